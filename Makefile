@@ -1,0 +1,49 @@
+# Everything a newcomer types. Needs git, make and Python >= 3.11; uv is used where it is there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.steelyard-setup
+UV := $(shell command -v uv 2>/dev/null)
+
+.PHONY: run test setup lint bench lock clean
+
+run: setup
+	$(BIN)/steelyard run
+
+test: setup
+	$(BIN)/python -m pytest
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+ifneq ($(UV),)
+	@test -x $(BIN)/python || uv venv --quiet --python $(PYTHON) $(VENV)
+	uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+else
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+endif
+	@touch $(STAMP)
+
+lint: setup
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python benchmarks/verdict_cost.py
+
+# The lock: every package with its hashes for every supported Python, and no index host.
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --custom-compile-command "make lock" -o requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,207 @@
+"""What an analysis says about a campaign: the only thing a report is made from.
+
+Effects are relative: 0.03 means 3 % more transactions per second than the baseline.
+"""
+
+from dataclasses import dataclass
+
+from steelyard.model.experiment import Experiment, Load
+from steelyard.model.findings import Finding, Validity
+from steelyard.model.measurement import Run
+from steelyard.model.schedule import CellKey, Mode
+from steelyard.model.verdicts import Estimate, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSummary:
+    """One treatment in one cell.
+
+    Attributes:
+        runs: How many runs count.
+        tps: Median of the runs, 1/s, with the signed-rank interval over blocks; bounds are None
+            below 6 blocks. Never used for a comparison.
+        latency_mean_s: Median over the runs of their mean latency; None when not reported.
+        validity: The worst of its runs.
+        stalled: Runs that stalled (METHOD.md 3.6).
+    """
+
+    treatment: str
+    cell: CellKey
+    runs: int
+    tps: Estimate
+    latency_mean_s: float | None
+    validity: Validity
+    stalled: int
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One treatment against the baseline, in one cell or pooled over a workload's loads.
+
+    Attributes:
+        load: The cell's load, or None for the pooled headline.
+        effect: Relative difference in tps with the repeated interval; None before any block.
+        verdict: In words; ``decided`` says whether it ends the question.
+        no_practical_weight: Decided, but by less than the equivalence margin.
+        blocks: Complete blocks behind it.
+        level: Two-sided level of the interval at this look; None before the first look.
+        contrasts: Log ratio of each block in run order (pooled or of the cell).
+        depends_on_load: The cells' simultaneous intervals do not overlap: read the cells.
+        minutes_to_decide: About how many more minutes would decide ``Stop.decide``; None when
+            decided or unknown.
+        note: One sentence about what limits the statement; empty if nothing does.
+    """
+
+    baseline: str
+    treatment: str
+    workload: str
+    load: Load | None
+    effect: Estimate | None
+    verdict: Verdict
+    no_practical_weight: bool = False
+    blocks: int
+    level: float | None
+    contrasts: tuple[float, ...]
+    depends_on_load: bool = False
+    minutes_to_decide: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallTest:
+    """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test)."""
+
+    baseline: str
+    treatment: str
+    workload: str
+    baseline_stalled: int
+    baseline_runs: int
+    treatment_stalled: int
+    treatment_runs: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupCheck:
+    """Whether the contrast still changes with the time since activation: a warning light.
+
+    Attributes:
+        slope_per_position: Change of the log ratio per place in the visit.
+        p_value: Two-sided, t test of the slope over blocks.
+    """
+
+    treatment: str
+    slope_per_position: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardChoice:
+    """How the discard came about, and what it may have missed.
+
+    Attributes:
+        discard_s: What was thrown away after each activation.
+        how: ``declared``, ``floor`` or ``measured``.
+        measured_s: What the calibration asked for per treatment, in treatment order; empty
+            without a calibration.
+        residual_fraction: Loss of throughput left after the discard, per treatment; empty likewise.
+        restarts: Activations behind the measurement.
+        risk: One sentence.
+    """
+
+    discard_s: float
+    how: str
+    risk: str
+    measured_s: tuple[float, ...] = ()
+    residual_fraction: tuple[float | None, ...] = ()
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppingRule:
+    """The looks and levels of a campaign, frozen before its first block.
+
+    Attributes:
+        max_blocks: N of the spending function.
+        alpha: Total two-sided error of one headline, after Bonferroni.
+        headlines: How many headlines share the total error.
+        first_look: Blocks at the first look of a headline.
+        cell_first_look: Blocks at the first look of a cell.
+        spending_power: rho of alpha(t) = alpha t^rho.
+        precision: Half-width asked for, or None.
+    """
+
+    max_blocks: int
+    alpha: float
+    headlines: int
+    first_look: int
+    cell_first_look: int
+    spending_power: float
+    precision: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingDifference:
+    """An effective setting that differs between treatments; values in treatment order."""
+
+    name: str
+    values: tuple[str | None, ...]
+    requested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One fact about the machine, server or tools, ready to print."""
+
+    name: str
+    value: str
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignAnalysis:
+    """Everything a report says, computed; nothing in it needs the machine any more.
+
+    Attributes:
+        status: ``running``, ``decided``, ``precision reached``, ``budget reached``,
+            ``interrupted``, ``failed``.
+        mode: How blocks were made.
+        reset: When the data were restored, in words.
+        runs: Runs that count, in run order.
+        blocks_redone: Tries thrown away, with the reason of each.
+        measured_s: Seconds of measured slices.
+        elapsed_s: Wall seconds from the start to the last entry.
+        unit: What was replicated, in words (the unit of replication).
+        command: The command line that reproduces the campaign.
+    """
+
+    campaign_id: str
+    experiment: Experiment
+    status: str
+    mode: Mode
+    reset: str
+    stopping: StoppingRule
+    discard: DiscardChoice
+    blocks: int
+    blocks_redone: tuple[str, ...]
+    looks: int
+    measured_s: float
+    elapsed_s: float
+    started_at: float
+    comparisons: tuple[Comparison, ...]
+    cells: tuple[CellSummary, ...]
+    stalls: tuple[StallTest, ...]
+    warmup: tuple[WarmupCheck, ...]
+    runs: tuple[Run, ...]
+    findings: tuple[Finding, ...]
+    settings: tuple[SettingDifference, ...]
+    facts: tuple[Fact, ...]
+    unit: str
+    command: str
+    format: int = 1
+
+    @property
+    def headlines(self) -> tuple[Comparison, ...]:
+        """Return the pooled comparisons, one per workload and treatment."""
+        return tuple(c for c in self.comparisons if c.load is None)

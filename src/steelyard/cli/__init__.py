@@ -1,0 +1,1 @@
+"""Arguments in; text and exit codes out. The only place that prints or exits."""

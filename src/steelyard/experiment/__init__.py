@@ -1,0 +1,1 @@
+"""Experiment files, presets, schedule, preflight, the runner and its probes."""

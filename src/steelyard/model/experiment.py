@@ -1,0 +1,251 @@
+"""What to compare: an experiment, resolved and validated.
+
+Everything here is concrete: ``extends`` is unrolled, script files are read, profiles are
+expanded. What stays open until the machine is known (``discard: auto``, ``reset: auto``) is
+None, and the record says what it became.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Layer(StrEnum):
+    """One storey of the stack that settings belong to."""
+
+    KVM = "kvm"
+    LINUX = "linux"
+    KUBERNETES = "kubernetes"
+    POSTGRES = "postgres"
+    REDIS = "redis"
+
+
+class EngineName(StrEnum):
+    """A database system that can be weighed."""
+
+    POSTGRES = "postgres"
+    REDIS = "redis"
+
+
+class SwitchCost(StrEnum):
+    """What it takes to go from one treatment to another, cheapest first."""
+
+    SESSION = "session"
+    RELOAD = "reload"
+    RESTART = "restart"
+    REPROVISION = "reprovision"
+
+    @property
+    def rank(self) -> int:
+        """Return the place in the order of cost, 0 for the cheapest."""
+        return list(SwitchCost).index(self)
+
+
+class Reset(StrEnum):
+    """When the data go back to the prepared state."""
+
+    VISIT = "visit"
+    BLOCK = "block"
+    CAMPAIGN = "campaign"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTarget:
+    """A server that Steelyard starts on this machine.
+
+    Attributes:
+        bin: Directory of the server's programs, a version such as ``15``, or ``embedded``
+            for the PyPI wheel.
+        directory: Where data directories are made; None means Steelyard's cache.
+        port: TCP port on the loopback interface; None means a free one.
+        connection: How the generator connects: ``socket`` or ``tcp``.
+        run_as: Account for the server when Steelyard runs as root; None means a default one.
+        initdb: Further initdb options, equal in all treatments of an experiment.
+        restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
+    """
+
+    kind: str = "local"
+    bin: str = "embedded"
+    directory: str | None = None
+    port: int | None = None
+    connection: str = "socket"
+    run_as: str | None = None
+    initdb: tuple[str, ...] = ()
+    restore: str | None = None
+
+
+# The union grows with the targets: endpoint, cloudnative-pg, rds, aurora, redis-*.
+Target = LocalTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Setting:
+    """One setting asked for: the layer it belongs to, its name, its value as written."""
+
+    layer: Layer
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Treatment:
+    """One combination of levels.
+
+    Attributes:
+        name: As in the experiment file.
+        target: Where its server runs.
+        settings: Asked for, sorted by layer and name, without duplicates.
+        protocol: pgbench query mode when it is what varies; None means the experiment's.
+        profiles: Names of the settings profiles that went into ``settings``.
+    """
+
+    name: str
+    target: Target
+    settings: tuple[Setting, ...] = ()
+    protocol: str | None = None
+    profiles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A script file with its text, so that the record needs no other file.
+
+    Attributes:
+        name: File name as given.
+        text: Its content.
+        weight: Relative frequency among the workload's scripts.
+    """
+
+    name: str
+    text: str
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is asked of the server.
+
+    Attributes:
+        name: As in the experiment file.
+        builtin: Name of a builtin script, or None when ``scripts`` are given.
+        scale_factor: Size of the generator's own data set; None when ``prepare`` makes the data.
+        prepare: SQL scripts run once; their result is part of the prepared state.
+        scripts: Own scripts with weights.
+    """
+
+    name: str
+    builtin: str | None = None
+    scale_factor: int | None = None
+    prepare: tuple[Script, ...] = ()
+    scripts: tuple[Script, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Load:
+    """Load offered to the server.
+
+    Attributes:
+        clients: Server sessions open at once, always the total.
+        threads: Worker threads of the generator.
+        rate_per_s: Open-loop arrival rate; None means closed loop.
+    """
+
+    clients: int
+    threads: int
+    rate_per_s: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Return the load as a short word for tables: ``8 clients``."""
+        rate = "" if self.rate_per_s is None else f" at {self.rate_per_s:g}/s"
+        return f"{self.clients} client{'s' if self.clients != 1 else ''}{rate}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """How the discard after a restart is measured.
+
+    Attributes:
+        restarts: Activations per treatment.
+        run_s: Length of the run after each.
+        at_least_s: The discard is never shorter than this.
+    """
+
+    restarts: int = 5
+    run_s: float = 90.0
+    at_least_s: float = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """How a run is taken.
+
+    Attributes:
+        slice_s: Measured length of a run.
+        ramp_s: Thrown away at the start of each run, while connections open.
+        discard_s: Thrown away after each activation, the same for all treatments; None: auto.
+        calibration: Measures the discard before the first block; None: it is declared, or the
+            floor of METHOD 3.7.
+        reset: When the data are restored; None: auto.
+        switch: Least switch cost to assume; None: what the differences need.
+        prewarm: Load the data into memory after each activation, before the discard.
+    """
+
+    slice_s: float = 5.0
+    ramp_s: float = 2.0
+    discard_s: float | None = None
+    calibration: Calibration | None = None
+    reset: Reset | None = None
+    switch: SwitchCost | None = None
+    prewarm: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """When the campaign ends.
+
+    Attributes:
+        budget_s: Seconds from the start of preparation to the end of the last block.
+        decide: Relative effect the user wants decided (0.03 = 3 %); used for "N more minutes".
+        precision: Half-width asked for; when given, verdicts do not stop the campaign.
+        equivalence: Margin within which a difference has no practical weight.
+    """
+
+    budget_s: float = 3600.0
+    decide: float = 0.03
+    precision: float | None = None
+    equivalence: float = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A validated experiment.
+
+    Attributes:
+        engine: The database system all its targets run.
+        generator_flags: Flags handed to the generator unchanged (after ``--``).
+    """
+
+    name: str
+    baseline: str
+    treatments: tuple[Treatment, ...]
+    workloads: tuple[Workload, ...]
+    loads: tuple[Load, ...]
+    protocol: str = "simple"
+    measure: Measure = field(default_factory=Measure)
+    stop: Stop = field(default_factory=Stop)
+    seed: int
+    engine: EngineName = EngineName.POSTGRES
+    generator_flags: tuple[str, ...] = ()
+
+    def treatment(self, name: str) -> Treatment:
+        """Return the treatment of that name."""
+        return next(t for t in self.treatments if t.name == name)
+
+    def workload(self, name: str) -> Workload:
+        """Return the workload of that name."""
+        return next(w for w in self.workloads if w.name == name)
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """Return the names of all treatments but the baseline, in file order."""
+        return tuple(t.name for t in self.treatments if t.name != self.baseline)

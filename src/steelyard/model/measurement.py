@@ -1,0 +1,88 @@
+"""What one run of the load generator gave, in base units and in run order."""
+
+import math
+from dataclasses import dataclass
+
+from steelyard.model.findings import Finding, Validity
+from steelyard.model.schedule import CellKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
+    """One progress interval of the generator, about a second long.
+
+    Attributes:
+        end_s: End of the interval, seconds since the run's first connection attempt.
+        transactions: Completed in the interval, from rate times length, so not always whole.
+        seconds: Length of the interval.
+        latency_mean_s: Mean latency of the transactions that ended in it; None when none did.
+        failed: Failed transactions.
+    """
+
+    end_s: float
+    transactions: float
+    seconds: float
+    latency_mean_s: float | None
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One run as the generator reported it, connection time and ramp excluded.
+
+    Attributes:
+        transactions: Completed after the ramp.
+        seconds: From the end of the ramp to the end of the last transaction.
+        latency_mean_s: Mean over the whole run as seen by the client; None if not reported.
+        latency_stddev_s: Standard deviation of it; None if not reported.
+        failed: Failed transactions of the whole run.
+        connection_s: Time to open all connections; None if not reported.
+        series: One entry per progress interval of the whole run, ramp included.
+    """
+
+    transactions: float
+    seconds: float
+    latency_mean_s: float | None
+    latency_stddev_s: float | None
+    failed: int
+    connection_s: float | None
+    series: tuple[Second, ...]
+
+    @property
+    def tps(self) -> float:
+        """Return completed transactions per second after the ramp."""
+        return self.transactions / self.seconds
+
+    @property
+    def log_tps(self) -> float:
+        """Return ln(tps), floored at one transaction per run so that a dead run stays finite."""
+        return math.log(max(self.transactions, 1.0) / self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run in the record.
+
+    Attributes:
+        block: Index of its block, counting from 0.
+        attempt: Which try of that block, counting from 0; only the last complete try counts.
+        visit: Place of its visit in the block.
+        position: Place in its visit.
+        started_at: Wall clock, seconds since the epoch.
+        since_activation_s: Seconds from the server's start (or last reset) to the run's start.
+        measurement: None when the generator gave none; ``findings`` say why.
+        raw: Name of the generator's stored output below the campaign's ``raw/``.
+    """
+
+    block: int
+    attempt: int
+    visit: int
+    position: int
+    treatment: str
+    cell: CellKey
+    started_at: float
+    since_activation_s: float
+    measurement: Measurement | None
+    validity: Validity
+    findings: tuple[Finding, ...] = ()
+    raw: str = ""

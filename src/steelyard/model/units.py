@@ -1,0 +1,89 @@
+"""Units: parsing what users write, writing what users read; inside, base units only."""
+
+import re
+
+from steelyard.model.errors import InputError
+
+MS_PER_S = 1e3
+US_PER_S = 1e6
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+_SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES_PER = {
+    "": 1,
+    "b": 1,
+    **{f"{prefix}{suffix}": 1024**power for power, prefix in enumerate("kmgt", 1) for suffix in ("", "b", "ib")},
+}
+_QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*$")
+
+
+def parse_duration_s(text: str | float) -> float:
+    """Return seconds from ``90``, ``90s``, ``1.5m``, ``2h`` or ``1h30m``; a bare number is seconds.
+
+    Raises:
+        InputError: The text is no duration.
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d)", str(text))
+    if parts and "".join(f"{n}{u}" for n, u in parts) == re.sub(r"\s", "", str(text)):
+        return sum(float(number) * _SECONDS_PER[unit] for number, unit in parts)
+    if re.fullmatch(r"\s*[0-9]+(\.[0-9]+)?\s*", str(text)):
+        return float(text)
+    raise InputError(f"{text!r} is not a duration", hint="Write it as 90s, 20m or 1h30m.")
+
+
+def parse_fraction(text: str | float) -> float:
+    """Return a fraction from ``3%`` (0.03) or ``0.03``.
+
+    Raises:
+        InputError: The text is neither, or not between 0 and 1 exclusive.
+    """
+    match = _QUANTITY.match(str(text))
+    if match and match[2] in ("%", ""):
+        value = float(match[1]) / (100.0 if match[2] else 1.0)
+        if 0.0 < value < 1.0:
+            return value
+    raise InputError(f"{text!r} is not a share", hint="Write it as 3% or 0.03.")
+
+
+def parse_bytes(text: str | int) -> int:
+    """Return bytes from ``8GB``, ``512MiB``, ``64k`` or a bare number; powers of 1024.
+
+    Raises:
+        InputError: The text is no size.
+    """
+    match = _QUANTITY.match(str(text))
+    if match and match[2].lower() in _BYTES_PER:
+        return int(float(match[1]) * _BYTES_PER[match[2].lower()])
+    raise InputError(f"{text!r} is not a size", hint="Write it as 512MB or 8GB.")
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as people say it: ``0.4 s``, ``45 s``, ``6 min``, ``1 h 20 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if rest else f"{hours} h"
+
+
+def format_bytes(count: float) -> str:
+    """Return a size with a binary unit: ``512 B``, ``1.5 MiB``, ``22.4 GiB``."""
+    for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_percent(fraction: float, *, signed: bool = True) -> str:
+    """Return a fraction as a percentage with a digit that suits its size: ``+2.8 %``."""
+    percent = 100.0 * fraction
+    digits = 0 if abs(percent) >= 99.95 else 1 if abs(percent) >= 0.95 else 2
+    return f"{percent:{'+' if signed else ''}.{digits}f} %"

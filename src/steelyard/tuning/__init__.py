@@ -1,0 +1,1 @@
+"""Facts and rules of the stack: which settings fit a machine, and why."""
