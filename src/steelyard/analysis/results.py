@@ -5,10 +5,12 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 
 from dataclasses import dataclass
 
+from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
 from steelyard.model.measurement import Run
-from steelyard.model.schedule import CellKey, Mode
+from steelyard.model.plan import CampaignPlan, Status
+from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
 
 
@@ -97,51 +99,6 @@ class WarmupCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscardChoice:
-    """How the discard came about, and what it may have missed.
-
-    Attributes:
-        discard_s: What was thrown away after each activation.
-        how: ``declared``, ``floor`` or ``measured``.
-        measured_s: What the calibration asked for per treatment, in treatment order; empty
-            without a calibration.
-        residual_fraction: Loss of throughput left after the discard, per treatment; empty likewise.
-        restarts: Activations behind the measurement.
-        risk: One sentence.
-    """
-
-    discard_s: float
-    how: str
-    risk: str
-    measured_s: tuple[float, ...] = ()
-    residual_fraction: tuple[float | None, ...] = ()
-    restarts: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppingRule:
-    """The looks and levels of a campaign, frozen before its first block.
-
-    Attributes:
-        max_blocks: N of the spending function.
-        alpha: Total two-sided error of one headline, after Bonferroni.
-        headlines: How many headlines share the total error.
-        first_look: Blocks at the first look of a headline.
-        cell_first_look: Blocks at the first look of a cell.
-        spending_power: rho of alpha(t) = alpha t^rho.
-        precision: Half-width asked for, or None.
-    """
-
-    max_blocks: int
-    alpha: float
-    headlines: int
-    first_look: int
-    cell_first_look: int
-    spending_power: float
-    precision: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
     """An effective setting that differs between treatments; values in treatment order."""
 
@@ -151,23 +108,11 @@ class SettingDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """One fact about the machine, server or tools, ready to print."""
-
-    name: str
-    value: str
-    subject: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignAnalysis:
     """Everything a report says, computed; nothing in it needs the machine any more.
 
     Attributes:
-        status: ``running``, ``decided``, ``precision reached``, ``budget reached``,
-            ``interrupted``, ``failed``.
-        mode: How blocks were made.
-        reset: When the data were restored, in words.
+        plan: What was frozen before the first block; None when the campaign did not get there.
         runs: Runs that count, in run order.
         blocks_redone: Tries thrown away, with the reason of each.
         measured_s: Seconds of measured slices.
@@ -178,11 +123,8 @@ class CampaignAnalysis:
 
     campaign_id: str
     experiment: Experiment
-    status: str
-    mode: Mode
-    reset: str
-    stopping: StoppingRule
-    discard: DiscardChoice
+    status: Status
+    plan: CampaignPlan | None
     blocks: int
     blocks_redone: tuple[str, ...]
     looks: int

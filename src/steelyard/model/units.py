@@ -14,7 +14,11 @@ _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 
 _BYTES_PER = {
     "": 1,
     "b": 1,
-    **{f"{prefix}{suffix}": 1024**power for power, prefix in enumerate("kmgt", 1) for suffix in ("", "b", "ib")},
+    **{
+        f"{prefix}{suffix}": 1024**power
+        for power, prefix in enumerate("kmgt", 1)
+        for suffix in ("", "b", "ib")
+    },
 }
 _QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*$")
 

@@ -1,0 +1,63 @@
+"""A campaign as read back from its record: the input of every analysis."""
+
+from dataclasses import dataclass
+
+from steelyard.model.environment import Environment
+from steelyard.model.experiment import Experiment
+from steelyard.model.findings import Finding
+from steelyard.model.measurement import Run
+from steelyard.model.plan import CampaignPlan, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockOutcome:
+    """How one try of a block ended.
+
+    Attributes:
+        index: The block, counting from 0.
+        attempt: The try, counting from 0.
+        complete: All its runs are valid or suspect; only then they count.
+        reason: Why it was thrown away; empty when complete.
+    """
+
+    index: int
+    attempt: int
+    complete: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignRecord:
+    """Everything the journal holds, in order.
+
+    Attributes:
+        runs: All runs, those of thrown-away blocks too.
+        blocks: One outcome per finished try.
+        findings: About the campaign as a whole.
+        started_at: Wall clock, seconds since the epoch.
+        elapsed_s: Seconds of work, pauses between a kill and a resume excluded.
+        command: The command line that reproduces the campaign.
+    """
+
+    campaign_id: str
+    experiment: Experiment
+    status: Status
+    plan: CampaignPlan | None
+    environment: Environment | None
+    runs: tuple[Run, ...]
+    blocks: tuple[BlockOutcome, ...]
+    findings: tuple[Finding, ...]
+    started_at: float
+    elapsed_s: float
+    command: str
+
+    @property
+    def complete_blocks(self) -> tuple[tuple[int, int], ...]:
+        """Return (index, attempt) of every block that counts, in block order."""
+        return tuple(sorted((b.index, b.attempt) for b in self.blocks if b.complete))
+
+    @property
+    def counted_runs(self) -> tuple[Run, ...]:
+        """Return the runs of complete blocks, in run order."""
+        counted = set(self.complete_blocks)
+        return tuple(run for run in self.runs if (run.block, run.attempt) in counted)

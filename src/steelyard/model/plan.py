@@ -1,0 +1,86 @@
+"""What a campaign freezes before its first block, and how it ended."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from steelyard.model.experiment import Reset, SwitchCost
+from steelyard.model.schedule import Mode
+
+
+class Status(StrEnum):
+    """Where a campaign stands."""
+
+    RUNNING = "running"
+    DECIDED = "decided"
+    PRECISION = "precision reached"
+    BUDGET = "budget reached"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardChoice:
+    """How the discard came about, and what it may have missed.
+
+    Attributes:
+        discard_s: What was thrown away after each activation.
+        how: ``declared``, ``floor`` or ``measured``.
+        measured_s: What the calibration asked for per treatment, in treatment order; empty
+            without a calibration.
+        residual_fraction: Loss of throughput left after the discard, per treatment; empty likewise.
+        restarts: Activations behind the measurement.
+        risk: One sentence.
+    """
+
+    discard_s: float
+    how: str
+    risk: str
+    measured_s: tuple[float, ...] = ()
+    residual_fraction: tuple[float | None, ...] = ()
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppingRule:
+    """The looks and levels of a campaign, frozen before its first block.
+
+    Attributes:
+        max_blocks: N of the spending function.
+        alpha: Total two-sided error of one headline, after Bonferroni.
+        headlines: How many headlines share the total error.
+        first_look: Blocks at the first look of a headline.
+        cell_first_look: Blocks at the first look of a cell.
+        spending_power: rho of alpha(t) = alpha t^rho.
+        precision: Half-width asked for, or None.
+    """
+
+    max_blocks: int
+    alpha: float
+    headlines: int
+    first_look: int
+    cell_first_look: int
+    spending_power: float
+    precision: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignPlan:
+    """How the blocks are made; a resumed campaign keeps it.
+
+    Attributes:
+        mode: Visits or back to back.
+        switch: The switch cost of what differs between the treatments.
+        reset: When the data are restored.
+        restore: The means of restoring: ``reflink``, ``copy`` or ``template``.
+        restore_s: Measured seconds of one restore by each means tried.
+        block_s: Estimated seconds of one block, from measured switch and restore times.
+    """
+
+    mode: Mode
+    switch: SwitchCost
+    reset: Reset
+    restore: str
+    restore_s: tuple[tuple[str, float], ...]
+    block_s: float
+    stopping: StoppingRule
+    discard: DiscardChoice
