@@ -1,0 +1,186 @@
+"""The only door to files outside the record: trees of data, locks, free space, /proc and /sys."""
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from steelyard.gateways.process import account_entry
+from steelyard.model.errors import PreflightError, PrivilegeError, RecordError, SteelyardError
+
+_TRANSLATED = {
+    errno.ENOSPC: ("no space is left on the device of {path}", "Free some, or name another place."),
+    errno.EDQUOT: ("the disk quota at {path} is used up", "Free some, or name another place."),
+    errno.EROFS: ("{path} is on a read-only file system", "Name another place."),
+    errno.EACCES: (
+        "{path} may not be written by this account",
+        "Change its owner or name another.",
+    ),
+    errno.EPERM: ("{path} may not be written by this account", "Change its owner or name another."),
+}
+
+
+@contextmanager
+def translated(path: Path, error_type: type[SteelyardError] = PreflightError) -> Iterator[None]:
+    """Turn an OSError at ``path`` into a sentence of fact and the way out."""
+    try:
+        yield
+    except OSError as error:
+        message, hint = _TRANSLATED.get(error.errno or 0, ("{path}: " + str(error.strerror), ""))
+        raise error_type(message.format(path=error.filename or path), hint=hint) from error
+
+
+def cache_directory() -> Path:
+    """Return where prepared data and staged programs are kept between campaigns.
+
+    ``STEELYARD_CACHE`` when set; for root ``/var/cache/steelyard``, because the unprivileged
+    account that runs the server must reach it; else below the user's cache directory.
+    """
+    override = os.environ.get("STEELYARD_CACHE")
+    if override:
+        return Path(override).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/cache/steelyard")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "steelyard"
+
+
+def make_directory(path: Path, *, account: str | None = None, mode: int = 0o755) -> None:
+    """Make a directory and its parents; the last one belongs to ``account`` when root asks."""
+    with translated(path):
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(mode)
+        if account is not None and os.geteuid() == 0:
+            entry = account_entry(account)
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with everything in it; an absent one is no error."""
+    with translated(path):
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+
+
+def rename(source: Path, target: Path) -> None:
+    """Rename atomically within one file system."""
+    with translated(target):
+        source.rename(target)
+
+
+def short_directory(prefix: str, *, account: str | None = None) -> Path:
+    """Return a fresh private directory with a short path: Unix socket paths end at 107 bytes."""
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+    if account is not None and os.geteuid() == 0:
+        entry = account_entry(account)
+        os.chown(path, entry.pw_uid, entry.pw_gid)
+    return path
+
+
+def tree_bytes(path: Path) -> int:
+    """Return the bytes allocated below a directory, each file counted once."""
+    total = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(directory, name)).st_blocks * 512  # noqa: PTH118
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def free_bytes(path: Path) -> int:
+    """Return the bytes an unprivileged account may still write on the file system of ``path``."""
+    with translated(path):
+        status = os.statvfs(existing_parent(path))
+    return status.f_bavail * status.f_frsize
+
+
+def existing_parent(path: Path) -> Path:
+    """Return the path itself or the nearest directory above it that exists."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def read_text(path: Path) -> str | None:
+    """Return a small file's text, or None where it is absent or unreadable."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return None
+
+
+def write_text(path: Path, text: str, *, account: str | None = None) -> None:
+    """Write a file through a temporary name and a rename, so that it is whole or not there."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with translated(path):
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if account is not None and os.geteuid() == 0:
+            entry = account_entry(account)
+            os.chown(temporary, entry.pw_uid, entry.pw_gid)
+        temporary.replace(path)
+
+
+class Lock:
+    """An exclusive lock on a file that the kernel releases when the holder dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self, *, wait: bool = False) -> bool:
+        """Take the lock; return whether it was free (always true when waiting)."""
+        with translated(self._path, RecordError):
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Give the lock back; giving it back twice is no error."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        self.acquire(wait=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def reachable_by(path: Path, account: str | None) -> bool:
+    """Return whether ``account`` may read and enter ``path`` and everything above it."""
+    if account is None or os.geteuid() != 0:
+        return os.access(path, os.R_OK | os.X_OK)
+    entry = account_entry(account)
+    return all(
+        _may_enter(directory, entry.pw_uid, entry.pw_gid)
+        for directory in [path.resolve(), *path.resolve().parents]
+    )
+
+
+def _may_enter(path: Path, uid: int, gid: int) -> bool:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise PrivilegeError(f"{path} cannot be read: {error.strerror}") from error
+    shift = 6 if status.st_uid == uid else 3 if status.st_gid == gid else 0
+    return (status.st_mode >> shift) & 0o5 == 0o5

@@ -1,0 +1,233 @@
+"""The only door to other programs.
+
+Programs start without a shell, in a session of their own (Ctrl-C at the terminal reaches
+Steelyard alone, which then stops them in order), with a small environment, and with a parent
+death signal where asked, so that ``kill -9`` of Steelyard does not leave a server behind.
+"""
+
+import ctypes
+import os
+import pwd
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.model.command import Command, Completed
+from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+# What a child inherits: enough to find programs and speak the user's language, no secrets.
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "USER")
+_KILL_GRACE_S = 5.0
+
+
+class RunningProcess(Protocol):
+    """A program that is still running."""
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        ...
+
+    def exit_status(self) -> int | None:
+        """Return its exit status, or None while it runs."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; nothing happens when it is gone."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for its end; return whether it came."""
+        ...
+
+
+class Processes(Protocol):
+    """Runs programs."""
+
+    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command to its end and return what it printed."""
+        ...
+
+    def start(self, command: Command, *, output: Path) -> RunningProcess:
+        """Start a command whose output goes to a file."""
+        ...
+
+    def within(self, directory: Path) -> tuple[int, ...]:
+        """Return the ids of processes whose working directory is in ``directory``."""
+        ...
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to any process; nothing happens when it is gone."""
+        ...
+
+
+class SystemProcesses:
+    """Programs of this machine."""
+
+    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run a command to its end; on timeout or interruption its whole group is killed.
+
+        Raises:
+            TargetError: The program does not exist or may not be run.
+            MeasurementError: It did not end in time.
+        """
+        process = _spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            out, err = process.communicate(stdin.encode(), timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            _kill_group(process)
+            message = f"{command.argv[0]} did not end within {timeout_s:.0f} s and was killed"
+            raise MeasurementError(message, hint="Is the server hanging?") from error
+        except BaseException:
+            _kill_group(process)
+            raise
+        return Completed(
+            argv=command.argv,
+            exit_status=process.returncode,
+            stdout=out.decode(errors="replace"),
+            stderr=err.decode(errors="replace"),
+        )
+
+    def start(self, command: Command, *, output: Path) -> RunningProcess:
+        """Start a command whose standard output and error are appended to a file.
+
+        Raises:
+            TargetError: The program does not exist or may not be run.
+        """
+        with output.open("ab") as log:
+            return _Running(_spawn(command, stdout=log.fileno(), stderr=log.fileno()))
+
+    def within(self, directory: Path) -> tuple[int, ...]:
+        """Return the ids of processes whose working directory is in ``directory``."""
+        root = os.path.realpath(directory)
+        return tuple(
+            pid
+            for pid, cwd in _working_directories()
+            if cwd.removesuffix(" (deleted)") == root or cwd.startswith(root + os.sep)
+        )
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to any process; nothing happens when it is gone."""
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+        except PermissionError as error:
+            message = f"process {pid} belongs to another account"
+            raise PrivilegeError(message, hint="Run the command as that account or as root.") from (
+                error
+            )
+
+
+class _Running:
+    """A started process."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def exit_status(self) -> int | None:
+        return self._process.poll()
+
+    def signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def wait(self, timeout_s: float) -> bool:
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
+    user, group, home = _identity(command.account)
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    try:
+        return subprocess.Popen(
+            command.argv,
+            stdin=subprocess.PIPE if stdout == subprocess.PIPE else subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=command.directory,
+            env={**inherited, **home, **command.environment},
+            user=user,
+            group=group,
+            extra_groups=[] if user is not None else None,
+            start_new_session=True,
+            preexec_fn=_death_signal(command.parent_death_signal),  # noqa: PLW1509 - one C call
+        )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise TargetError(
+            f"{error.filename or command.argv[0]} does not exist",
+            hint="Check `bin:` and the installation of the program.",
+        ) from error
+    except PermissionError as error:
+        raise TargetError(
+            f"{command.argv[0]} may not be run by {command.account or 'this account'}",
+            hint="Check the permissions of the program and of the directories above it.",
+        ) from error
+
+
+def _identity(account: str | None) -> tuple[int | None, int | None, dict[str, str]]:
+    """Return uid, gid and environment of an account; nothing to change when it is our own."""
+    if account is None or os.geteuid() != 0:
+        return None, None, {}
+    entry = account_entry(account)
+    return entry.pw_uid, entry.pw_gid, {"HOME": entry.pw_dir, "USER": account}
+
+
+def account_entry(account: str) -> pwd.struct_passwd:
+    """Return the passwd entry of an account.
+
+    Raises:
+        PrivilegeError: There is no such account.
+    """
+    try:
+        return pwd.getpwnam(account)
+    except KeyError as error:
+        raise PrivilegeError(
+            f"there is no account {account!r} on this machine",
+            hint="Name an unprivileged one with `run_as:` in the target.",
+        ) from error
+
+
+def _death_signal(number: int) -> Callable[[], None] | None:
+    if not number:
+        return None
+
+    def ask_kernel() -> None:
+        # After the change of account, because that clears it; before exec, because that keeps it.
+        _LIBC.prctl(_PR_SET_PDEATHSIG, number)
+
+    return ask_kernel
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.communicate(timeout=_KILL_GRACE_S)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        else:
+            return
+
+
+def _working_directories() -> Iterator[tuple[int, str]]:
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                yield int(entry.name), str(Path(entry.path, "cwd").readlink())
+            except OSError:
+                continue  # it ended, or belongs to somebody else

@@ -1,0 +1,87 @@
+"""The only door to SQL: short connections, and psycopg's errors in words of fact.
+
+Statements are the engine's own text; values travel as parameters.
+
+Every call connects anew: what is verified is what a new session of the generator would get.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import psycopg
+
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+
+_CONNECT_TIMEOUT_S = 10
+
+Row = tuple[object, ...]
+
+
+class Sql(Protocol):
+    """Runs statements on a server."""
+
+    def rows(
+        self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
+    ) -> list[Row]:
+        """Return all rows of one statement."""
+        ...
+
+    def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
+        """Run statements one by one, each in its own transaction."""
+        ...
+
+
+class PsycopgSql:
+    """SQL through psycopg 3."""
+
+    def rows(
+        self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
+    ) -> list[Row]:
+        """Return all rows of one statement.
+
+        Raises:
+            TargetError: The server cannot be reached or refuses the statement.
+        """
+        try:
+            with _connect(address) as connection:
+                return connection.execute(statement.encode(), parameters or None).fetchall()
+        except psycopg.Error as error:
+            raise _translated(error, address) from error
+
+    def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
+        """Run statements one by one, each in its own transaction.
+
+        Raises:
+            TargetError: The server cannot be reached or refuses a statement.
+        """
+        try:
+            with _connect(address) as connection:
+                for statement in statements:
+                    connection.execute(statement.encode())
+        except psycopg.Error as error:
+            raise _translated(error, address) from error
+
+
+def _connect(address: ServerAddress) -> psycopg.Connection[Row]:
+    return psycopg.connect(
+        host=address.host,
+        port=address.port,
+        user=address.user or None,
+        dbname=address.database or None,
+        password=address.password or None,
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        application_name="steelyard",
+        autocommit=True,
+    )
+
+
+def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
+    where = f"{address.host}:{address.port}"
+    text = " ".join(str(error).split())
+    if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
+        return TargetError(
+            f"the server at {where} cannot be reached: {text}",
+            hint="Is it running, and does it listen there?",
+        )
+    return TargetError(f"the server at {where} refused: {text}")

@@ -1,0 +1,60 @@
+"""A command to run: what an engine asks for and a platform runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One program call without a shell.
+
+    Attributes:
+        argv: Program and arguments; secrets never go here.
+        environment: Added to a minimal environment; kept out of every log and repr.
+        directory: Working directory; leftovers of a campaign are recognised by it.
+        account: Name of the account to run as when Steelyard is root; None means no change.
+        parent_death_signal: Signal the kernel sends it when Steelyard dies; 0 means none.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    directory: Path | None = None
+    account: str | None = None
+    parent_death_signal: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """What a finished command printed."""
+
+    argv: tuple[str, ...]
+    exit_status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def succeeded(self) -> bool:
+        """Return whether the exit status is 0."""
+        return self.exit_status == 0
+
+    def tail(self, lines: int = 5) -> str:
+        """Return the last lines of what it printed, standard error first choice."""
+        text = self.stderr.strip() or self.stdout.strip()
+        return "\n".join(text.splitlines()[-lines:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """How to reach a server: libpq's words, which Redis shares where they apply.
+
+    Attributes:
+        host: Name, address, or directory of the Unix socket.
+        password: From the environment or made for this campaign; never in argv or a record.
+    """
+
+    host: str
+    port: int
+    user: str = ""
+    database: str = ""
+    password: str = field(default="", repr=False)
