@@ -1,0 +1,164 @@
+"""The directory of one campaign: who may write it, and what lies where in it."""
+
+import gzip
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import Lock, make_directory, translated, write_text
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.environment import Environment
+from steelyard.model.errors import RecordError
+from steelyard.model.schedule import Schedule
+from steelyard.record.journal import Journal, read_lines
+from steelyard.record.replay import replay, resources
+
+_SCHEDULE = TypeAdapter(Schedule)
+_ENVIRONMENT = TypeAdapter(Environment)
+
+
+class CampaignDirectory:
+    """A campaign's directory, held by this process while it writes.
+
+    Create one with ``create`` or ``reopen``; ``read_campaign`` needs no hold.
+    """
+
+    def __init__(self, path: Path, lock: Lock, clock: Clock) -> None:
+        self.path = path
+        self._lock = lock
+        self.journal = Journal(path / "journal.jsonl", clock)
+
+    @classmethod
+    def create(cls, path: Path, clock: Clock, *, experiment_text: str) -> "CampaignDirectory":
+        """Make the directory of a new campaign and hold it.
+
+        Raises:
+            RecordError: It holds a campaign already, something else, or cannot be written.
+        """
+        if (path / "journal.jsonl").exists():
+            raise RecordError(
+                f"{path} holds a campaign already",
+                hint=f"Go on with it by --resume {path}, or name another directory with --out.",
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RecordError(
+                f"{path} exists and is not an empty directory", hint="Name another with --out."
+            )
+        make_directory(path)
+        make_directory(path / "raw")
+        lock = _hold(path)
+        try:
+            write_text(path / "experiment.yaml", experiment_text)
+            return cls(path, lock, clock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def reopen(cls, path: Path, clock: Clock) -> "CampaignDirectory":
+        """Hold the directory of an existing campaign.
+
+        Raises:
+            RecordError: There is none, it is damaged, or another process holds it.
+        """
+        _require_campaign(path)
+        lock = _hold(path)
+        try:
+            return cls(path, lock, clock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Give the directory back."""
+        self.journal.close()
+        self._lock.release()
+
+    def write_schedule(self, schedule: Schedule) -> None:
+        """Store the order of all runs."""
+        write_text(self.path / "schedule.json", _json(_SCHEDULE.dump_json(schedule, indent=1)))
+
+    def write_environment(self, environment: Environment) -> None:
+        """Store the facts of machine and servers."""
+        text = _json(_ENVIRONMENT.dump_json(environment, indent=1))
+        write_text(self.path / "environment.json", text)
+
+    def write_raw(self, name: str, text: str) -> str:
+        """Store generator output, compressed; return the name it is stored under.
+
+        Raises:
+            RecordError: The disk is full or fails.
+        """
+        stored = f"{name}.gz"
+        target = self.path / "raw" / stored
+        with translated(target, RecordError):
+            target.write_bytes(gzip.compress(text.encode(), mtime=0))
+        return stored
+
+    def read(self) -> CampaignRecord:
+        """Return the campaign as the journal tells it."""
+        return read_campaign(self.path)
+
+
+def read_campaign(path: Path) -> CampaignRecord:
+    """Return the campaign in a directory, whoever writes it.
+
+    Raises:
+        RecordError: There is none, or it is damaged.
+    """
+    _require_campaign(path)
+    lines, _ = read_lines(path / "journal.jsonl")
+    return replay(lines)
+
+
+def read_schedule(path: Path) -> Schedule:
+    """Return the stored order of a campaign.
+
+    Raises:
+        RecordError: It is absent or damaged.
+    """
+    target = path / "schedule.json"
+    with translated(target, RecordError):
+        text = target.read_bytes()
+    try:
+        return _SCHEDULE.validate_json(text)
+    except ValueError as error:
+        raise RecordError(f"{target} is damaged", hint="Restore it from a copy.") from error
+
+
+def left_over(path: Path) -> tuple[str, ...]:
+    """Return the directories a campaign made outside its record and did not remove."""
+    _require_campaign(path)
+    return resources(read_lines(path / "journal.jsonl")[0])
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a living process writes this campaign."""
+    lock = Lock(path / "lock")
+    if lock.acquire():
+        lock.release()
+        return False
+    return True
+
+
+def _hold(path: Path) -> Lock:
+    lock = Lock(path / "lock")
+    if not lock.acquire():
+        raise RecordError(
+            f"another Steelyard is running the campaign in {path}",
+            hint="Wait for it, stop it, or name another directory with --out.",
+        )
+    return lock
+
+
+def _require_campaign(path: Path) -> None:
+    if not (path / "journal.jsonl").is_file():
+        raise RecordError(
+            f"{path} holds no campaign (no journal.jsonl)",
+            hint="Name the directory that `steelyard run` printed.",
+        )
+
+
+def _json(content: bytes) -> str:
+    return content.decode() + "\n"

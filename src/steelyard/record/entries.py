@@ -1,0 +1,144 @@
+"""What a journal line can say. Kinds and fields are a stored format: only additions."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from steelyard.model.campaign import BlockOutcome
+from steelyard.model.environment import Environment
+from steelyard.model.experiment import Experiment
+from steelyard.model.findings import Finding
+from steelyard.model.measurement import Run
+from steelyard.model.plan import CampaignPlan, Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A campaign begins: the first entry of every journal."""
+
+    kind: Literal["started"] = "started"
+    campaign_id: str
+    experiment: Experiment
+    command: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Work goes on after a stop or a death; the block in flight is redone."""
+
+    kind: Literal["resumed"] = "resumed"
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """Something outside the record is about to be made; written before it is.
+
+    Attributes:
+        resource: ``directory`` (a tree to remove, after stopping the processes in it).
+        name: Its path.
+    """
+
+    kind: Literal["created"] = "created"
+    resource: Literal["directory"]
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """Something that was made is gone again."""
+
+    kind: Literal["removed"] = "removed"
+    resource: Literal["directory"]
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRead:
+    """Facts of machine and servers; a later one replaces an earlier."""
+
+    kind: Literal["environment"] = "environment"
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What is frozen before the first block."""
+
+    kind: Literal["planned"] = "planned"
+    plan: CampaignPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockStarted:
+    """One try of a block begins."""
+
+    kind: Literal["block-started"] = "block-started"
+    index: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished:
+    """One run with everything measured in it."""
+
+    kind: Literal["run"] = "run"
+    run: Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockEnded:
+    """One try of a block is complete or thrown away."""
+
+    kind: Literal["block-ended"] = "block-ended"
+    outcome: BlockOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A finding about the campaign as a whole."""
+
+    kind: Literal["finding"] = "finding"
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The campaign stopped, for whatever reason; a resume may follow."""
+
+    kind: Literal["ended"] = "ended"
+    status: Status
+
+
+Entry = (
+    Started
+    | Resumed
+    | Created
+    | Removed
+    | EnvironmentRead
+    | Planned
+    | BlockStarted
+    | RunFinished
+    | BlockEnded
+    | Noted
+    | Ended
+)
+
+ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One journal line: an entry with its place and time.
+
+    Attributes:
+        at: Wall clock, seconds since the epoch.
+        elapsed_s: Seconds of work so far, over all sessions of the campaign.
+    """
+
+    sequence: int
+    at: float
+    elapsed_s: float
+    entry: Entry

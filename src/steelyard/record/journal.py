@@ -1,0 +1,153 @@
+"""The append-only journal: one JSON object per line, each with its own checksum, fsync'd.
+
+Invariant: a line that ``append`` returned from is on disk and will be read back. The last line
+may be torn by a death in the middle of a write; it was never acknowledged and is cut off. A
+damaged line anywhere else is an error, because what follows it may rest on it.
+"""
+
+import json
+import os
+import zlib
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import translated
+from steelyard.model.errors import RecordError
+from steelyard.record.entries import ENTRY, Entry, Line
+
+FORMAT = 1
+_CHECKSUM = ',"crc32":"{:08x}"}}'
+_CHECKSUM_LENGTH = len(_CHECKSUM.format(0))
+
+
+class Journal:
+    """An open journal; ``append`` is the only way to write."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """Open for appending, after cutting off a torn last line.
+
+        Raises:
+            RecordError: The journal is damaged or cannot be written.
+        """
+        self._path = path
+        self._clock = clock
+        lines, good_bytes = read_lines(path) if path.exists() else ((), 0)
+        self._sequence = lines[-1].sequence + 1 if lines else 0
+        self._elapsed_before = lines[-1].elapsed_s if lines else 0.0
+        self._opened = clock.monotonic()
+        with translated(path, RecordError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, 0o644)
+            os.ftruncate(self._descriptor, good_bytes)
+            _sync_directory(path.parent)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return seconds of work so far, over all sessions of the campaign."""
+        return self._elapsed_before + self._clock.monotonic() - self._opened
+
+    def append(self, entry: Entry) -> Line:
+        """Write one entry and return once it is on disk.
+
+        Raises:
+            RecordError: The disk is full or fails.
+        """
+        line = Line(
+            sequence=self._sequence,
+            at=self._clock.now(),
+            elapsed_s=self.elapsed_s,
+            entry=entry,
+        )
+        with translated(self._path, RecordError):
+            _write_all(self._descriptor, encode(line))
+            os.fsync(self._descriptor)
+        self._sequence += 1
+        return line
+
+    def close(self) -> None:
+        """Close the file; closing twice is no error."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def encode(line: Line) -> bytes:
+    """Return a line as JSON with the checksum of everything before it."""
+    entry = ENTRY.dump_json(line.entry).decode()
+    head = json.dumps(
+        {
+            "format": FORMAT,
+            "sequence": line.sequence,
+            "at": round(line.at, 6),
+            "elapsed_s": round(line.elapsed_s, 6),
+        },
+        separators=(",", ":"),
+    )
+    body = f'{head[:-1]},"entry":{entry}'
+    return (body + _CHECKSUM.format(zlib.crc32(body.encode())) + "\n").encode()
+
+
+def read_lines(path: Path) -> tuple[tuple[Line, ...], int]:
+    """Return all good lines and how many bytes they take; a torn last line is left out.
+
+    Raises:
+        RecordError: The file cannot be read, or a line before the last is damaged.
+    """
+    with translated(path, RecordError):
+        content = path.read_bytes()
+    lines: list[Line] = []
+    good_bytes = 0
+    raw_lines = content.split(b"\n")
+    for number, raw in enumerate(raw_lines, 1):
+        is_last = number >= len(raw_lines) - 1  # split leaves an empty piece after the last \n
+        if not raw and is_last:
+            break
+        try:
+            lines.append(_decode(raw, expected_sequence=len(lines)))
+        except ValueError as error:
+            if is_last:
+                break
+            raise RecordError(
+                f"{path} is damaged at line {number}: {error}",
+                hint="Restore it from a copy, or keep what is before that line in a copy of it.",
+            ) from error
+        good_bytes += len(raw) + 1
+    return tuple(lines), min(good_bytes, len(content))
+
+
+def _decode(raw: bytes, *, expected_sequence: int) -> Line:
+    body, tail = raw[:-_CHECKSUM_LENGTH], raw[-_CHECKSUM_LENGTH:]
+    if tail != _CHECKSUM.format(zlib.crc32(body)).encode():
+        raise ValueError("its checksum does not fit")
+    fields = json.loads(body + b"}")
+    if fields["format"] != FORMAT:
+        raise ValueError(f"format {fields['format']} is not known to this version of Steelyard")
+    if fields["sequence"] != expected_sequence:
+        raise ValueError(f"it is number {fields['sequence']}, expected {expected_sequence}")
+    try:
+        entry = ENTRY.validate_python(fields["entry"])
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{first['msg']} at {'.'.join(map(str, first['loc']))}") from error
+    return Line(
+        sequence=fields["sequence"],
+        at=fields["at"],
+        elapsed_s=fields["elapsed_s"],
+        entry=entry,
+    )
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,96 @@
+"""From journal lines to the campaign they tell of."""
+
+from collections.abc import Sequence
+
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.errors import RecordError
+from steelyard.model.plan import Status
+from steelyard.record.entries import (
+    BlockEnded,
+    BlockStarted,
+    Created,
+    Ended,
+    Entry,
+    EnvironmentRead,
+    Line,
+    Noted,
+    Planned,
+    Removed,
+    RunFinished,
+    Started,
+)
+
+IN_FLIGHT = "Steelyard ended while it ran"
+
+
+def replay(lines: Sequence[Line]) -> CampaignRecord:
+    """Return the campaign that journal lines tell of.
+
+    Raises:
+        RecordError: The journal does not begin with the start of a campaign.
+    """
+    if not lines or not isinstance(lines[0].entry, Started):
+        raise RecordError(
+            "the journal does not begin with the start of a campaign",
+            hint="Name the directory of a campaign.",
+        )
+    start = lines[0].entry
+    entries = [line.entry for line in lines]
+    plan = [entry.plan for entry in entries if isinstance(entry, Planned)]
+    environment = [entry.environment for entry in entries if isinstance(entry, EnvironmentRead)]
+    return CampaignRecord(
+        campaign_id=start.campaign_id,
+        experiment=start.experiment,
+        status=_status(entries),
+        plan=plan[-1] if plan else None,
+        environment=environment[-1] if environment else None,
+        runs=tuple(entry.run for entry in entries if isinstance(entry, RunFinished)),
+        blocks=_outcomes(entries),
+        findings=tuple(entry.finding for entry in entries if isinstance(entry, Noted)),
+        started_at=lines[0].at,
+        elapsed_s=lines[-1].elapsed_s,
+        command=start.command,
+    )
+
+
+def resources(lines: Sequence[Line]) -> tuple[str, ...]:
+    """Return the directories that were made and not removed again, last made first."""
+    left: list[str] = []
+    for line in lines:
+        if isinstance(line.entry, Created):
+            left.append(line.entry.name)
+        elif isinstance(line.entry, Removed) and line.entry.name in left:
+            left.remove(line.entry.name)
+    return tuple(reversed(left))
+
+
+def _status(entries: Sequence[Entry]) -> Status:
+    last = entries[-1]
+    for entry in reversed(entries):
+        if not isinstance(entry, Removed):  # clearing up comes after the end
+            last = entry
+            break
+    return last.status if isinstance(last, Ended) else Status.RUNNING
+
+
+def _outcomes(entries: Sequence[Entry]) -> tuple[BlockOutcome, ...]:
+    """Return one outcome per try; a try that never ended was in flight at a death."""
+    outcomes: list[BlockOutcome] = []
+    open_try: BlockStarted | None = None
+    for entry in entries:
+        if isinstance(entry, BlockStarted):
+            if open_try is not None:
+                outcomes.append(_in_flight(open_try))
+            open_try = entry
+        elif isinstance(entry, BlockEnded):
+            outcomes.append(entry.outcome)
+            open_try = None
+    if open_try is not None:
+        outcomes.append(_in_flight(open_try))
+    return tuple(outcomes)
+
+
+def _in_flight(started: BlockStarted) -> BlockOutcome:
+    return BlockOutcome(
+        index=started.index, attempt=started.attempt, complete=False, reason=IN_FLIGHT
+    )

@@ -1,0 +1,117 @@
+"""Parquet tables derived from the journal, for the user's own analysis; rebuilt at will."""
+
+from pathlib import Path
+from typing import Any
+
+from steelyard.gateways.files import translated
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.errors import RecordError
+from steelyard.model.measurement import Run
+
+
+def write_tables(record: CampaignRecord, path: Path) -> None:
+    """Write ``runs.parquet`` and ``intervals.parquet`` into a campaign's directory.
+
+    Raises:
+        RecordError: The disk is full or fails.
+    """
+    counted = set(record.complete_blocks)
+    runs = [_run_row(run, counted=(run.block, run.attempt) in counted) for run in record.runs]
+    seconds = [row for run in record.runs for row in _interval_rows(run)]
+    _write(path / "runs.parquet", runs, _RUN_COLUMNS)
+    _write(path / "intervals.parquet", seconds, _INTERVAL_COLUMNS)
+
+
+_KEY_COLUMNS = {
+    "block": "int32",
+    "attempt": "int32",
+    "visit": "int32",
+    "position": "int32",
+    "treatment": "string",
+    "workload": "string",
+    "clients": "int32",
+    "threads": "int32",
+}
+_RUN_COLUMNS = {
+    **_KEY_COLUMNS,
+    "counted": "bool",
+    "started_at": "float64",
+    "since_activation_s": "float64",
+    "validity": "string",
+    "transactions": "float64",
+    "seconds": "float64",
+    "tps": "float64",
+    "latency_mean_s": "float64",
+    "latency_stddev_s": "float64",
+    "failed": "int64",
+    "connection_s": "float64",
+    "raw": "string",
+}
+_INTERVAL_COLUMNS = {
+    **_KEY_COLUMNS,
+    "end_s": "float64",
+    "seconds": "float64",
+    "transactions": "float64",
+    "latency_mean_s": "float64",
+    "failed": "int64",
+}
+
+
+def _key(run: Run) -> dict[str, Any]:
+    return {
+        "block": run.block,
+        "attempt": run.attempt,
+        "visit": run.visit,
+        "position": run.position,
+        "treatment": run.treatment,
+        "workload": run.cell.workload,
+        "clients": run.cell.load.clients,
+        "threads": run.cell.load.threads,
+    }
+
+
+def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
+    taken = run.measurement
+    return {
+        **_key(run),
+        "counted": counted,
+        "started_at": run.started_at,
+        "since_activation_s": run.since_activation_s,
+        "validity": run.validity.value,
+        "transactions": taken and taken.transactions,
+        "seconds": taken and taken.seconds,
+        "tps": taken and taken.tps,
+        "latency_mean_s": taken and taken.latency_mean_s,
+        "latency_stddev_s": taken and taken.latency_stddev_s,
+        "failed": taken and taken.failed,
+        "connection_s": taken and taken.connection_s,
+        "raw": run.raw,
+    }
+
+
+def _interval_rows(run: Run) -> list[dict[str, Any]]:
+    if run.measurement is None:
+        return []
+    return [
+        {
+            **_key(run),
+            "end_s": second.end_s,
+            "seconds": second.seconds,
+            "transactions": second.transactions,
+            "latency_mean_s": second.latency_mean_s,
+            "failed": second.failed,
+        }
+        for second in run.measurement.series
+    ]
+
+
+def _write(path: Path, rows: list[dict[str, Any]], columns: dict[str, str]) -> None:
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and only needed at the end of a campaign
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    types = {"string": pa.string(), "bool": pa.bool_()}
+    schema = pa.schema(
+        [(name, types.get(kind) or getattr(pa, kind)()) for name, kind in columns.items()]
+    )
+    with translated(path, RecordError):
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
