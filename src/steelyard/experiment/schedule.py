@@ -1,0 +1,90 @@
+"""The order of runs, drawn by coin before the first of them (METHOD 3.1).
+
+The comparison is valid because of this coin, whatever the noise: never replace it by a pattern.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from steelyard.model.experiment import SwitchCost
+from steelyard.model.schedule import (
+    CellKey,
+    Mode,
+    PlannedBlock,
+    PlannedRun,
+    PlannedVisit,
+    Schedule,
+)
+
+
+def mode_for(switch: SwitchCost) -> Mode:
+    """Return how blocks are made: back to back where a running server can change sides."""
+    if switch in (SwitchCost.SESSION, SwitchCost.RELOAD):
+        return Mode.BACK_TO_BACK
+    return Mode.VISITS
+
+
+def make_schedule(
+    *,
+    treatments: Sequence[str],
+    cells: Sequence[CellKey],
+    seed: int,
+    mode: Mode,
+    blocks: int,
+) -> Schedule:
+    """Return complete blocks in random order, a function of the arguments alone.
+
+    Every block holds each treatment in each cell exactly once. Block i is the same however many
+    blocks are asked for, so a longer campaign continues a shorter one.
+
+    Args:
+        treatments: Names, the baseline among them; with two, a coin says which goes first.
+        cells: In a block's visits they come in one random order, the same in all its visits, so
+            that warm-up and checkpoints meet both sides alike.
+        seed: Not negative.
+        mode: Visits: one visit per treatment. Back to back: one visit in which each cell runs
+            all treatments, with a coin of its own.
+        blocks: How many to plan.
+
+    Raises:
+        ValueError: The seed is negative, or there is no treatment or no cell.
+    """
+    if not treatments or not cells:
+        raise ValueError(f"no block from {len(treatments)} treatments in {len(cells)} cells")
+    draw = _visits if mode is Mode.VISITS else _back_to_back
+    planned = tuple(
+        PlannedBlock(index=index, visits=draw(treatments, cells, _coin(seed, index)))
+        for index in range(blocks)
+    )
+    return Schedule(seed=seed, mode=mode, blocks=planned)
+
+
+def _coin(seed: int, index: int) -> np.random.Generator:
+    """Return the random numbers of one block, independent of all other blocks."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(index,))))
+
+
+def _visits(
+    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator
+) -> tuple[PlannedVisit, ...]:
+    first_to_last = [treatments[place] for place in coin.permutation(len(treatments))]
+    order = [cells[place] for place in coin.permutation(len(cells))]
+    return tuple(
+        PlannedVisit(
+            treatment=treatment,
+            runs=tuple(PlannedRun(treatment=treatment, cell=cell) for cell in order),
+        )
+        for treatment in first_to_last
+    )
+
+
+def _back_to_back(
+    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator
+) -> tuple[PlannedVisit, ...]:
+    runs = tuple(
+        PlannedRun(treatment=treatments[side], cell=cells[place])
+        for place in coin.permutation(len(cells))
+        for side in coin.permutation(len(treatments))
+    )
+    return (PlannedVisit(treatment=runs[0].treatment, runs=runs),)

@@ -1,0 +1,139 @@
+"""Levels of successive looks that together spend one error (Lan and DeMets, METHOD 3.4).
+
+Looking after every block at a constant level would call identical systems different far too
+often; here the error spent up to look k is alpha (n_k / N)^rho, whatever happens.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from steelyard.stats.confidence import FloatArray
+
+GRID_POINTS = 801
+_BISECTIONS = 60
+_FAR = 12.0  # no boundary lies beyond 12 standard deviations of the whole campaign
+
+
+def spending_power(max_blocks: int) -> float:
+    """Return rho: 2 up to 60 blocks, 1 beyond, where waiting would cost more than it saves."""
+    return 2.0 if max_blocks <= 60 else 1.0
+
+
+def spent(fraction: float, alpha: float, power: float) -> float:
+    """Return the error that may be spent up to an information fraction."""
+    return float(alpha * min(fraction, 1.0) ** power)
+
+
+def look_levels(
+    looks: Sequence[int], max_blocks: int, alpha: float, power: float
+) -> tuple[float, ...]:
+    """Return the nominal two-sided level of every look.
+
+    Args:
+        looks: Block counts at which the data are looked at, rising, at least 1 each, up to
+            ``max_blocks``.
+        max_blocks: N; the information fraction of a look at n blocks is n / N.
+        alpha: Total two-sided error, between 0 and 1.
+        power: rho of alpha(t) = alpha t^rho.
+
+    Returns:
+        One level per look. The chance that any of the intervals at these levels misses is alpha
+        when the looks behave like a Brownian motion.
+
+    Raises:
+        ValueError: The looks do not rise from 1 to ``max_blocks``, or alpha is no error.
+
+    Source:
+        Lan & DeMets (1983), Biometrika 70; recursion of Armitage, McPherson & Rowe (1969),
+        Journal of the Royal Statistical Society A 132.
+    """
+    if list(looks) != sorted(set(looks)) or not 0.0 < alpha < 1.0:
+        raise ValueError(f"no levels for looks {list(looks)} and alpha {alpha:g}")
+    if looks and not 1 <= looks[0] <= looks[-1] <= max_blocks:
+        raise ValueError(f"looks {looks[0]}..{looks[-1]} do not fit {max_blocks} blocks")
+    return _plan(tuple(looks), max_blocks, alpha, power).first(len(looks))
+
+
+def look_level(look: int, *, first_look: int, max_blocks: int, alpha: float, power: float) -> float:
+    """Return the level at one look of a campaign that looks after every block.
+
+    The levels do not depend on later looks, so only those up to ``look`` are computed, once.
+
+    Args:
+        look: Blocks seen, from ``first_look`` to ``max_blocks``.
+        first_look: Blocks at the first look.
+        max_blocks: As in ``look_levels``.
+        alpha: As in ``look_levels``.
+        power: As in ``look_levels``.
+
+    Returns:
+        The nominal two-sided level.
+
+    Raises:
+        ValueError: The look is outside its range.
+    """
+    if not 1 <= first_look <= look <= max_blocks:
+        raise ValueError(f"no look at {look} between {first_look} and {max_blocks} blocks")
+    plan = _plan(tuple(range(first_look, max_blocks + 1)), max_blocks, alpha, power)
+    return plan.first(look - first_look + 1)[-1]
+
+
+class _Plan:
+    """The levels of one plan, computed as far as they were asked for."""
+
+    def __init__(self, looks: tuple[int, ...], max_blocks: int, alpha: float, power: float) -> None:
+        self._coming = _levels(looks, max_blocks, alpha, power)
+        self._known: list[float] = []
+
+    def first(self, count: int) -> tuple[float, ...]:
+        while len(self._known) < count:
+            self._known.append(next(self._coming))
+        return tuple(self._known[:count])
+
+
+@lru_cache(maxsize=256)
+def _plan(looks: tuple[int, ...], max_blocks: int, alpha: float, power: float) -> _Plan:
+    return _Plan(looks, max_blocks, alpha, power)
+
+
+def _levels(looks: tuple[int, ...], max_blocks: int, alpha: float, power: float) -> Iterator[float]:
+    """Yield each look's level, carrying the density of paths that crossed no boundary yet."""
+    before = 0.0
+    grid = np.zeros(1)  # the motion starts at 0 ...
+    mass = np.ones(1)  # ... with certainty
+    for look in looks:
+        now = look / max_blocks
+        step = float(np.sqrt(now - before))
+        allowed = spent(now, alpha, power) - spent(before, alpha, power)
+        boundary = _boundary(grid, mass, step, allowed)
+        yield float(2.0 * ndtr(-boundary / np.sqrt(now)))
+        grid, mass = _carried(grid, mass, step, boundary)
+        before = now
+
+
+def _boundary(grid: FloatArray, mass: FloatArray, step: float, allowed: float) -> float:
+    """Return the c that a step of the surviving paths exceeds with probability ``allowed``."""
+    if len(grid) == 1:
+        return -float(ndtri(allowed / 2.0)) * step
+    low, high = 0.0, _FAR
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        # The surviving paths lie symmetrically about 0, so both tails are alike.
+        crossing = 2.0 * float(mass @ ndtr((grid - middle) / step))
+        low, high = (middle, high) if crossing > allowed else (low, middle)
+    return high
+
+
+def _carried(
+    grid: FloatArray, mass: FloatArray, step: float, boundary: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the survivors' grid after a step, and the probability mass at its points."""
+    points = np.linspace(-boundary, boundary, GRID_POINTS)
+    distance = (points[:, None] - grid) / step
+    density = np.exp(-(distance**2) / 2.0) @ mass / (step * np.sqrt(2.0 * np.pi))
+    weight = np.full(GRID_POINTS, points[1] - points[0])
+    weight[[0, -1]] /= 2.0  # trapezoid rule
+    return points, density * weight
