@@ -3,9 +3,9 @@
 import errno
 import fcntl
 import os
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -75,12 +75,20 @@ def rename(source: Path, target: Path) -> None:
         source.rename(target)
 
 
-def short_directory(prefix: str, *, account: str | None = None) -> Path:
-    """Return a fresh private directory with a short path: Unix socket paths end at 107 bytes."""
-    path = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
-    if account is not None and os.geteuid() == 0:
-        entry = account_entry(account)
-        os.chown(path, entry.pw_uid, entry.pw_gid)
+def short_directory(
+    prefix: str, *, account: str | None = None, announce: Callable[[Path], None]
+) -> Path:
+    """Return a fresh private directory with a short path: Unix socket paths end at 107 bytes.
+
+    ``announce`` is called with the path before the directory is made.
+    """
+    path = Path("/tmp") / f"{prefix}{secrets.token_hex(4)}"  # noqa: S108 - mkdir makes it private
+    announce(path)
+    with translated(path):
+        path.mkdir(mode=0o700)
+        if account is not None and os.geteuid() == 0:
+            entry = account_entry(account)
+            os.chown(path, entry.pw_uid, entry.pw_gid)
     return path
 
 

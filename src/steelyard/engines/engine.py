@@ -1,0 +1,116 @@
+"""What the runner asks of a database system, whichever it is.
+
+An engine supplies command lines, parsers and SQL-level knowledge for one server program; a
+platform runs them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.experiment import Load, Setting, SwitchCost, Workload
+from steelyard.model.measurement import Measurement
+from steelyard.model.program import ServerProgram
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """Data that one or more workloads run on; part of the prepared state.
+
+    Attributes:
+        name: Database name, made from the content.
+        scale_factor: Size of the generator's own tables, or None.
+        prepare: Names and texts of scripts run after them.
+    """
+
+    name: str
+    scale_factor: int | None
+    prepare: tuple[tuple[str, str], ...]
+
+    @property
+    def expected_bytes(self) -> int:
+        """Return about how much disk the data take (15 MB per unit of scale, pgbench's manual)."""
+        return (self.scale_factor or 0) * 16_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One run to take.
+
+    Attributes:
+        seconds: Length of the whole run, ramp included.
+        scripts: Paths of the workload's scripts where the generator can read them, with weights.
+    """
+
+    workload: Workload
+    load: Load
+    protocol: str
+    seconds: int
+    address: ServerAddress
+    flags: Sequence[str] = ()
+    scripts: Sequence[tuple[Path, int]] = ()
+
+
+class Engine(Protocol):
+    """One database system under one generator."""
+
+    def program(self, treatment: str) -> ServerProgram:
+        """Return the server program of a treatment."""
+        ...
+
+    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+        """Return what it takes to change these settings."""
+        ...
+
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Return the data all workloads need."""
+        ...
+
+    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+        """Make a dataset on a running server."""
+        ...
+
+    def writes(self) -> bool:
+        """Return whether any workload may change the data."""
+        ...
+
+    def keep_templates(self, address: ServerAddress) -> None:
+        """Put the prepared data aside on a running server, to copy them from there."""
+        ...
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Bring every data set back from its template on a running server."""
+        ...
+
+    def reload(self, address: ServerAddress) -> None:
+        """Make the server read its configuration, and wait until new sessions see it."""
+        ...
+
+    def prewarm(self, address: ServerAddress) -> None:
+        """Load the data of all datasets into the server's memory."""
+        ...
+
+    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+        """Return all settings as a new session sees them."""
+        ...
+
+    def deviations(
+        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+    ) -> tuple[str, ...]:
+        """Return a sentence for each setting that is not in force as asked."""
+        ...
+
+    def run_command(self, request: RunRequest) -> Command:
+        """Return the generator's command line for one run."""
+        ...
+
+    def deadline_s(self, seconds: float) -> float:
+        """Return when a run of that length is given up."""
+        ...
+
+    def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
+        """Return what the generator measured."""
+        ...

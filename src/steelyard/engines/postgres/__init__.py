@@ -1,0 +1,1 @@
+"""PostgreSQL: programs, settings, data sets, pgbench."""

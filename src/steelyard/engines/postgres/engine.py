@@ -1,0 +1,233 @@
+"""PostgreSQL under pgbench, as the runner sees it."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from steelyard.engines.engine import Dataset, RunRequest
+from steelyard.engines.postgres import pgbench, settings
+from steelyard.engines.postgres.installation import Installation
+from steelyard.engines.postgres.server import PostgresProgram
+from steelyard.engines.postgres.settings import SettingEntry
+from steelyard.gateways.process import Processes
+from steelyard.gateways.sql import Sql
+from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.errors import TargetError
+from steelyard.model.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.model.measurement import Measurement
+
+_BUILD_TIMEOUT_S = 6 * 3600.0
+_DEADLINE_BEYOND_RUN_S = 60.0
+_EFFECTIVE = (
+    "SELECT name, setting, unit, source FROM pg_settings WHERE NOT (name = ANY(%s)) ORDER BY name"
+)
+# They differ from campaign to campaign and say nothing about speed.
+_IGNORED = ["data_directory", "config_file", "hba_file", "ident_file", "port"]
+_IGNORED += ["unix_socket_directories", "external_pid_file"]
+# Reads every table and index of the public schema into shared buffers where the extension is
+# there, else through the buffers by a scan.
+_PREWARM = """
+SELECT pg_prewarm(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+  AND c.relkind IN ('r', 'i', 'm')
+"""
+_TABLES = """
+SELECT format('SELECT count(*) FROM %I.%I', n.nspname, c.relname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND c.relkind IN ('r', 'm')
+"""
+
+
+class PostgresEngine:
+    """PostgreSQL servers under the newest pgbench at hand.
+
+    Args:
+        experiment: What will run.
+        programs: Server program of each treatment, by name.
+        catalogues: Settings each treatment's binary knows, by treatment name.
+        account: Account for programs that Steelyard starts as root.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        programs: Mapping[str, PostgresProgram],
+        catalogues: Mapping[str, Mapping[str, SettingEntry]],
+        *,
+        processes: Processes,
+        sql: Sql,
+        account: str | None,
+    ) -> None:
+        self._experiment = experiment
+        self._programs = programs
+        self._catalogues = catalogues
+        self._processes = processes
+        self._sql = sql
+        self._account = account
+
+    @property
+    def generator(self) -> Installation:
+        """Return the installation whose pgbench drives every server: the newest."""
+        installations = [program.installation for program in self._programs.values()]
+        return max(installations, key=lambda installation: installation.version_key)
+
+    def program(self, treatment: str) -> PostgresProgram:
+        """Return the server program of a treatment."""
+        return self._programs[treatment]
+
+    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+        """Return what it takes to change these settings, by the binary's own contexts."""
+        return settings.switch_cost(names, self._catalogues[treatment])
+
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Return the distinct data sets of all workloads, in workload order."""
+        found = {dataset_of(workload).name: dataset_of(workload) for workload in self._workloads}
+        return tuple(found.values())
+
+    @property
+    def _workloads(self) -> tuple[Workload, ...]:
+        return self._experiment.workloads
+
+    def writes(self) -> bool:
+        """Return whether any workload may change the data."""
+        return any(w.builtin not in pgbench.READ_ONLY_BUILTINS for w in self._workloads)
+
+    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+        """Make a data set: database, generator's tables, own scripts, vacuum and analyse.
+
+        Raises:
+            TargetError: The server refuses, or a script fails.
+        """
+        self._sql.execute(address, [f'CREATE DATABASE "{dataset.name}"'])
+        own = _at(address, dataset.name)
+        if dataset.scale_factor is not None:
+            arguments = pgbench.initialise_arguments(dataset.scale_factor)
+            self._succeed((self.generator.program("pgbench"), *arguments), own)
+        psql = self._programs[treatment].installation.program("psql")
+        for name, text in dataset.prepare:
+            argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-")
+            self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
+        statements = ["VACUUM (ANALYZE)"]
+        if self._sql.rows(own, _HAS_PREWARM):
+            statements.insert(0, "CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+        self._sql.execute(own, statements)
+
+    def _succeed(
+        self, argv: tuple[str, ...], address: ServerAddress, *, stdin: str = "", what: str = ""
+    ) -> None:
+        command = Command(
+            argv=argv, environment=pgbench.environment(address), account=self._account
+        )
+        completed = self._processes.run(command, timeout_s=_BUILD_TIMEOUT_S, stdin=stdin)
+        if not completed.succeeded:
+            subject = what or Path(argv[0]).name
+            raise TargetError(
+                f"preparing the data failed: {subject}: {completed.tail(3)}",
+                hint="Correct the script, or look at the server's log.",
+            )
+
+    def prewarm(self, address: ServerAddress) -> None:
+        """Read the data of all data sets into the server's memory."""
+        for dataset in self.datasets():
+            own = _at(address, dataset.name)
+            if self._sql.rows(own, "SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'"):
+                self._sql.rows(own, _PREWARM)
+            else:
+                scans = [str(row[0]) for row in self._sql.rows(own, _TABLES)]
+                self._sql.execute(own, scans)
+
+    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+        """Return all settings as a new session sees them."""
+        return tuple(
+            EffectiveSetting(
+                name=str(name),
+                value=str(value),
+                unit=None if unit is None else str(unit),
+                source=str(source),
+            )
+            for name, value, unit, source in self._sql.rows(address, _EFFECTIVE, [_IGNORED])
+        )
+
+    def deviations(
+        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+    ) -> tuple[str, ...]:
+        """Return a sentence for each setting that is not in force as asked."""
+        return settings.deviations(asked, effective)
+
+    def keep_templates(self, address: ServerAddress) -> None:
+        """Put the prepared data aside on a running server, to copy them from there."""
+        for dataset in self.datasets():
+            names = f'"{dataset.name}" RENAME TO "{dataset.name}{_PREPARED}"'
+            self._sql.execute(address, [f"ALTER DATABASE {names}"])
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Bring every data set back from its template.
+
+        FILE_COPY: it forces checkpoints but keeps the copy out of the WAL, and was measured to be
+        faster than WAL_LOG from scale 10 on. WAL position and statistics are not restored.
+        """
+        for dataset in self.datasets():
+            copy = f'CREATE DATABASE "{dataset.name}" TEMPLATE "{dataset.name}{_PREPARED}"'
+            self._sql.execute(
+                address,
+                [
+                    f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)',
+                    f"{copy} STRATEGY FILE_COPY",
+                ],
+            )
+
+    def reload(self, address: ServerAddress) -> None:
+        """Make the server read its configuration, and wait until new sessions see it."""
+        before = self._sql.rows(address, "SELECT pg_conf_load_time(), pg_reload_conf()")[0][0]
+        for _ in range(_RELOAD_POLLS):
+            if self._sql.rows(address, "SELECT pg_conf_load_time()")[0][0] != before:
+                return
+        raise TargetError(
+            "the server did not read its changed configuration",
+            hint="Its log says why; it is in the campaign's directory.",
+        )
+
+    def run_command(self, request: RunRequest) -> Command:
+        """Return the pgbench command line for one run."""
+        address = _at(request.address, dataset_of(request.workload).name)
+        return Command(
+            argv=(self.generator.program("pgbench"), *pgbench.run_arguments(request)),
+            environment=pgbench.environment(address),
+            account=self._account,
+            parent_death_signal=_SIGKILL,
+        )
+
+    def deadline_s(self, seconds: float) -> float:
+        """Return when a run of that length is given up."""
+        return seconds + _DEADLINE_BEYOND_RUN_S
+
+    def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
+        """Return what pgbench measured."""
+        return pgbench.parse_run(completed, ramp_s=ramp_s, started_at=started_at)
+
+
+_HAS_PREWARM = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"
+_RELOAD_POLLS = 500  # each a new connection, some milliseconds: seconds in all
+_SIGKILL = 9
+_PREPARED = "_prepared"
+
+
+def dataset_of(workload: Workload) -> Dataset:
+    """Return the data a workload runs on; equal content gives an equal name."""
+    scripts = tuple((script.name, script.text) for script in workload.prepare)
+    name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
+    if scripts:
+        digest = hashlib.sha256(repr(scripts).encode()).hexdigest()
+        name += f"_{digest[:10]}"
+    return Dataset(name=f"steelyard_{name}", scale_factor=workload.scale_factor, prepare=scripts)
+
+
+def _at(address: ServerAddress, database: str) -> ServerAddress:
+    return ServerAddress(
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        database=database,
+        password=address.password,
+    )

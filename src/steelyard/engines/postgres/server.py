@@ -1,0 +1,98 @@
+"""The PostgreSQL server program: create, configure, start, ask whether it is ready."""
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.engines.postgres.installation import Installation
+from steelyard.gateways.files import read_text
+from steelyard.gateways.sql import Sql
+from steelyard.model.command import Command, ServerAddress
+from steelyard.model.errors import TargetError
+
+SUPERUSER = "steelyard"
+_HBA = """\
+# Written by Steelyard. The socket's directory is private; the network needs a password.
+local all all trust
+host all all 127.0.0.1/32 scram-sha-256
+"""
+# No sync: the prepared state is synced once as a whole, when it is complete.
+_INITDB = ("--username", SUPERUSER, "--encoding", "UTF8", "--no-locale", "--no-sync")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresProgram:
+    """One installed PostgreSQL as a server program.
+
+    Attributes:
+        initdb: Further initdb options, equal in all treatments.
+    """
+
+    installation: Installation
+    initdb: tuple[str, ...]
+    sql: Sql
+
+    @property
+    def version(self) -> str:
+        """Return the version as the program reports it."""
+        return self.installation.version
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Return what decides the content of an empty data directory."""
+        return ("postgres", self.installation.version, *self.initdb)
+
+    def create(self, data: Path, account: str | None) -> Command:
+        """Return the initdb command."""
+        argv = (self.installation.program("initdb"), *_INITDB, *self.initdb, "--pgdata", str(data))
+        return Command(argv=argv, account=account, directory=data.parent)
+
+    def start(self, data: Path, account: str | None) -> Command:
+        """Return the command that runs the server; it shuts down at once if Steelyard dies."""
+        return Command(
+            argv=(self.installation.program("postgres"), "-D", str(data)),
+            account=account,
+            directory=data,
+            parent_death_signal=signal.SIGQUIT,
+        )
+
+    def configuration(
+        self, settings: Mapping[str, str], address: ServerAddress, sockets: Path
+    ) -> Mapping[str, str]:
+        """Return the configuration files of a data directory.
+
+        They come after initdb's own ``postgresql.conf``, as ALTER SYSTEM's would, so what initdb
+        chose for this machine is what "default" means.
+        """
+        own = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(address.port),
+            "unix_socket_directories": str(sockets),
+        }
+        lines = [f"{name} = {_quoted(value)}" for name, value in {**settings, **own}.items()]
+        return {
+            "postgresql.auto.conf": "\n".join(["# Written by Steelyard.", *lines, ""]),
+            "pg_hba.conf": _HBA,
+        }
+
+    def is_ready(self, address: ServerAddress) -> bool:
+        """Return whether the server answers a query."""
+        try:
+            return self.sql.rows(address, "SELECT 1") == [(1,)]
+        except TargetError:
+            return False
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def shared_memory_residue(data: Path) -> Command | None:
+    """Return the command that frees the memory segment of a postmaster that was killed.
+
+    Only a killed postmaster leaves one (56 bytes); its id stands in line 7 of postmaster.pid.
+    """
+    lines = (read_text(data / "postmaster.pid") or "").splitlines()
+    fields = lines[6].split() if len(lines) > 6 else []
+    return Command(argv=("ipcrm", "--shmem-id", fields[1])) if len(fields) == 2 else None

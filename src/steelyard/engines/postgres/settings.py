@@ -1,0 +1,184 @@
+"""PostgreSQL settings: what a binary knows, what a change costs, what a value means.
+
+The list of settings comes from the server program itself (``postgres --describe-config``), so a
+version's settings are right by construction.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.gateways.process import Processes
+from steelyard.model.command import Command
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.errors import PreflightError
+from steelyard.model.experiment import Setting, SwitchCost
+
+_TIMEOUT_S = 20.0
+_SWITCH_COST = {
+    "user": SwitchCost.SESSION,
+    "superuser": SwitchCost.SESSION,
+    "backend": SwitchCost.RELOAD,
+    "superuser-backend": SwitchCost.RELOAD,
+    "sighup": SwitchCost.RELOAD,
+    "postmaster": SwitchCost.RESTART,
+}
+# `postgres --describe-config` leaves out what cannot stand in a configuration file only.
+_FIXED_BY_STEELYARD = {
+    "data_directory": "it is where Steelyard keeps the prepared data",
+    "listen_addresses": "use `target: {connection: tcp}`",
+    "port": "use `target: {port: ...}`",
+    "unix_socket_directories": "use `target: {connection: socket}`",
+    "config_file": "settings go in the experiment file",
+    "hba_file": "Steelyard makes its own",
+}
+_BOOLEANS = {
+    **dict.fromkeys(("on", "true", "yes", "1", "t", "y", "tr", "tru", "ye"), "on"),
+    **dict.fromkeys(("off", "false", "no", "0", "f", "n", "of", "fa", "fal", "fals"), "off"),
+}
+_MEMORY_BYTES = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
+_TIME_US["d"] = 24 * _TIME_US["h"]
+_QUANTITY = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
+# Values that the server replaces by what it finds best; the request was honoured all the same.
+_AUTOMATIC = {"-1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingEntry:
+    """What a server binary says of one of its settings."""
+
+    name: str
+    context: str
+    group: str
+    kind: str
+
+
+def read_catalogue(postgres: str, processes: Processes) -> Mapping[str, SettingEntry]:
+    """Return every setting that a server binary knows, by name.
+
+    Raises:
+        PreflightError: The binary does not run.
+    """
+    completed = processes.run(Command(argv=(postgres, "--describe-config")), timeout_s=_TIMEOUT_S)
+    if not completed.succeeded:
+        raise PreflightError(f"{postgres} --describe-config failed: {completed.tail(1)}")
+    return parse_catalogue(completed.stdout)
+
+
+def parse_catalogue(text: str) -> Mapping[str, SettingEntry]:
+    """Return the settings in the output of ``postgres --describe-config``, by name."""
+    entries = {}
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if len(fields) >= 4:
+            name, context, group, kind = fields[:4]
+            entries[name] = SettingEntry(name=name, context=context, group=group, kind=kind)
+    return entries
+
+
+def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
+    """Return the dearest switch cost among the named settings, from their context.
+
+    A setting that the catalogue does not know (of an extension) is taken to need a restart.
+    """
+    costs = [
+        _SWITCH_COST.get(catalogue[name].context, SwitchCost.RESTART)
+        if name in catalogue
+        else SwitchCost.RESTART
+        for name in names
+    ]
+    return max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
+
+
+def refused_names(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the settings that an experiment may not set, with what to do instead."""
+    return {name: _FIXED_BY_STEELYARD[name] for name in names if name in _FIXED_BY_STEELYARD}
+
+
+def check_values(
+    postgres: str, settings: Sequence[Setting], empty: Path, processes: Processes
+) -> Mapping[str, str]:
+    """Return what the server itself says against each value it refuses, by setting name.
+
+    Args:
+        postgres: Path of the server program.
+        settings: Asked for.
+        empty: Directory with nothing but an empty ``postgresql.conf``.
+        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    """
+    refused = {}
+    for setting in settings:
+        option = f"{setting.name}={setting.value}"
+        # -C must come first: then even root may ask.
+        argv = (postgres, "-C", "port", "-D", str(empty), "-c", option)
+        completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+        if not completed.succeeded:
+            refused[setting.name] = _complaint(completed.stderr)
+    return refused
+
+
+def _complaint(stderr: str) -> str:
+    """Return PostgreSQL's own message and hint without time stamp and level."""
+    parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", stderr)
+    return " ".join(parts) if parts else stderr.strip()
+
+
+def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
+    """Return a sentence for each setting that is not in force as asked."""
+    found = {setting.name.lower(): setting for setting in effective}
+    sentences = []
+    for setting in asked:
+        actual = found.get(setting.name.lower())
+        if actual is None:
+            sentences.append(f"{setting.name} is not known to the running server")
+        elif not _same(setting.value, actual):
+            unit = f" (unit {actual.unit})" if actual.unit else ""
+            sentences.append(
+                f"{setting.name} was asked to be {setting.value!r} and is {actual.value!r}{unit}"
+            )
+    return tuple(sentences)
+
+
+def _same(asked: str, actual: EffectiveSetting) -> bool:
+    if asked.strip() in _AUTOMATIC and actual.value != asked.strip():
+        return actual.source == "override"  # the server chose, as it was asked to
+    if asked == actual.value:
+        return True
+    if actual.value in ("on", "off") and asked.lower() in _BOOLEANS:
+        return _BOOLEANS[asked.lower()] == actual.value
+    numbers = in_unit(asked, actual.unit), in_unit(actual.value, None)
+    if None not in numbers:
+        wanted, is_ = numbers
+        return _close(wanted, is_)
+    return asked.strip().lower() == actual.value.lower()
+
+
+def _close(wanted: float | None, actual: float | None) -> bool:
+    """Return whether two numbers are equal up to the server's rounding to whole units."""
+    if wanted is None or actual is None:
+        return False
+    return abs(wanted - actual) <= max(0.5 if actual == int(actual) else 0.0, 1e-9 * abs(actual))
+
+
+def in_unit(text: str, unit: str | None) -> float | None:
+    """Return the number that ``text`` means in the server's unit, or None if it is no number.
+
+    Args:
+        text: As written in a configuration file: ``2GB``, ``0.5``, ``5min``.
+        unit: The server's unit for the setting: ``8kB``, ``kB``, ``ms``; None for plain numbers.
+    """
+    match = _QUANTITY.match(text)
+    if not match:
+        return None
+    number, suffix = float(match[1]), match[2]
+    if not suffix:
+        return number
+    base = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
+    if not base:
+        return None
+    for table in (_MEMORY_BYTES, _TIME_US):
+        if suffix in table and base[2] in table:
+            return number * table[suffix] / (int(base[1] or 1) * table[base[2]])
+    return None

@@ -1,0 +1,39 @@
+"""What a platform must know of a server program; an engine supplies it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.model.command import Command, ServerAddress
+
+
+class ServerProgram(Protocol):
+    """One server program of one version: how it is made, configured and started."""
+
+    @property
+    def version(self) -> str:
+        """Return the version as the program reports it."""
+        ...
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Return what decides the content of an empty data directory."""
+        ...
+
+    def create(self, data: Path, account: str | None) -> Command:
+        """Return the command that makes an empty data directory."""
+        ...
+
+    def start(self, data: Path, account: str | None) -> Command:
+        """Return the command that runs the server in the foreground."""
+        ...
+
+    def configuration(
+        self, settings: Mapping[str, str], address: ServerAddress, sockets: Path
+    ) -> Mapping[str, str]:
+        """Return the text of each configuration file, by its name in the data directory."""
+        ...
+
+    def is_ready(self, address: ServerAddress) -> bool:
+        """Return whether the server answers."""
+        ...

@@ -1,0 +1,1 @@
+"""Servers that Steelyard starts on this machine."""

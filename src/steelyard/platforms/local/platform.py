@@ -1,0 +1,230 @@
+"""This machine as a platform: prepared states, one live server at a time, commands.
+
+Invariant: everything made outside the record lies in one live directory and one socket
+directory; both are in the ledger before they exist and are gone after ``destroy``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import (
+    free_bytes,
+    make_directory,
+    read_text,
+    remove_tree,
+    short_directory,
+)
+from steelyard.gateways.process import Processes
+from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.errors import TargetError
+from steelyard.model.program import ServerProgram
+from steelyard.platforms.local.server import LocalServer
+from steelyard.platforms.local.states import COPY_MEANS, PreparedState, PreparedStates, state_key
+from steelyard.platforms.platform import Ledger
+
+# Makes loading fast and leaves little WAL to copy; nothing is lost, because a state that was not
+# completed is made anew.
+_WHILE_PREPARING = {
+    "fsync": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "256MB",
+    "autovacuum": "off",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOptions:
+    """How a campaign uses this machine.
+
+    Attributes:
+        root: Directory for prepared states and live data.
+        account: Account of the servers when Steelyard is root; None means our own.
+        port: TCP port, or None for a free one at each start.
+    """
+
+    root: Path
+    campaign_id: str
+    account: str | None
+    port: int | None
+
+
+class LocalPlatform:
+    """Servers on this machine, one at a time."""
+
+    def __init__(
+        self, options: LocalOptions, ledger: Ledger, processes: Processes, clock: Clock
+    ) -> None:
+        self._options = options
+        self._ledger = ledger
+        self._processes = processes
+        self._clock = clock
+        self._states = PreparedStates(
+            options.root, account=options.account, processes=processes, clock=clock
+        )
+        self._live = options.root / "live" / options.campaign_id
+        self._sockets: Path | None = None
+        self._server: LocalServer | None = None
+        self._retired_logs: list[str] = []
+
+    @property
+    def server(self) -> LocalServer:
+        """Return the live server.
+
+        Raises:
+            TargetError: None is running.
+        """
+        if self._server is None or not self._server.is_running:
+            tail = f":\n{self._server.log_tail()}" if self._server else ""
+            raise TargetError(f"the server is not running{tail}")
+        return self._server
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where the live server is reached."""
+        return self.server.address
+
+    @property
+    def scripts(self) -> Path:
+        """Return a directory whose files the generator can read."""
+        return self._made(self._live / "scripts")
+
+    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+        """Return a prepared state that is in the cache already, or None."""
+        return self._states.find(state_key(program.identity, content))
+
+    def prepare(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Return the state with this content, made now when it is not in the cache.
+
+        Args:
+            program: Makes the data directory and runs on it.
+            content: What decides the data; equal content is prepared once.
+            build: Loads the data through a running server.
+        """
+
+        def make(home: Path) -> None:
+            data = home / "data"
+            self._checked(program.create(data, self._options.account), "making a data directory")
+            server = self._server_at(program, home)
+            server.start(_WHILE_PREPARING, port=None)
+            try:
+                build(server.address)
+            except BaseException:
+                server.stop(keep_data=False)
+                raise
+            server.stop(keep_data=True)
+            server.log.unlink(missing_ok=True)
+
+        facts = {"program": list(program.identity), "content": [repr(part) for part in content]}
+        return self._states.ensure(state_key(program.identity, content), make, facts)
+
+    def restore(self, state: PreparedState, means: str) -> float:
+        """Bring the live data back to a state by copying; return the seconds. Stops the server."""
+        self.stop(keep_data=False)
+        for other in self._homes():
+            if other.name != state.key:
+                remove_tree(other)
+        return self._states.restore(state, self._home(state), means)
+
+    def start(
+        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+    ) -> float:
+        """Start a server on the live copy of a state; return the seconds until it answered."""
+        self._server = self._server_at(program, self._home(state))
+        return self._server.start(settings, port=self._options.port)
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Write other settings for the running server; the engine makes it read them."""
+        self.server.configure(settings)
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Stop the live server, if there is one."""
+        if self._server is not None:
+            self._server.stop(keep_data=keep_data)
+            self._retired_logs.append(read_text(self._server.log) or "")
+            self._server.log.unlink(missing_ok=True)
+            self._server = None
+
+    def run(self, command: Command, *, timeout_s: float) -> Completed:
+        """Run a command beside the server, recognisable by its directory."""
+        placed = Command(
+            argv=command.argv,
+            environment=command.environment,
+            directory=self._made(self._live),
+            account=command.account,
+            parent_death_signal=command.parent_death_signal,
+        )
+        return self._processes.run(placed, timeout_s=timeout_s)
+
+    def copies_by_reflink(self, state: PreparedState) -> bool:
+        """Return whether the file system of the states shares blocks between copies."""
+        probe = self._made(self._live) / "reflink-probe"
+        source = state.data / "PG_VERSION"
+        if not source.exists():
+            source = state.data.parent / "ready.json"
+        argv = ("cp", COPY_MEANS["reflink"], str(source), str(probe))
+        works = self._processes.run(Command(argv=argv), timeout_s=10).succeeded
+        probe.unlink(missing_ok=True)
+        return works
+
+    def free_bytes(self) -> int:
+        """Return the free space where the data are."""
+        return free_bytes(self._options.root)
+
+    def logs(self) -> str:
+        """Return everything the servers of this campaign logged, in order."""
+        current = read_text(self._server.log) if self._server else None
+        return "".join([*self._retired_logs, current or ""])
+
+    def destroy(self) -> None:
+        """Stop the server and remove everything that was made for this campaign."""
+        self.stop(keep_data=False)
+        for directory in (self._sockets, self._live if self._live.exists() else None):
+            if directory is not None:
+                remove_tree(directory)
+                self._ledger.removed(directory)
+        self._sockets = None
+
+    def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
+        return LocalServer(
+            program,
+            home,
+            self._socket_directory(),
+            account=self._options.account,
+            processes=self._processes,
+            clock=self._clock,
+        )
+
+    def _socket_directory(self) -> Path:
+        if self._sockets is None:
+            self._sockets = short_directory(
+                "steelyard-", account=self._options.account, announce=self._ledger.created
+            )
+        return self._sockets
+
+    def _home(self, state: PreparedState) -> Path:
+        self._made(self._live)
+        home = self._live / state.key
+        make_directory(home, account=self._options.account, mode=0o700)
+        return home
+
+    def _homes(self) -> list[Path]:
+        return [path.parent for path in self._live.glob("*/data")]
+
+    def _made(self, directory: Path) -> Path:
+        if not self._live.exists():
+            self._ledger.created(self._live)
+        make_directory(directory)
+        return directory
+
+    def _checked(self, command: Command, what: str) -> None:
+        completed = self._processes.run(command, timeout_s=600)
+        if not completed.succeeded:
+            raise TargetError(f"{what} failed: {completed.tail(3)}")
