@@ -1,0 +1,81 @@
+"""A whole campaign, from its record to everything that a report says."""
+
+from steelyard.analysis.cells import summarise_cells
+from steelyard.analysis.comparisons import Pair, Terms, compare
+from steelyard.analysis.findings import campaign_findings
+from steelyard.analysis.observations import Observations, observe
+from steelyard.analysis.replication import replication_unit
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.analysis.settings import differing_settings
+from steelyard.analysis.stalls import compare_stalls
+from steelyard.analysis.stopping import looks_taken
+from steelyard.analysis.warmup import check_warmup
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.plan import CampaignPlan, Status
+from steelyard.stats.stalls import stalled_slices
+
+
+def analyse(record: CampaignRecord) -> CampaignAnalysis:
+    """Return the analysis of a campaign, finished or not."""
+    experiment, plan = record.experiment, record.plan
+    seen = observe(record)
+    stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
+    stalls = compare_stalls(seen, stalled, experiment)
+    warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
+    return CampaignAnalysis(
+        campaign_id=record.campaign_id,
+        experiment=experiment,
+        status=record.status,
+        plan=plan,
+        blocks=seen.blocks,
+        blocks_redone=_blocks_redone(record),
+        looks=looks_taken(plan.stopping, seen.blocks) if plan is not None else 0,
+        measured_s=_measured_s(record),
+        elapsed_s=record.elapsed_s,
+        started_at=record.started_at,
+        comparisons=_comparisons(record, seen, plan) if plan is not None else (),
+        cells=summarise_cells(seen, stalled),
+        stalls=stalls,
+        warmup=warmup,
+        runs=record.counted_runs,
+        findings=campaign_findings(record, seen, stalls, warmup),
+        settings=differing_settings(record.environment, experiment),
+        facts=record.environment.facts if record.environment is not None else (),
+        unit=replication_unit(seen, plan, experiment),
+        command=record.command,
+    )
+
+
+def _comparisons(
+    record: CampaignRecord, seen: Observations, plan: CampaignPlan
+) -> tuple[Comparison, ...]:
+    experiment = record.experiment
+    terms = Terms(
+        rule=plan.stopping,
+        margin=experiment.stop.equivalence,
+        decide=experiment.stop.decide,
+        block_s=plan.block_s,
+        stopped_early=record.status is Status.DECIDED and seen.blocks < plan.stopping.max_blocks,
+    )
+    compared: list[Comparison] = []
+    for workload in experiment.workloads:
+        columns = seen.columns_of(workload.name)
+        for contender in experiment.contenders:
+            pair = Pair(baseline=experiment.baseline, treatment=contender, workload=workload.name)
+            contrasts = seen.contrasts(experiment.baseline, contender)[:, columns]
+            compared.extend(compare(contrasts, pair, experiment.loads, terms))
+    return tuple(compared)
+
+
+def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:
+    return tuple(
+        f"block {block.index + 1}, try {block.attempt + 1}: {block.reason}"
+        for block in record.blocks
+        if not block.complete
+    )
+
+
+def _measured_s(record: CampaignRecord) -> float:
+    return sum(
+        run.measurement.seconds for run in record.counted_runs if run.measurement is not None
+    )

@@ -1,0 +1,197 @@
+"""Treatments against the baseline: effects, intervals, verdicts, and what limits them.
+
+Everything here works on arrays of log ratios, one row per block, so that the same code judges a
+campaign and the simulator's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.analysis.results import Comparison
+from steelyard.analysis.stopping import cell_level, headline_level
+from steelyard.model.experiment import Load
+from steelyard.model.plan import StoppingRule
+from steelyard.model.units import format_percent
+from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.stats.confidence import FloatArray
+from steelyard.stats.interval import block_interval
+from steelyard.stats.pooling import pooled_contrasts
+from steelyard.stats.verdict import blocks_to_decide, has_no_practical_weight, verdict_of
+
+SECONDS_PER_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Who is compared, under which workload."""
+
+    baseline: str
+    treatment: str
+    workload: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a comparison is judged by.
+
+    Attributes:
+        rule: Looks and levels.
+        margin: Relative difference of no practical weight.
+        decide: Relative effect the user wants decided.
+        block_s: Seconds that one more block takes.
+        stopped_early: The campaign ended because its headlines were decided, before its last look.
+    """
+
+    rule: StoppingRule
+    margin: float
+    decide: float
+    block_s: float
+    stopped_early: bool = False
+
+
+def compare(
+    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
+) -> tuple[Comparison, ...]:
+    """Return a workload's headline, then its cells.
+
+    Args:
+        contrasts: Shape (blocks, loads), log ratio, paired; no block is needed.
+        pair: Who is compared.
+        loads: One per column.
+        terms: What they are judged by.
+    """
+    cells = compare_cells(contrasts, pair, loads, terms)
+    return (compare_headline(contrasts, pair, terms, depends_on_load=disagree(cells)), *cells)
+
+
+def compare_headline(
+    contrasts: FloatArray, pair: Pair, terms: Terms, *, depends_on_load: bool = False
+) -> Comparison:
+    """Return the effect pooled over the cells: one number per block, one test."""
+    blocks = len(contrasts)
+    pooled = pooled_contrasts(contrasts) if blocks else np.empty(0)
+    level = headline_level(terms.rule, blocks)
+    weighed = _weigh(pooled, level, terms)
+    decided_early = terms.stopped_early and weighed.verdict.decided
+    return Comparison(
+        baseline=pair.baseline,
+        treatment=pair.treatment,
+        workload=pair.workload,
+        load=None,
+        effect=weighed.effect,
+        verdict=weighed.verdict,
+        no_practical_weight=weighed.no_practical_weight,
+        blocks=blocks,
+        level=level,
+        contrasts=tuple(pooled.tolist()),
+        depends_on_load=depends_on_load,
+        minutes_to_decide=_minutes_to_decide(weighed, terms),
+        note=_EARLY if decided_early else _limit(weighed, terms, terms.rule.first_look),
+    )
+
+
+def compare_cells(
+    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
+) -> tuple[Comparison, ...]:
+    """Return each cell with an interval that holds simultaneously with the others'."""
+    level = cell_level(terms.rule, len(contrasts), len(loads))
+    return tuple(
+        _cell(contrasts[:, column], pair, load, level, terms) for column, load in enumerate(loads)
+    )
+
+
+def disagree(cells: Sequence[Comparison]) -> bool:
+    """Return whether two cells' simultaneous intervals do not overlap."""
+    effects = [cell.effect for cell in cells if cell.effect is not None]
+    lows = [effect.low for effect in effects if effect.low is not None]
+    highs = [effect.high for effect in effects if effect.high is not None]
+    return bool(lows and highs) and max(lows) > min(highs)
+
+
+_EARLY = "stopped early: the estimate is a little too large"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weighed:
+    blocks: int
+    effect: Estimate | None
+    verdict: Verdict
+    no_practical_weight: bool
+    looked: bool
+
+    @property
+    def width(self) -> float | None:
+        """Return the interval's width, relative; None without both bounds."""
+        if self.effect is None or self.effect.low is None or self.effect.high is None:
+            return None
+        return self.effect.high - self.effect.low
+
+
+def _cell(
+    contrasts: FloatArray, pair: Pair, load: Load, level: float | None, terms: Terms
+) -> Comparison:
+    weighed = _weigh(contrasts, level, terms)
+    return Comparison(
+        baseline=pair.baseline,
+        treatment=pair.treatment,
+        workload=pair.workload,
+        load=load,
+        effect=weighed.effect,
+        verdict=weighed.verdict,
+        no_practical_weight=weighed.no_practical_weight,
+        blocks=len(contrasts),
+        level=level,
+        contrasts=tuple(contrasts.tolist()),
+        minutes_to_decide=_minutes_to_decide(weighed, terms),
+        note=_limit(weighed, terms, terms.rule.cell_first_look),
+    )
+
+
+def _weigh(contrasts: FloatArray, level: float | None, terms: Terms) -> _Weighed:
+    """Return effect and verdict of one sample; without a level there is no interval yet."""
+    if level is None:
+        effect = Estimate(value=float(np.expm1(contrasts.mean()))) if len(contrasts) else None
+        return _Weighed(
+            blocks=len(contrasts),
+            effect=effect,
+            verdict=Verdict.NOT_DISTINGUISHABLE,
+            no_practical_weight=False,
+            looked=False,
+        )
+    interval = block_interval(contrasts, level)
+    low, high = float(np.expm1(interval.low)), float(np.expm1(interval.high))
+    return _Weighed(
+        blocks=len(contrasts),
+        effect=Estimate(
+            value=float(np.expm1(interval.estimate)),
+            low=low if np.isfinite(interval.low) else None,
+            high=high if np.isfinite(interval.high) else None,
+        ),
+        verdict=verdict_of(low, high, terms.margin),
+        no_practical_weight=has_no_practical_weight(low, high, terms.margin),
+        looked=True,
+    )
+
+
+def _minutes_to_decide(weighed: _Weighed, terms: Terms) -> float | None:
+    if weighed.verdict.decided or weighed.width is None:
+        return None
+    missing = blocks_to_decide(weighed.blocks, weighed.width, terms.decide) - weighed.blocks
+    return missing * terms.block_s / SECONDS_PER_MINUTE if missing > 0 else None
+
+
+def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
+    """Return one sentence about what limits an undecided statement."""
+    if weighed.verdict.decided:
+        return ""
+    count = f"{weighed.blocks} block{'s' if weighed.blocks != 1 else ''}"
+    if not weighed.looked:
+        return f"{count}; the first look is at {first_look}"
+    if weighed.width is None:
+        return f"{count} cannot bound the effect at the level of this look; more blocks can"
+    if _minutes_to_decide(weighed, terms) is None:
+        wanted = format_percent(terms.decide, signed=False)
+        return f"precise enough to decide an effect of {wanted}; one that is there is smaller"
+    return ""

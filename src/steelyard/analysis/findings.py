@@ -1,0 +1,178 @@
+"""What the user should know about a campaign beside its verdicts."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from steelyard.analysis.observations import Observations
+from steelyard.analysis.results import StallTest, WarmupCheck
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.plan import CampaignPlan
+from steelyard.model.units import format_duration, format_percent
+
+STALL_LEVEL = 0.05
+WARMUP_LEVEL = 0.01
+NOTABLE_DRIFT = 0.10  # a guess; contrasts within blocks stand 30 % per hour (METHOD 3.8)
+NOTABLE_RESIDUAL = 0.01
+_DRIFT_FROM = 9  # thirds of three blocks
+
+
+def campaign_findings(
+    record: CampaignRecord,
+    seen: Observations,
+    stalls: Sequence[StallTest],
+    warmup: Sequence[WarmupCheck],
+) -> tuple[Finding, ...]:
+    """Return the record's own findings, then those of the analysis, gravest rules first."""
+    return (
+        *record.findings,
+        *_holes(seen),
+        *_too_few_blocks(seen, record.plan),
+        *_differing_stalls(stalls),
+        *_visible_warmup(warmup),
+        *_failed_transactions(seen),
+        *_discard(record.plan),
+        *_drift(seen),
+        *_redone(record),
+    )
+
+
+def _holes(seen: Observations) -> Iterator[Finding]:
+    if seen.holes:
+        numbers = ", ".join(str(index + 1) for index in seen.holes)
+        yield Finding(
+            code="incomplete-block",
+            severity=Severity.ERROR,
+            message=f"block {numbers}: called complete, but a run has no measurement; left out",
+            remedy="The record may be damaged; keep it and report this.",
+            source="METHOD 3.1",
+            subject="campaign",
+        )
+
+
+def _too_few_blocks(seen: Observations, plan: CampaignPlan | None) -> Iterator[Finding]:
+    if plan is None or seen.blocks >= plan.stopping.first_look:
+        return
+    needed_s = plan.stopping.first_look * plan.block_s
+    yield Finding(
+        code="not-enough-blocks",
+        severity=Severity.WARNING,
+        message=(
+            f"{seen.blocks} complete blocks; a verdict needs at least {plan.stopping.first_look}"
+        ),
+        remedy=(
+            f"Give a budget of {format_duration(needed_s)} and more: "
+            f"a block takes about {format_duration(plan.block_s)}."
+        ),
+        source="METHOD 3.2",
+        subject="campaign",
+    )
+
+
+def _differing_stalls(stalls: Sequence[StallTest]) -> Iterator[Finding]:
+    for test in stalls:
+        if test.p_value < STALL_LEVEL / len(stalls):
+            yield Finding(
+                code="stalls-differ",
+                severity=Severity.WARNING,
+                message=(
+                    f"{test.treatment} stalled in {test.treatment_stalled} of "
+                    f"{test.treatment_runs} runs of {test.workload}, {test.baseline} in "
+                    f"{test.baseline_stalled} of {test.baseline_runs} (p = {test.p_value:.2g})"
+                ),
+                remedy="The effect discounts stalls: weigh them beside it, and look for the cause.",
+                source="METHOD 3.6, Fisher's exact test",
+                subject=test.treatment,
+            )
+
+
+def _visible_warmup(warmup: Sequence[WarmupCheck]) -> Iterator[Finding]:
+    for check in warmup:
+        if check.p_value < WARMUP_LEVEL:
+            yield Finding(
+                code="warm-up-differs",
+                severity=Severity.WARNING,
+                message=(
+                    f"{check.treatment}: its effect changes by "
+                    f"{format_percent(float(np.expm1(check.slope_per_position)))} per run of a "
+                    f"visit (p = {check.p_value:.2g}): the treatments may warm up differently"
+                ),
+                remedy="Measure the warm-up (calibration), or set a longer discard.",
+                source="METHOD 3.7",
+                subject=check.treatment,
+            )
+
+
+def _failed_transactions(seen: Observations) -> Iterator[Finding]:
+    for treatment in seen.treatments:
+        measured = [
+            run.measurement
+            for (name, _), runs in seen.runs.items()
+            if name == treatment
+            for run in runs
+            if run.measurement is not None
+        ]
+        failed = sum(measurement.failed for measurement in measured)
+        if failed:
+            yield Finding(
+                code="failed-transactions",
+                severity=Severity.WARNING,
+                message=f"{treatment}: {failed} transactions failed",
+                remedy="Failed transactions are not counted as done; look into the raw output.",
+                source="pgbench, failed transactions",
+                subject=treatment,
+            )
+
+
+def _discard(plan: CampaignPlan | None) -> Iterator[Finding]:
+    if plan is None or not plan.discard.risk:
+        return
+    residuals = [loss for loss in plan.discard.residual_fraction if loss is not None]
+    grave = max(residuals, default=0.0) > NOTABLE_RESIDUAL
+    yield Finding(
+        code="discard-risk",
+        severity=Severity.WARNING if grave else Severity.INFO,
+        message=plan.discard.risk,
+        remedy="Set a longer discard." if grave else "",
+        source="METHOD 3.7",
+        subject="campaign",
+    )
+
+
+def _drift(seen: Observations) -> Iterator[Finding]:
+    """Compare the last third of the blocks with the first, over all treatments and cells."""
+    if seen.blocks < _DRIFT_FROM:
+        return
+    centred = seen.log_tps - np.median(seen.log_tps, axis=0)
+    by_block = centred.mean(axis=(1, 2))
+    third = seen.blocks // 3
+    change = float(np.expm1(np.median(by_block[-third:]) - np.median(by_block[:third])))
+    if abs(change) >= NOTABLE_DRIFT:
+        yield Finding(
+            code="drift",
+            severity=Severity.INFO,
+            message=(
+                f"throughput of all treatments changed by {format_percent(change)} from the "
+                "first third of the blocks to the last"
+            ),
+            remedy="Effects are not touched, since they are taken within blocks; levels are.",
+            source="METHOD 3.8",
+            subject="campaign",
+        )
+
+
+def _redone(record: CampaignRecord) -> Iterator[Finding]:
+    thrown = sum(not block.complete for block in record.blocks)
+    if thrown:
+        yield Finding(
+            code="blocks-redone",
+            severity=Severity.INFO if 5 * thrown <= len(record.blocks) else Severity.WARNING,
+            message=(
+                f"{thrown} of {len(record.blocks)} tries of a block were thrown away whole, "
+                "in all treatments"
+            ),
+            remedy="None needed while they are few; otherwise quieten the machine.",
+            source="METHOD 3.1",
+            subject="campaign",
+        )

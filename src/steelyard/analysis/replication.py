@@ -1,0 +1,47 @@
+"""The unit of replication in words: what the interval may be generalised to."""
+
+from steelyard.analysis.observations import Observations
+from steelyard.model.experiment import Experiment, LocalTarget, Reset, SwitchCost
+from steelyard.model.plan import CampaignPlan
+from steelyard.model.schedule import Mode
+
+_DATA = {
+    Reset.VISIT: "each from the same prepared data",
+    Reset.BLOCK: "with the prepared data restored before each block",
+    Reset.CAMPAIGN: "on data prepared once and carried along",
+}
+
+
+def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: Experiment) -> str:
+    """Return one sentence that says what was repeated, how often, and what was not."""
+    if plan is None or not seen.blocks:
+        return "nothing was replicated: there is no complete block"
+    local = all(isinstance(t.target, LocalTarget) for t in experiment.treatments)
+    place = " on this machine" if local else ""
+    activations = _activations(seen, experiment.baseline)
+    times = "s" if activations != 1 else ""
+    if plan.mode is Mode.BACK_TO_BACK:
+        what = (
+            f"{activations} visit{times} to one server{place}, in which each cell ran the "
+            "treatments back to back"
+        )
+        limits = "not restarts of it, not two machines"
+    elif plan.switch is SwitchCost.REPROVISION:
+        what = f"{activations} newly made server{times} per treatment{place}"
+        limits = "not other machines than these"
+    else:
+        what = f"{activations} restart{times} of one server per treatment{place}"
+        limits = "not two machines, not two storage products"
+    return f"{what}, {_DATA[plan.reset]}; {limits}"
+
+
+def _activations(seen: Observations, treatment: str) -> int:
+    """Return in how many visits a treatment was measured."""
+    return len(
+        {
+            (run.block, run.attempt, run.visit)
+            for (name, _), runs in seen.runs.items()
+            if name == treatment
+            for run in runs
+        }
+    )

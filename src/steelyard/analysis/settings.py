@@ -1,0 +1,57 @@
+"""Effective settings that differ between the servers, asked for or not."""
+
+from steelyard.analysis.results import SettingDifference
+from steelyard.model.environment import EffectiveSetting, Environment
+from steelyard.model.experiment import Experiment
+
+# Where a server lives and how it is called differs always, and says nothing about its speed.
+_IDENTITY = frozenset(
+    {
+        "cluster_name",
+        "config_file",
+        "data_directory",
+        "external_pid_file",
+        "hba_file",
+        "ident_file",
+        "listen_addresses",
+        "log_directory",
+        "log_filename",
+        "port",
+        "unix_socket_directories",
+    }
+)
+
+
+def differing_settings(
+    environment: Environment | None, experiment: Experiment
+) -> tuple[SettingDifference, ...]:
+    """Return what differs, requested settings first, then by name.
+
+    A value is None where the treatment's server was never seen or lacks the setting.
+    """
+    if environment is None or len(environment.servers) < 2:
+        return ()
+    asked = {s.name.lower() for treatment in experiment.treatments for s in treatment.settings}
+    seen = {
+        server.treatment: {setting.name: _shown(setting) for setting in server.settings}
+        for server in environment.servers
+    }
+    names = sorted({name for settings in seen.values() for name in settings} - _IDENTITY)
+    differences = [
+        SettingDifference(
+            name=name,
+            values=tuple(seen.get(t.name, {}).get(name) for t in experiment.treatments),
+            requested=name.lower() in asked,
+        )
+        for name in names
+        if len({settings.get(name) for settings in seen.values()}) > 1
+    ]
+    return tuple(sorted(differences, key=lambda difference: not difference.requested))
+
+
+def _shown(setting: EffectiveSetting) -> str:
+    """Return the value with the server's unit, which may itself be a multiple (``8kB``)."""
+    if not setting.unit:
+        return setting.value
+    times = " x " if setting.unit[0].isdigit() else " "
+    return f"{setting.value}{times}{setting.unit}"

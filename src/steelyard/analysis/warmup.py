@@ -1,0 +1,28 @@
+"""The warning light: does the contrast still change with the time since activation?"""
+
+from steelyard.analysis.observations import Observations
+from steelyard.analysis.results import WarmupCheck
+from steelyard.model.experiment import Experiment
+from steelyard.model.schedule import Mode
+from steelyard.stats.warmup import position_slope
+
+LEAST_BLOCKS = 6
+LEAST_RUNS = 2
+
+
+def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
+    """Return one check per contender, over all cells of its visits.
+
+    Back to back there is nothing to check: both sides share the server and its age.
+    """
+    if mode is not Mode.VISITS or seen.blocks < LEAST_BLOCKS or len(seen.cells) < LEAST_RUNS:
+        return ()
+    return tuple(_check(seen, experiment.baseline, name) for name in experiment.contenders)
+
+
+def _check(seen: Observations, baseline: str, treatment: str) -> WarmupCheck:
+    positions = seen.positions[:, seen.treatments.index(treatment)]
+    slope = position_slope(seen.contrasts(baseline, treatment), positions)
+    return WarmupCheck(
+        treatment=treatment, slope_per_position=slope.per_position, p_value=slope.p_value
+    )
