@@ -223,6 +223,7 @@ class Experiment:
     Attributes:
         engine: The database system all its targets run.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
+        description: Why the question is asked; empty when the file does not say.
     """
 
     name: str
@@ -236,6 +237,7 @@ class Experiment:
     seed: int
     engine: EngineName = EngineName.POSTGRES
     generator_flags: tuple[str, ...] = ()
+    description: str = ""
 
     def treatment(self, name: str) -> Treatment:
         """Return the treatment of that name."""

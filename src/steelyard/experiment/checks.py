@@ -1,0 +1,211 @@
+"""What takes two places of the file to see: names, pairs of loads, rules that exclude each other.
+
+Each check yields issues and none raises; together they are all that stands between a sound form
+and an experiment, besides ``lineage`` (inheritance) and ``scripts`` (files).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from steelyard.experiment.document import Issue, KeyPath, Value
+from steelyard.experiment.form import LoadsForm, TreatmentForm, WorkloadForm
+from steelyard.experiment.form_values import BUILTINS, word
+from steelyard.experiment.suggestions import SECRET, choice, did_you_mean, listed, shown, strings
+from steelyard.experiment.validation import Draft
+from steelyard.tuning.profiles import profile_names
+
+# What the platform sets itself; a treatment that set it would take the server from its hands.
+_GOVERNED: Final[Mapping[str, str]] = {
+    "port": "Use `target: {port: ...}`.",
+    "listen_addresses": "Use `target: {connection: tcp}`.",
+    "unix_socket_directories": "Use `target: {connection: socket}`.",
+    "data_directory": "Use `target: {directory: ...}`.",
+    "config_file": "Write the settings here.",
+    "hba_file": "Remove it.",
+    "ident_file": "Remove it.",
+    "external_pid_file": "Remove it.",
+}
+_GOVERNED_INITDB: Final = re.compile(
+    r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
+)
+_SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
+
+
+def checked(draft: Draft) -> Iterator[Issue]:
+    """Yield everything that is wrong between the parts of a file."""
+    yield from _secrets(draft.document.value, ())
+    yield from _workloads(draft)
+    yield from _loads(draft.loads) if draft.loads else ()
+    yield from _measure(draft)
+    yield from _stop(draft)
+    yield from _treatment_names(draft)
+    for name, treatment in draft.treatments.items():
+        yield from _treatment(("treatments", name), treatment)
+
+
+def _secrets(value: Value, path: KeyPath) -> Iterator[Issue]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _secrets(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _secrets(item, (*path, index))
+    elif any(SECRET.search(text) for text in strings(value)):
+        hint = "Records carry no secrets: use ~/.pgpass or PGPASSWORD."
+        yield Issue(path=path, message="the value has a password in it", hint=hint)
+
+
+def _workloads(draft: Draft) -> Iterator[Issue]:
+    raw = draft.document.at(("workloads",))
+    items = raw if isinstance(raw, list) else []
+    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    for index, name in _repeated(names):
+        message = f"there are two workloads called {shown(name)}"
+        hint = "Give each its own name."
+        yield Issue(path=("workloads", index, "name"), message=message, hint=hint)
+    for index, workload in draft.workloads.items():
+        yield from _workload(("workloads", index), workload)
+
+
+def _repeated(names: list[Value]) -> Iterator[tuple[int, Value]]:
+    seen: list[Value] = []
+    for index, name in enumerate(names):
+        if name is not None and name in seen:
+            yield index, name
+        seen.append(name)
+
+
+def _workload(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    if workload.builtin and workload.scripts:
+        message = "`builtin` and `scripts` exclude each other"
+        hint = "Make two workloads of them."
+        yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
+    if workload.builtin is None and not workload.scripts:
+        message = "the workload has neither `builtin` nor `scripts`"
+        hint = f"Add `builtin`: {listed(BUILTINS)}."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    if workload.builtin and workload.scale_factor is None:
+        message = f"`{workload.builtin}` needs pgbench's tables, and `scale_factor` is missing"
+        hint = "Add `scale_factor: 10` (about 150 MB) or what your memory calls for."
+        yield Issue(path=(*path, "builtin"), message=message, hint=hint)
+
+
+def _loads(loads: LoadsForm) -> Iterator[Issue]:
+    threads = loads.threads
+    for key, numbers in (("clients", loads.clients), ("threads", threads or ())):
+        for number, times in Counter(numbers).items():
+            if times > 1:
+                message = f"{number} is given {times} times"
+                yield Issue(path=("loads", key), message=message, hint="Give each number once.")
+    if not threads:
+        return
+    hint = "The generator needs at least one client per thread; `threads: auto` always fits."
+    if idle := [clients for clients in loads.clients if clients < min(threads)]:
+        message = f"no thread count fits clients {', '.join(map(str, idle))}"
+        yield Issue(path=("loads", "threads"), message=message, hint=hint)
+    if excess := [count for count in threads if count > max(loads.clients)]:
+        message = f"threads {', '.join(map(str, excess))} exceed every number of clients"
+        yield Issue(path=("loads", "threads"), message=message, hint=hint)
+
+
+def _measure(draft: Draft) -> Iterator[Issue]:
+    measure = draft.measure
+    if measure is None or measure.calibration is None:
+        return
+    path = ("measure", "calibration")
+    if measure.discard is not None:
+        message = "a calibration measures the discard, and `discard` already declares it"
+        hint = "Remove one of the two, or write `discard: auto`."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    calibration = measure.calibration
+    if calibration.at_least > calibration.run:
+        message = (
+            f"at_least ({calibration.at_least:g} s) is longer than run ({calibration.run:g} s), "
+            "so the calibration could change nothing"
+        )
+        hint = "Make `run` longer, or declare the discard."
+        yield Issue(path=(*path, "at_least"), message=message, hint=hint)
+
+
+def _stop(draft: Draft) -> Iterator[Issue]:
+    stop = draft.stop
+    if stop and stop.decide is not None and stop.precision is not None:
+        message = "`decide` and `precision` exclude each other"
+        hint = "Keep `decide` to stop at a verdict, `precision` to stop at a width."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
+
+
+def _treatment_names(draft: Draft) -> Iterator[Issue]:
+    names = draft.treatment_names
+    for name in names:
+        try:
+            word(name)
+        except ValueError as error:
+            hint = "Use up to 40 letters, digits, hyphens and underscores."
+            yield Issue(path=("treatments", name), message=str(error), hint=hint, at_key=True)
+    if len(names) == 1:
+        message = "there is one treatment, and a comparison needs two"
+        hint = f"Add another; `again: {{extends: {names[0]}}}` compares it with itself."
+        yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
+    yield from _baseline(draft, names)
+
+
+def _baseline(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
+    baseline = draft.document.at(("baseline",))
+    if isinstance(baseline, str) and names and baseline not in names:
+        message = f"there is no treatment {shown(baseline)}"
+        yield Issue(path=("baseline",), message=message, hint=choice(baseline, names))
+    if baseline is None and len(names) > 1 and implied_baseline(names) is None:
+        message = "`baseline` is missing"
+        hint = f"Add `baseline: {names[0]}`, or call one treatment `baseline` or `default`."
+        yield Issue(path=("baseline",), message=message, hint=hint, at_key=True)
+
+
+def implied_baseline(names: tuple[str, ...]) -> str | None:
+    """Return the treatment that is the baseline by its name, None when none or two are."""
+    called = [name for name in names if name in ("baseline", "default")]
+    return called[0] if len(called) == 1 else None
+
+
+def _treatment(path: KeyPath, treatment: TreatmentForm) -> Iterator[Issue]:
+    for index, profile in enumerate(treatment.profile):
+        if profile not in profile_names():
+            message = f"there is no profile {shown(profile)}"
+            hint = choice(profile, profile_names())
+            yield Issue(path=(*path, "profile", index), message=message, hint=hint)
+    for index, option in enumerate(treatment.target.initdb or ()):
+        if _GOVERNED_INITDB.match(option):
+            message = f"the initdb option {shown(option)} is not yours to give"
+            hint = "Steelyard sets directory, user and authentication itself."
+            yield Issue(path=(*path, "target", "initdb", index), message=message, hint=hint)
+    yield from _binaries((*path, "target", "bin"), treatment.target.bin)
+    yield from _settings((*path, "postgres"), treatment)
+
+
+def _binaries(path: KeyPath, given: str | None) -> Iterator[Issue]:
+    if given is None or given == "embedded" or "/" in given or given.startswith("~"):
+        return
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given):
+        message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
+        hint = did_you_mean(given, ["embedded"]) or "Write a version as 15, a directory with a `/`."
+        yield Issue(path=path, message=message, hint=hint)
+
+
+def _settings(path: KeyPath, treatment: TreatmentForm) -> Iterator[Issue]:
+    seen: set[str] = set()
+    for name in treatment.postgres:
+        folded = name.lower()
+        if not _SETTING_NAME.fullmatch(name):
+            message = f"{shown(name)} is no name of a PostgreSQL setting"
+            hint = "Write it as in postgresql.conf."
+            yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
+        elif folded in _GOVERNED:
+            message = f"Steelyard sets `{name}` itself"
+            yield Issue(path=(*path, name), message=message, hint=_GOVERNED[folded], at_key=True)
+        elif folded in seen:
+            message = f"`{name}` is given twice: PostgreSQL ignores upper and lower case"
+            hint = "Keep one of the two."
+            yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
+        seen.add(folded)

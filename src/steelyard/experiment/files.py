@@ -1,0 +1,166 @@
+"""Experiments from files and presets: the one door through which they are loaded.
+
+text -> document (places of everything) -> overrides -> form -> checks -> experiment. Every stage
+adds its problems to those of the stages before; they are raised together, in line order.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.experiment.checks import checked
+from steelyard.experiment.document import Document, Issue, KeyPath, parse_document
+from steelyard.experiment.lineage import extends_issues, merged_issues, merged_treatments
+from steelyard.experiment.overrides import apply_overrides
+from steelyard.experiment.presets import preset_text
+from steelyard.experiment.resolution import Surroundings, resolve
+from steelyard.experiment.scripts import read_scripts
+from steelyard.experiment.validation import validate
+from steelyard.model.errors import ExperimentFileError, Problem
+from steelyard.model.experiment import Experiment
+from steelyard.tuning.profiles import MachineFacts
+
+MAX_FILE_BYTES = 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedExperiment:
+    """An experiment with the text it came from, so that later problems find their line too.
+
+    Attributes:
+        source: Name of the file, or ``preset:NAME``.
+        text: As given, for the record.
+        parents: What each treatment extends.
+    """
+
+    experiment: Experiment
+    source: str
+    text: str
+    document: Document
+    parents: Mapping[str, str | None]
+
+    def problem(
+        self, path: Sequence[str | int], message: str, hint: str = "", *, at_key: bool = False
+    ) -> Problem:
+        """Return a problem at a place such as ``("treatments", "a", "postgres", "work_mem")``.
+
+        A value that a treatment inherits is found where it was written. ``at_key`` points at
+        the key, not at its value.
+        """
+        written = self._written(tuple(path))
+        issue = Issue(path=written, message=message, hint=hint, at_key=at_key)
+        return self.document.problem(issue)
+
+    def error(self, problems: Sequence[Problem]) -> ExperimentFileError:
+        """Return the error that says these problems, in line order."""
+        return ExperimentFileError(self.source, in_line_order(problems))
+
+    def _written(self, path: KeyPath) -> KeyPath:
+        if len(path) < 3 or path[0] != "treatments":
+            return path
+        owner: str | None = str(path[1])
+        while owner is not None:
+            candidate = ("treatments", owner, *path[2:])
+            if candidate in self.document.places:
+                return candidate
+            owner = self.parents.get(owner)
+        return path
+
+
+def load_experiment(
+    path: Path,
+    *,
+    facts: MachineFacts,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    generator_flags: Sequence[str] = (),
+) -> LoadedExperiment:
+    """Return the experiment of a file; names in it are relative to the file.
+
+    Raises:
+        ExperimentFileError: With all problems at once, in line order.
+    """
+    surroundings = Surroundings(
+        base=path.absolute().parent, facts=facts, seed=seed, generator_flags=generator_flags
+    )
+    return load_text(_file_text(path), str(path), surroundings, overrides)
+
+
+def load_preset(
+    name: str,
+    *,
+    facts: MachineFacts,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    generator_flags: Sequence[str] = (),
+) -> LoadedExperiment:
+    """Return the experiment of a preset.
+
+    Raises:
+        InputError: There is no such preset.
+        ExperimentFileError: An override does not fit it.
+    """
+    surroundings = Surroundings(
+        base=Path.cwd(), facts=facts, seed=seed, generator_flags=generator_flags
+    )
+    return load_text(preset_text(name), f"preset:{name}", surroundings, overrides)
+
+
+def load_text(
+    text: str, source: str, surroundings: Surroundings, overrides: Sequence[str] = ()
+) -> LoadedExperiment:
+    """Return the experiment of a text.
+
+    Raises:
+        ExperimentFileError: With all problems at once, in line order.
+    """
+    document = apply_overrides(parse_document(text), overrides)
+    if document.value is None and document.problems:
+        raise ExperimentFileError(source, document.problems)
+    draft, issues = validate(document)
+    scripts = read_scripts(draft.workloads, surroundings.base)
+    merged = merged_treatments(draft, surroundings.facts)
+    issues = (
+        *issues,
+        *checked(draft),
+        *extends_issues(draft),
+        *merged_issues(draft, merged),
+        *scripts.issues,
+    )
+    problems = [*document.problems, *(document.problem(issue) for issue in issues)]
+    if problems or draft.form is None:
+        raise ExperimentFileError(source, in_line_order(problems))
+    return LoadedExperiment(
+        experiment=resolve(draft.form, merged, scripts.texts, surroundings),
+        source=source,
+        text=text,
+        document=document,
+        parents={name: form.extends for name, form in draft.treatments.items()},
+    )
+
+
+def in_line_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems by line and column, those without a line (``--set``) last."""
+    return sorted(
+        problems, key=lambda problem: (problem.line is None, problem.line or 0, problem.column or 0)
+    )
+
+
+def _file_text(path: Path) -> str:
+    source = str(path)
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            message = "it is larger than 1 MiB, which no experiment is"
+            raise ExperimentFileError(source, [Problem(message=message, hint="Name another file.")])
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
+        problem = Problem(
+            message="it is not UTF-8 text", hint="Convert it.", line=line, column=column
+        )
+        raise ExperimentFileError(source, [problem]) from error
+    except OSError as error:
+        hint = "`steelyard presets` lists experiments to start from."
+        problem = Problem(message=f"it cannot be read: {error.strerror}", hint=hint)
+        raise ExperimentFileError(source, [problem]) from error

@@ -1,0 +1,314 @@
+"""The experiment file as it is written: one class per section, as DESIGN's canonical file has it.
+
+Only what a single value can tell is checked here; what takes two places of the file to see is
+in ``checks`` and ``lineage``. Descriptions and examples end in the JSON Schema.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    WithJsonSchema,
+)
+
+from steelyard.experiment import form_values as values
+from steelyard.experiment.document import KeyPath
+from steelyard.experiment.form_values import empty_as_mapping, refusal
+from steelyard.experiment.suggestions import choice, shown
+
+# Known from the design, so that they are told apart from misspellings.
+LATER_TARGETS: Final = (
+    "endpoint",
+    "cloudnative-pg",
+    "rds",
+    "aurora",
+    "redis-local",
+    "redis-endpoint",
+    "redis-kubernetes",
+)
+LATER_LAYERS: Final = ("linux", "kvm", "kubernetes", "redis", "cgroup")
+
+
+class Form(BaseModel):
+    """A section of the file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ScriptForm(Form):
+    """A script file of a workload."""
+
+    file: values.Text = Field(
+        description="File with the script, relative to the experiment file.",
+        examples=["new-order.sql"],
+    )
+    weight: values.Count = Field(
+        default=1, description="How often it runs relative to the workload's others.", examples=[9]
+    )
+
+
+class WorkloadForm(Form):
+    """What is asked of the server: a builtin script, or script files with weights."""
+
+    name: values.Name = Field(description="Unique among the workloads.", examples=["reads"])
+    builtin: values.Builtin | None = Field(
+        default=None, description="A script that pgbench brings.", examples=["select-only"]
+    )
+    scale_factor: values.Count | None = Field(
+        default=None,
+        description="Size of pgbench's own tables: 100,000 accounts (about 16 MB) each.",
+        examples=[100],
+    )
+    prepare: values.Texts = Field(
+        default_factory=list,
+        description="SQL files that are run once, after pgbench's own tables are made.",
+        examples=[["orders.sql"]],
+    )
+    scripts: list[ScriptForm] = Field(
+        default_factory=list,
+        description="Own pgbench scripts.",
+        examples=[[{"file": "new-order.sql", "weight": 9}]],
+    )
+
+
+class LoadsForm(Form):
+    """Loads offered to the server; every pair of clients and threads is measured."""
+
+    clients: values.Counts = Field(
+        description="Server sessions open at once, always the total.", examples=[[1, 10, 50]]
+    )
+    threads: values.ThreadCounts = Field(
+        default=None,
+        description="Worker threads of the generator; auto is min(clients, CPUs).",
+        examples=["auto"],
+    )
+    protocol: values.Protocol = Field(
+        default="simple", description="pgbench's query mode.", examples=["prepared"]
+    )
+
+
+class CalibrationForm(Form):
+    """How the discard is measured before the first block."""
+
+    restarts: values.Count = Field(
+        default=5, description="Activations per treatment.", examples=[5]
+    )
+    run: values.LongLength = Field(
+        default=90.0, description="Length of the run after each.", examples=["90s"]
+    )
+    at_least: values.Length = Field(
+        default=20.0, description="The discard is never shorter than this.", examples=["20s"]
+    )
+
+
+class MeasureForm(Form):
+    """How a run is taken."""
+
+    slice: values.Slice = Field(
+        default=5.0, description="Measured length of a run.", examples=["5s"]
+    )
+    ramp: values.Ramp = Field(
+        default=2.0, description="Thrown away at the start of each run.", examples=["2s"]
+    )
+    discard: values.Discard = Field(
+        default=None,
+        description="Thrown away after each activation, the same for all treatments.",
+        examples=["auto"],
+    )
+    calibration: CalibrationForm | None = Field(
+        default=None,
+        description="Measures the discard; only with `discard: auto`.",
+        examples=[{"restarts": 5, "run": "90s", "at_least": "20s"}],
+    )
+    reset: values.ResetWord = Field(
+        default="auto", description="When the data go back to the prepared state."
+    )
+    switch: values.SwitchWord = Field(
+        default="auto", description="The least that is done to go from one treatment to another."
+    )
+    prewarm: values.Switch = Field(
+        default=False, description="Load the data into memory after each activation."
+    )
+
+
+class StopForm(Form):
+    """When the campaign ends: at a decision or a precision, at the latest with the budget."""
+
+    budget: values.Budget = Field(
+        default=3600.0, description="Time for everything, preparation included.", examples=["60m"]
+    )
+    decide: values.Share | None = Field(
+        default=None, description="Effect that is worth deciding.", examples=["3%"]
+    )
+    precision: values.Share | None = Field(
+        default=None,
+        description="Stop at this half-width of the interval instead of at a verdict.",
+        examples=["1%"],
+    )
+    equivalence: values.Share = Field(
+        default=0.01, description="A difference below it has no practical weight.", examples=["1%"]
+    )
+
+
+class GeneratorForm(Form):
+    """The load generator."""
+
+    flags: values.Texts = Field(
+        default_factory=list,
+        description="Handed to the generator unchanged.",
+        examples=[["--random-seed=42"]],
+    )
+
+
+def _target_kind(value: object) -> str:
+    kind = values.text(value)
+    if kind in LATER_TARGETS:
+        message = f"the target kind `{kind}` is not supported in this version"
+        raise refusal(message, "Use `kind: local`.")
+    if kind != "local":
+        raise refusal(f"{shown(kind)} is no kind of target", choice(kind, ("local",)))
+    return kind
+
+
+TargetKind = Annotated[str, PlainValidator(_target_kind), WithJsonSchema({"enum": ["local"]})]
+
+
+class TargetForm(Form):
+    """Where the server runs; what is not given is inherited."""
+
+    kind: TargetKind | None = Field(default=None, description="The kind of target.")
+    bin: values.LooseText | None = Field(
+        default=None,
+        description="`embedded`, a version such as 15, or the directory of the programs.",
+        examples=["embedded", "15", "/usr/lib/postgresql/15/bin"],
+    )
+    directory: values.Text | None = Field(
+        default=None, description="Where data directories are made.", examples=["/mnt/nvme"]
+    )
+    port: values.Port | None = Field(
+        default=None, description="TCP port on the loopback interface.", examples=[54321]
+    )
+    connection: values.Connection | None = Field(
+        default=None, description="How the generator connects."
+    )
+    run_as: values.Text | None = Field(
+        default=None, description="Account of the server when run by root.", examples=["postgres"]
+    )
+    initdb: values.Texts | None = Field(
+        default=None,
+        description="Further initdb options, equal in all treatments.",
+        examples=[["--data-checksums"]],
+    )
+    restore: values.Restore | None = Field(
+        default=None, description="How data go back to the prepared state."
+    )
+
+
+def _describe_later_layers(schema: dict[str, Any]) -> None:
+    for layer in LATER_LAYERS:
+        schema["properties"][layer] = {
+            "type": "object",
+            "description": "Known, and not supported yet: this version refuses it.",
+        }
+
+
+Settings = Annotated[
+    dict[str, values.SettingValue],
+    BeforeValidator(empty_as_mapping),
+]
+
+
+class TreatmentForm(Form):
+    """One combination of levels; what is not given is inherited through `extends`."""
+
+    model_config = ConfigDict(json_schema_extra=_describe_later_layers)
+
+    extends: values.Name | None = Field(
+        default=None, description="The treatment that this one changes.", examples=["default"]
+    )
+    target: Annotated[TargetForm, BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=TargetForm, description="Where the server runs."
+    )
+    protocol: values.Protocol | None = Field(
+        default=None, description="pgbench's query mode, where it is what varies."
+    )
+    profile: values.Texts = Field(
+        default_factory=list,
+        description="Named sets of settings; explicit ones come after them.",
+        examples=["fitted"],
+    )
+    postgres: Settings = Field(
+        default_factory=dict,
+        description="PostgreSQL settings; null removes an inherited one.",
+        examples=[{"shared_buffers": "2GB"}],
+    )
+
+
+class ExperimentForm(Form):
+    """An experiment: which treatments are weighed, on which work, and when it is enough."""
+
+    version: values.Version = Field(description="Version of this file format.", examples=[1])
+    name: values.Text = Field(description="Title of the report.", examples=["huge pages"])
+    description: values.Text | None = Field(
+        default=None, description="Why the question is asked.", examples=["Before the upgrade."]
+    )
+    baseline: values.Name | None = Field(
+        default=None,
+        description="Treatment that the others are compared with; may be left out when one "
+        "treatment is called `baseline` or `default`.",
+        examples=["default"],
+    )
+    workloads: list[WorkloadForm] = Field(
+        description="What is asked of the server; workloads are never averaged.",
+        examples=[[{"name": "reads", "builtin": "select-only", "scale_factor": 100}]],
+        min_length=1,
+    )
+    loads: LoadsForm = Field(
+        description="Loads offered to the server.", examples=[{"clients": [1, 10, 50]}]
+    )
+    measure: Annotated[MeasureForm, BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=MeasureForm, description="How a run is taken."
+    )
+    stop: Annotated[StopForm, BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=StopForm, description="When the campaign ends."
+    )
+    seed: values.Seed | None = Field(
+        default=None, description="Fixes the order; drawn when left out.", examples=[20261121]
+    )
+    generator: Annotated[GeneratorForm, BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=GeneratorForm, description="The load generator."
+    )
+    treatments: dict[str, Annotated[TreatmentForm, BeforeValidator(empty_as_mapping)]] = Field(
+        description="What is compared, by name.",
+        examples=[{"default": {}, "buffers": {"postgres": {"shared_buffers": "2GB"}}}],
+        min_length=1,
+    )
+
+
+def section(path: KeyPath) -> type[Form] | None:
+    """Return the class of the section at a path, None where there is none."""
+    for pattern, form in SECTIONS.items():
+        if len(pattern) == len(path) and all(
+            wanted in ("*", str(step)) for wanted, step in zip(pattern, path, strict=True)
+        ):
+            return form
+    return None
+
+
+SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
+    (): ExperimentForm,
+    ("workloads", "*"): WorkloadForm,
+    ("workloads", "*", "scripts", "*"): ScriptForm,
+    ("loads",): LoadsForm,
+    ("measure",): MeasureForm,
+    ("measure", "calibration"): CalibrationForm,
+    ("stop",): StopForm,
+    ("generator",): GeneratorForm,
+    ("treatments", "*"): TreatmentForm,
+    ("treatments", "*", "target"): TargetForm,
+}

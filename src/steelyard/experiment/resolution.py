@@ -1,0 +1,169 @@
+"""From a sound form to the experiment: everything concrete, nothing left to look up."""
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.experiment.checks import implied_baseline
+from steelyard.experiment.form import (
+    CalibrationForm,
+    ExperimentForm,
+    LoadsForm,
+    MeasureForm,
+    StopForm,
+    TargetForm,
+    WorkloadForm,
+)
+from steelyard.experiment.form_values import SEED_LIMIT
+from steelyard.experiment.lineage import Merged
+from steelyard.model.experiment import (
+    Calibration,
+    Experiment,
+    Layer,
+    Load,
+    LocalTarget,
+    Measure,
+    Reset,
+    Script,
+    Setting,
+    Stop,
+    SwitchCost,
+    Treatment,
+    Workload,
+)
+from steelyard.tuning.profiles import MachineFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an experiment is resolved with, besides its file.
+
+    Attributes:
+        base: Directory that names in the file are relative to.
+        facts: Of the machine that the generator and the local servers run on.
+        seed: In place of the file's; None keeps the file's, or draws one.
+        generator_flags: Come after the file's.
+    """
+
+    base: Path
+    facts: MachineFacts
+    seed: int | None = None
+    generator_flags: Sequence[str] = ()
+
+
+def resolve(
+    form: ExperimentForm,
+    merged: Mapping[str, Merged],
+    texts: Mapping[str, str],
+    surroundings: Surroundings,
+) -> Experiment:
+    """Return the experiment of a form that all checks have passed."""
+    names = tuple(form.treatments)
+    return Experiment(
+        name=form.name,
+        description=form.description or "",
+        baseline=form.baseline or implied_baseline(names) or names[0],
+        treatments=tuple(
+            _treatment(name, merged[name], surroundings.base) for name in form.treatments
+        ),
+        workloads=tuple(_workload(workload, texts) for workload in form.workloads),
+        loads=_loads(form.loads, surroundings.facts),
+        protocol=form.loads.protocol,
+        measure=_measure(form.measure),
+        stop=_stop(form.stop),
+        seed=_seed(surroundings.seed, form.seed),
+        generator_flags=(*form.generator.flags, *surroundings.generator_flags),
+    )
+
+
+def _seed(asked: int | None, written: int | None) -> int:
+    given = written if asked is None else asked
+    return secrets.randbelow(SEED_LIMIT) if given is None else given
+
+
+def _treatment(name: str, merged: Merged, base: Path) -> Treatment:
+    return Treatment(
+        name=name,
+        target=_target(merged.target, base),
+        settings=tuple(
+            sorted(
+                Setting(layer=Layer.POSTGRES, name=setting, value=value)
+                for setting, value in merged.settings.items()
+            )
+        ),
+        protocol=merged.protocol,
+        profiles=merged.profiles,
+    )
+
+
+def _target(form: TargetForm, base: Path) -> LocalTarget:
+    return LocalTarget(
+        bin=_located(form.bin, base) if form.bin else LocalTarget().bin,
+        directory=str(_path(form.directory, base)) if form.directory else None,
+        port=form.port,
+        connection=form.connection or LocalTarget().connection,
+        run_as=form.run_as,
+        initdb=tuple(form.initdb or ()),
+        restore=form.restore,
+    )
+
+
+def _located(given: str, base: Path) -> str:
+    """Return a version or ``embedded`` as it is, a directory as an absolute path."""
+    return str(_path(given, base)) if "/" in given or given.startswith("~") else given
+
+
+def _path(given: str, base: Path) -> Path:
+    home = str(Path.home())
+    expanded = home + given[1:] if given == "~" or given.startswith("~/") else given
+    return (base / expanded).absolute()
+
+
+def _workload(form: WorkloadForm, texts: Mapping[str, str]) -> Workload:
+    return Workload(
+        name=form.name,
+        builtin=form.builtin,
+        scale_factor=form.scale_factor,
+        prepare=tuple(Script(name=name, text=texts[name]) for name in form.prepare),
+        scripts=tuple(
+            Script(name=script.file, text=texts[script.file], weight=script.weight)
+            for script in form.scripts
+        ),
+    )
+
+
+def _loads(form: LoadsForm, facts: MachineFacts) -> tuple[Load, ...]:
+    cpus = max(1, math.floor(facts.cpus))
+    return tuple(
+        Load(clients=clients, threads=threads)
+        for clients in form.clients
+        for threads in (form.threads or (min(clients, cpus),))
+        if threads <= clients
+    )
+
+
+def _measure(form: MeasureForm) -> Measure:
+    return Measure(
+        slice_s=form.slice,
+        ramp_s=form.ramp,
+        discard_s=form.discard,
+        calibration=None if form.calibration is None else _calibration(form.calibration),
+        reset=None if form.reset == "auto" else Reset(form.reset),
+        switch=None if form.switch == "auto" else SwitchCost(form.switch),
+        prewarm=form.prewarm,
+    )
+
+
+def _calibration(form: CalibrationForm) -> Calibration:
+    return Calibration(restarts=form.restarts, run_s=form.run, at_least_s=form.at_least)
+
+
+def _stop(form: StopForm) -> Stop:
+    return Stop(
+        budget_s=form.budget,
+        decide=Stop().decide if form.decide is None else form.decide,
+        precision=form.precision,
+        equivalence=form.equivalence,
+    )

@@ -1,0 +1,66 @@
+"""The way out of a misspelling, and how offending values are shown."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from steelyard.experiment.document import Value, WrittenFloat, WrittenInt
+
+_SHOWN_LENGTH: Final = 60
+# A password in a URI (scheme://user:password@) or in a libpq keyword string.
+SECRET: Final = re.compile(r"://[^\s/:@]*:[^\s/@]+@|\bpassword\s*=\s*[^\s&]", re.IGNORECASE)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean `x`?" for the closest known word, or "" when none is close."""
+    by_folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return f"did you mean `{by_folded[close[0]]}`?" if close else ""
+
+
+def choice(word: str, known: Iterable[str]) -> str:
+    """Return the closest known word as a question, or all of them when none is close."""
+    names = list(known)
+    return did_you_mean(word, names) or f"known are {listed(names)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as ``a, b or c``."""
+    *first, last = [f"`{name}`" for name in names] or ["none"]
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def shown(value: object) -> str:
+    """Return a value as the user wrote it, short, and never with a password in it."""
+    text = written(value)
+    if SECRET.search(text):
+        return "a value with a password in it"
+    return f"`{text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + '...'}`"
+
+
+def written(value: object) -> str:
+    """Return a value in YAML's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, WrittenInt | WrittenFloat):
+        return value.text
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(written(item) for item in value) + "]"
+    return str(value)
+
+
+def strings(value: Value) -> Iterable[str]:
+    """Yield every text inside a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)

@@ -1,0 +1,167 @@
+"""From a document to the file's form, with all problems of single values and keys at once.
+
+The whole file is validated for its problems; then each section on its own, so that the checks
+across sections can run on the sound parts of a file that has other mistakes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from steelyard.experiment.document import Document, Issue, KeyPath, Value
+from steelyard.experiment.form import (
+    LATER_LAYERS,
+    LATER_TARGETS,
+    SECTIONS,
+    ExperimentForm,
+    Form,
+    LoadsForm,
+    MeasureForm,
+    StopForm,
+    TreatmentForm,
+    WorkloadForm,
+    section,
+)
+from steelyard.experiment.form_values import REFUSED
+from steelyard.experiment.suggestions import did_you_mean, listed, shown, written
+
+FormT = TypeVar("FormT", bound=Form)
+
+_MAPPING: Final = "a mapping (`key: value` lines)"
+_EXPECTED: Final = {
+    "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+    "dict_type": _MAPPING,
+    "list_type": "a list",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What of a file is sound, section by section.
+
+    Attributes:
+        form: The whole file, None when anything in it is not sound.
+        workloads: By their place in the list.
+        treatments: By name.
+    """
+
+    document: Document
+    form: ExperimentForm | None
+    workloads: Mapping[int, WorkloadForm]
+    treatments: Mapping[str, TreatmentForm]
+    loads: LoadsForm | None
+    measure: MeasureForm | None
+    stop: StopForm | None
+
+    @property
+    def treatment_names(self) -> tuple[str, ...]:
+        """Return the names of all treatments, sound or not."""
+        named = self.document.at(("treatments",))
+        return tuple(named) if isinstance(named, dict) else ()
+
+
+def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
+    """Return the sound parts of a document and everything that is wrong with single values."""
+    form: ExperimentForm | None = None
+    issues: tuple[Issue, ...] = ()
+    try:
+        form = ExperimentForm.model_validate(document.value)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        issues = tuple(issue for each in details for issue in _issues(document, each))
+    workloads = document.at(("workloads",))
+    treatments = document.at(("treatments",))
+    draft = Draft(
+        document=document,
+        form=form,
+        workloads=_sound(
+            WorkloadForm, dict(enumerate(workloads)) if isinstance(workloads, list) else {}
+        ),
+        treatments=_sound(TreatmentForm, treatments if isinstance(treatments, dict) else {}),
+        loads=_attempt(LoadsForm, document.at(("loads",))),
+        measure=_attempt(MeasureForm, document.at(("measure",))),
+        stop=_attempt(StopForm, document.at(("stop",))),
+    )
+    return draft, issues
+
+
+KeyT = TypeVar("KeyT", int, str)
+
+
+def _sound(form: type[FormT], raw: Mapping[KeyT, Value]) -> dict[KeyT, FormT]:
+    attempts = {key: _attempt(form, value) for key, value in raw.items()}
+    return {key: sound for key, sound in attempts.items() if sound is not None}
+
+
+def _attempt(form: type[FormT], value: Value) -> FormT | None:
+    try:
+        return form.model_validate({} if value is None else value)
+    except ValidationError:
+        return None
+
+
+def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
+    path: KeyPath = error["loc"]
+    context: dict[str, Any] = error.get("ctx", {})
+    kind = error["type"]
+    if kind == REFUSED:
+        yield Issue(path=path, message=context["message"], hint=context["hint"])
+    elif kind == "extra_forbidden":
+        yield from _unknown_key(document, path)
+    elif kind == "missing":
+        yield _missing(path)
+    elif kind == "too_short":
+        yield Issue(path=path, message=f"`{path[-1]}` is empty", hint="Give at least one.")
+    elif error["input"] is None:
+        yield Issue(path=path, message="it is empty", hint=_form_of(kind), at_key=True)
+    else:
+        message = f"{shown(error['input'])} is not {_EXPECTED.get(kind, 'understood')}"
+        yield Issue(path=path, message=message, hint=_form_of(kind))
+
+
+def _form_of(kind: str) -> str:
+    return f"Write {_EXPECTED[kind]}." if kind in _EXPECTED else ""
+
+
+def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
+    *parents, key = path
+    holder = tuple(parents)
+    form = section(holder)
+    if holder[-1:] == ("target",) and document.at((*holder, "kind")) in LATER_TARGETS:
+        return  # what such a target needs is not known here; its kind is already refused
+    if form is TreatmentForm and key in LATER_LAYERS:
+        message = f"the layer `{key}` is not supported yet"
+        hint = "Remove it: this version tunes `postgres:` only."
+    else:
+        message = f"unknown key {shown(key)}"
+        hint = _way_out(str(key), form)
+    yield Issue(path=path, message=message, hint=hint, at_key=True)
+
+
+def _way_out(key: str, form: type[Form] | None) -> str:
+    known = form.model_fields if form else {}
+    if hint := did_you_mean(key, known):
+        return hint
+    if key == "<<":
+        return "Use `extends` instead of YAML's merge key."
+    elsewhere = [
+        ".".join(step for step in where if step != "*") or "the top level"
+        for where, other in SECTIONS.items()
+        if key in other.model_fields
+    ]
+    if elsewhere:
+        return f"it belongs to {listed(elsewhere)}"
+    advice = "; PostgreSQL settings go below `postgres:`" if form is TreatmentForm else ""
+    return f"known are {listed(known)}{advice}"
+
+
+def _missing(path: KeyPath) -> Issue:
+    form = section(path[:-1])
+    key = str(path[-1])
+    example = (form.model_fields[key].examples or [""])[0] if form else ""
+    hint = f"Add it, as in `{key}: {written(example)}`."
+    return Issue(path=path, message=f"`{key}` is missing", hint=hint, at_key=True)

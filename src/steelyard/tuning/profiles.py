@@ -1,0 +1,213 @@
+"""Settings profiles: named sets of settings that follow from facts about a machine.
+
+A profile is data with reasons, no optimum: each setting says why it has its value, where the
+rule comes from, and when it is a guess. A further profile is one more entry of ``PROFILES``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.model.experiment import Layer, Setting
+from steelyard.model.units import GIB, MIB
+
+# PostgreSQL's own defaults, below which no profile goes.
+_DEFAULT_SHARED_BUFFERS: Final = 128 * MIB
+_DEFAULT_MAX_WAL_SIZE: Final = 1 * GIB
+_DEFAULT_CONNECTIONS: Final = 100
+
+_RESOURCES: Final = "PostgreSQL documentation, 'Resource Consumption'"
+_PLANNING: Final = "PostgreSQL documentation, 'Query Planning'"
+_WAL: Final = "PostgreSQL documentation, 'Write Ahead Log'"
+_WAL_CONFIGURATION: Final = "PostgreSQL documentation, 'WAL Configuration'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts:
+    """What a profile needs to know of the machine that the server runs on.
+
+    Attributes:
+        cpus: That the server may use: a container's quota where there is one, so not always whole.
+        memory_bytes: Likewise the container's limit where there is one.
+        free_disk_bytes: Where the data directories are made; None when it is not known.
+    """
+
+    cpus: float
+    memory_bytes: int
+    free_disk_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledSetting:
+    """One setting of a profile.
+
+    Attributes:
+        reason: Why it has this value; begins with "A guess" where nothing was measured.
+        source: Where the rule comes from.
+    """
+
+    setting: Setting
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A named rule from facts to settings."""
+
+    name: str
+    summary: str
+    settings: Callable[[MachineFacts], tuple[ProfiledSetting, ...]]
+
+
+def profile_names() -> tuple[str, ...]:
+    """Return the names of all profiles."""
+    return tuple(PROFILES)
+
+
+def profiled_settings(name: str, facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    """Return the settings of a profile on a machine.
+
+    Raises:
+        KeyError: There is no profile of that name.
+    """
+    return PROFILES[name].settings(facts)
+
+
+def fitted(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    """Return PostgreSQL settings fitted to the machine's memory, CPUs and free disk.
+
+    Conservative: durability stays as it is (``fsync``, ``synchronous_commit`` and
+    ``full_page_writes`` are never touched), and PostgreSQL 15 to 18 accept every setting.
+    """
+    return (*_memory(facts), *_wal(facts), *_storage(), *_parallelism(facts))
+
+
+def _memory(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    memory = facts.memory_bytes
+    # Half of a quarter of the memory if every connection sorts once at the same time.
+    work_mem = _clamped(memory // 4 // (2 * _DEFAULT_CONNECTIONS), 4 * MIB, 64 * MIB)
+    return (
+        _setting(
+            "shared_buffers",
+            _megabytes(_shared_buffers(facts)),
+            "25 % of the memory, a reasonable start on a dedicated server",
+            _RESOURCES,
+        ),
+        _setting(
+            "effective_cache_size",
+            _megabytes(memory * 3 // 4),
+            "75 % of the memory is shared buffers or page cache; it allocates nothing",
+            _PLANNING,
+        ),
+        _setting(
+            "work_mem",
+            _megabytes(work_mem),
+            f"A guess: 1/8 of the memory over {_DEFAULT_CONNECTIONS} connections, 4 to 64 MB",
+            _RESOURCES,
+        ),
+        _setting(
+            "maintenance_work_mem",
+            _megabytes(_clamped(memory // 32, 64 * MIB, 1 * GIB)),
+            "A guess: 1/32 of the memory, 64 MB to 1 GB, as autovacuum may use it three times",
+            _RESOURCES,
+        ),
+    )
+
+
+def _wal(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    return (
+        _setting(
+            "wal_buffers",
+            _megabytes(_clamped(_shared_buffers(facts) // 32, 4 * MIB, 64 * MIB)),
+            "1/32 of shared_buffers as by default, up to 64 MB instead of 16 MB; the limit is "
+            "a guess",
+            _WAL,
+        ),
+        _setting(
+            "checkpoint_timeout",
+            "15min",
+            "Fewer checkpoints write fewer full pages; recovery after a crash takes longer",
+            _WAL_CONFIGURATION,
+        ),
+        *_wal_size(facts),
+    )
+
+
+def _wal_size(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    if facts.free_disk_bytes is None:
+        return ()  # the default needs no more disk than the baseline
+    largest = max(min(4 * GIB, facts.free_disk_bytes // 20), _DEFAULT_MAX_WAL_SIZE)
+    return (
+        _setting(
+            "max_wal_size",
+            _megabytes(largest),
+            "Room for 15 minutes of WAL: 1/20 of the free disk, 1 to 4 GB; the share is a guess",
+            _WAL_CONFIGURATION,
+        ),
+        _setting(
+            "min_wal_size",
+            _megabytes(largest // 4),
+            "A quarter of max_wal_size, so that segments are recycled, not made anew",
+            _WAL_CONFIGURATION,
+        ),
+    )
+
+
+def _storage() -> tuple[ProfiledSetting, ...]:
+    return (
+        _setting(
+            "random_page_cost",
+            "1.1",
+            "A guess: it assumes solid-state storage, where random reads cost little more",
+            _PLANNING,
+        ),
+        _setting(
+            "effective_io_concurrency",
+            "100",
+            "A guess: it assumes solid-state storage, which serves many reads at once",
+            _RESOURCES,
+        ),
+    )
+
+
+def _parallelism(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    cpus = max(1, int(facts.cpus))
+    each = _clamped(cpus // 2, 0, 4)
+    reason = f"{facts.cpus:g} CPUs"
+    settings = (
+        ("max_worker_processes", max(8, cpus), f"Not below the default, and not below {reason}"),
+        ("max_parallel_workers", cpus, f"{reason}; more would only compete for them"),
+        ("max_parallel_workers_per_gather", each, f"Half of {reason}, 4 at most"),
+        ("max_parallel_maintenance_workers", each, f"Half of {reason}, 4 at most"),
+    )
+    return tuple(_setting(name, str(value), why, _RESOURCES) for name, value, why in settings)
+
+
+def _shared_buffers(facts: MachineFacts) -> int:
+    return max(facts.memory_bytes // 4, _DEFAULT_SHARED_BUFFERS)
+
+
+def _clamped(value: int, low: int, high: int) -> int:
+    return max(low, min(value, high))
+
+
+def _megabytes(count: int) -> str:
+    return f"{max(1, count // MIB)}MB"
+
+
+def _setting(name: str, value: str, reason: str, source: str) -> ProfiledSetting:
+    setting = Setting(layer=Layer.POSTGRES, name=name, value=value)
+    return ProfiledSetting(setting=setting, reason=reason, source=source)
+
+
+PROFILES: Final[Mapping[str, Profile]] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="fitted",
+            summary="PostgreSQL settings fitted to this machine's memory, CPUs and free disk.",
+            settings=fitted,
+        ),
+    )
+}
