@@ -1,0 +1,94 @@
+"""The product's statistics under the names that acceptance.py asks for; no logic of its own.
+
+``python acceptance.py --impl adapter`` in this folder runs the 58 checks.
+"""
+
+import numpy as np
+
+from steelyard.analysis import comparisons, decision, stopping
+from steelyard.experiment.schedule import make_schedule, mode_for
+from steelyard.model.experiment import Load, Stop, SwitchCost
+from steelyard.model.measurement import Measurement
+from steelyard.model.schedule import CellKey
+from steelyard.stats.interval import block_interval
+from steelyard.stats.pooling import pooled_contrasts
+from steelyard.stats.spending import look_levels, spending_power
+
+SLICE_S, RAMP_S, DISCARD_S = 5, 2, 20  # the defaults of METHOD 3.1
+TREATMENTS = ("baseline", "changed")
+PAIR = comparisons.Pair(baseline="baseline", treatment="changed", workload="all")
+
+
+def interval(d, alpha):
+    """Return the estimate and bounds of block contrasts."""
+    found = block_interval(np.asarray(d, float), alpha)
+    return found.estimate, found.low, found.high
+
+
+def pooled(d):
+    """Return one contrast per block from those of its cells."""
+    return pooled_contrasts(np.asarray(d, float))
+
+
+def levels(looks, n_max, alpha):
+    """Return the level of every look."""
+    return look_levels(tuple(looks), n_max, alpha, spending_power(n_max))
+
+
+def compare(sim, budget_s):
+    """Run a campaign on the simulator: the product's order, rule, comparison and decision."""
+    cells = [CellKey(workload="all", load=Load(clients=int(c), threads=1)) for c in sim.clients]
+    block_s = 2 * (sim.p.restart_s + DISCARD_S + len(cells) * (SLICE_S + RAMP_S))
+    rule = stopping.stopping_rule(
+        headlines=1,
+        cells_per_headline=len(cells),
+        max_blocks=stopping.blocks_within(budget_s, block_s),
+        precision=None,
+    )
+    stop = Stop(budget_s=budget_s)
+    terms = comparisons.Terms(
+        rule=rule, margin=stop.equivalence, decide=stop.decide, block_s=block_s
+    )
+    schedule = make_schedule(
+        treatments=TREATMENTS,
+        cells=cells,
+        seed=int(sim.rng.integers(2**31)),
+        mode=mode_for(SwitchCost.RESTART),
+        blocks=rule.max_blocks,
+    )
+    contrasts = []
+    for block in schedule.blocks:
+        y = take(sim, block, cells)
+        contrasts.append(y[1] - y[0])
+        headline = comparisons.compare_headline(np.array(contrasts), PAIR, terms)
+        if decision.decide((headline,), rule):
+            break
+    return {
+        "verdict": str(headline.verdict),
+        "effect": headline.effect.value,
+        "lo": headline.effect.low,
+        "hi": headline.effect.high,
+        "seconds": sim.clock,
+        "blocks": headline.blocks,
+    }
+
+
+def take(sim, block, cells):
+    """Return log throughput, shape (treatments, cells), of one block as scheduled."""
+    y = np.empty((len(TREATMENTS), len(cells)))
+    for visit in block.visits:
+        sim.restart()
+        sim.idle(DISCARD_S)
+        for run in visit.runs:
+            treatment, cell = TREATMENTS.index(run.treatment), cells.index(run.cell)
+            series = sim.run(treatment, cell, SLICE_S + RAMP_S)[0, RAMP_S:]
+            y[treatment, cell] = Measurement(
+                transactions=float(series.sum()),
+                seconds=float(SLICE_S),
+                latency_mean_s=None,
+                latency_stddev_s=None,
+                failed=0,
+                connection_s=None,
+                series=(),
+            ).log_tps
+    return y

@@ -1,0 +1,146 @@
+"""Records of campaigns that never ran, made from arrays of throughput."""
+
+import numpy as np
+
+from steelyard.analysis.stopping import stopping_rule
+from steelyard.experiment.schedule import make_schedule, mode_for
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.experiment import (
+    Experiment,
+    LocalTarget,
+    Load,
+    Reset,
+    Stop,
+    SwitchCost,
+    Treatment,
+    Workload,
+)
+from steelyard.model.findings import Validity
+from steelyard.model.measurement import Measurement, Run
+from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
+from steelyard.model.schedule import CellKey
+
+SLICE_S = 5.0
+
+
+def an_experiment(
+    treatments: int = 2, workloads: int = 1, loads: int = 5, stop: Stop | None = None
+) -> Experiment:
+    """Return an experiment with a baseline ``t0`` and contenders ``t1`` and on."""
+    return Experiment(
+        name="test",
+        baseline="t0",
+        treatments=tuple(Treatment(name=f"t{i}", target=LocalTarget()) for i in range(treatments)),
+        workloads=tuple(Workload(name=f"w{i}", builtin="select-only") for i in range(workloads)),
+        loads=tuple(Load(clients=i + 1, threads=1) for i in range(loads)),
+        stop=stop or Stop(),
+        seed=7,
+    )
+
+
+def a_plan(experiment: Experiment, switch: SwitchCost, max_blocks: int) -> CampaignPlan:
+    """Return a plan as the runner would freeze it."""
+    return CampaignPlan(
+        mode=mode_for(switch),
+        switch=switch,
+        reset=Reset.VISIT,
+        restore="copy",
+        restore_s=(),
+        block_s=120.0,
+        stopping=stopping_rule(
+            headlines=len(experiment.workloads) * len(experiment.contenders),
+            cells_per_headline=len(experiment.loads),
+            max_blocks=max_blocks,
+            precision=experiment.stop.precision,
+        ),
+        discard=DiscardChoice(discard_s=20.0, how="floor", risk=""),
+    )
+
+
+def a_record(
+    log_tps: np.ndarray,
+    experiment: Experiment,
+    *,
+    switch: SwitchCost = SwitchCost.RESTART,
+    status: Status = Status.BUDGET,
+    max_blocks: int = 30,
+) -> CampaignRecord:
+    """Return a record of ``log_tps``, shape (blocks, treatments, cells), in scheduled order."""
+    cells = [
+        CellKey(workload=workload.name, load=load)
+        for workload in experiment.workloads
+        for load in experiment.loads
+    ]
+    names = [treatment.name for treatment in experiment.treatments]
+    schedule = make_schedule(
+        treatments=names, cells=cells, seed=7, mode=mode_for(switch), blocks=len(log_tps)
+    )
+    runs = [
+        a_run(
+            float(log_tps[block.index, names.index(run.treatment), cells.index(run.cell)]),
+            treatment=run.treatment,
+            cell=run.cell,
+            place=(block.index, visit, position),
+        )
+        for block in schedule.blocks
+        for visit, planned in enumerate(block.visits)
+        for position, run in enumerate(planned.runs)
+    ]
+    return CampaignRecord(
+        campaign_id="test",
+        experiment=experiment,
+        status=status,
+        plan=a_plan(experiment, switch, max_blocks),
+        environment=None,
+        runs=tuple(runs),
+        blocks=tuple(
+            BlockOutcome(index=index, attempt=0, complete=True) for index in range(len(log_tps))
+        ),
+        findings=(),
+        started_at=0.0,
+        elapsed_s=120.0 * len(log_tps),
+        command="steelyard run test.yaml",
+    )
+
+
+def a_run(log_tps: float, *, treatment: str, cell: CellKey, place: tuple[int, int, int]) -> Run:
+    """Return a valid run at a place (block, visit, position)."""
+    block, visit, position = place
+    return Run(
+        block=block,
+        attempt=0,
+        visit=visit,
+        position=position,
+        treatment=treatment,
+        cell=cell,
+        started_at=0.0,
+        since_activation_s=20.0,
+        measurement=Measurement(
+            transactions=SLICE_S * float(np.exp(log_tps)),
+            seconds=SLICE_S,
+            latency_mean_s=0.001,
+            latency_stddev_s=None,
+            failed=0,
+            connection_s=None,
+            series=(),
+        ),
+        validity=Validity.VALID,
+    )
+
+
+def noise(blocks: int, treatments: int = 2, cells: int = 5, seed: int = 1) -> np.ndarray:
+    """Return log throughput of 1000/s with 2 % noise and a block effect of 5 %."""
+    rng = np.random.default_rng(seed)
+    level = np.log(1000.0) + 0.05 * rng.standard_normal((blocks, 1, 1))
+    return level + 0.02 * rng.standard_normal((blocks, treatments, cells))
+
+
+def compared(
+    blocks: int, effect: float = 0.0, *, experiment: Experiment | None = None, **options: object
+) -> CampaignRecord:
+    """Return a record in which every contender is faster than the baseline by ``effect``."""
+    asked = experiment or an_experiment()
+    cells = len(asked.workloads) * len(asked.loads)
+    log_tps = noise(blocks, len(asked.treatments), cells)
+    log_tps[:, 1:] += np.log1p(effect)
+    return a_record(log_tps, asked, **options)
