@@ -20,7 +20,7 @@ class Slope:
     p_value: float
 
 
-def settled_after_s(log_tps: FloatArray) -> int:
+def settled_after_s(log_tps: FloatArray, *, batch_s: int = _BATCH_S) -> int:
     """Return after how many seconds the throughput has settled.
 
     MSER-5: batches of 5 s, cut where the variance of the rest over its number of batches is
@@ -28,44 +28,49 @@ def settled_after_s(log_tps: FloatArray) -> int:
 
     Args:
         log_tps: Shape (restarts, seconds), ln(1/s), from the activation on, one value per
-            second; at least 5 restarts of 90 s for a discard to rely on, least 1 of 10 s.
+            second; at least 5 restarts of 90 s for a discard to rely on, least 1 of 2 batches.
+        batch_s: Seconds per batch, 5 in MSER-5; shorter only for runs too short for ten batches.
 
     Returns:
-        Seconds, a multiple of 5. Close to half the series means: it may not have settled.
+        Seconds, a multiple of ``batch_s``. Close to half the series: it may not have settled.
 
     Raises:
-        ValueError: The series is shorter than 10 s or there is none.
+        ValueError: The series is shorter than two batches or there is none.
 
     Source:
         White (1997), "An effective truncation heuristic for bias reduction in simulation
         output", Simulation 69; variances divide by the number of batches, as in the original.
     """
     restarts, seconds = log_tps.shape
-    count = seconds // _BATCH_S
+    count = seconds // batch_s
     if count < 2 or restarts < 1:
         raise ValueError(f"no warm-up from {restarts} restarts of {seconds} s")
-    mean = log_tps.mean(axis=0)[: count * _BATCH_S]
-    batches = mean.reshape(count, _BATCH_S).mean(axis=1)
+    mean = log_tps.mean(axis=0)[: count * batch_s]
+    batches = mean.reshape(count, batch_s).mean(axis=1)
     scores = [batches[cut:].var() / (count - cut) for cut in range(count // 2)]
-    return _BATCH_S * int(np.argmin(scores))
+    return batch_s * int(np.argmin(scores))
 
 
-def residual_loss(log_tps: FloatArray, discard_s: int) -> float | None:
+def residual_loss(
+    log_tps: FloatArray, discard_s: int, *, window_s: int = _WINDOW_S
+) -> float | None:
     """Return the share of throughput still missing just after a discard.
 
     Args:
         log_tps: As for ``settled_after_s``.
         discard_s: Seconds thrown away.
+        window_s: Seconds right after the discard that are looked at, 10 unless given.
 
     Returns:
-        1 - (the 10 s after the discard) / (the last half of what remains), geometric means over
-        restarts: a fraction, negative when noise says so; None when fewer than 30 s remain.
+        1 - (the ``window_s`` after the discard) / (the last half of what remains), geometric
+        means over restarts: a fraction, negative when noise says so; None when fewer than three
+        windows remain.
     """
     rest = log_tps.mean(axis=0)[discard_s:]
-    if len(rest) < 3 * _WINDOW_S:
+    if len(rest) < 3 * window_s:
         return None
     settled = rest[len(rest) // 2 :].mean()
-    return float(-np.expm1(rest[:_WINDOW_S].mean() - settled))
+    return float(-np.expm1(rest[:window_s].mean() - settled))
 
 
 def position_slope(contrasts: FloatArray, positions: FloatArray) -> Slope:

@@ -7,8 +7,8 @@ from steelyard.experiment.schedule import make_schedule, mode_for
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.experiment import (
     Experiment,
-    LocalTarget,
     Load,
+    LocalTarget,
     Reset,
     Stop,
     SwitchCost,
