@@ -1,0 +1,44 @@
+"""From an analysis to a document, in the order in which a reader asks."""
+
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.report.document import Document, Section
+from steelyard.report.figures import chart_section
+from steelyard.report.findings import finding_section
+from steelyard.report.formats import enumeration, utc
+from steelyard.report.headlines import headline_section
+from steelyard.report.limits import limits_section
+from steelyard.report.method import command_section, method_section
+from steelyard.report.tables import (
+    cell_section,
+    comparison_section,
+    fact_section,
+    settings_section,
+)
+from steelyard.report.wording import ending
+
+
+def build_document(analysis: CampaignAnalysis) -> Document:
+    """Return the report of a campaign, whole or partial, as a document."""
+    experiment = analysis.experiment
+    contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
+    return Document(
+        title=experiment.name,
+        subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
+        sections=_sections(analysis),
+    )
+
+
+def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    charts = chart_section(analysis)
+    return (
+        headline_section(analysis),
+        *(() if charts is None else (charts,)),
+        cell_section(analysis),
+        comparison_section(analysis),
+        finding_section(analysis),
+        settings_section(analysis),
+        fact_section(analysis),
+        method_section(analysis),
+        limits_section(analysis),
+        command_section(analysis),
+    )

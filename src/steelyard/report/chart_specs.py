@@ -1,0 +1,239 @@
+"""From the rows of a figure to a Vega-Lite specification; imports Altair, so import it late.
+
+Different workloads never share an axis: each has its own panel with its own scale.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import altair as alt
+
+from steelyard.report import chart_theme as theme
+from steelyard.report.document import ChartKind, Figure, Value
+
+Record = dict[str, Value]
+# Altair types a chain of methods as unions that no next method accepts.
+Chart: TypeAlias = Any
+
+_SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
+# Names of headline rows end like wording.load_name(None).
+_IS_HEADLINE = "indexof(datum.label, 'all loads') >= 0"
+_NAMES_PX, _NUMBERS_PX = 170, 200  # beside a panel of named rows: names left, numbers right
+_ROW_PX = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One part of a chart: what it is called and the records it shows, in drawing order."""
+
+    names: tuple[str, ...]
+    records: list[Record]
+    last: bool
+
+    @property
+    def title(self) -> str:
+        """Return the names in one line."""
+        return " · ".join(self.names)
+
+    def values(self, key: str) -> list[Any]:
+        """Return the different values of a column in the order of their first appearance."""
+        return list(dict.fromkeys(record[key] for record in self.records))
+
+
+def specification(figure: Figure) -> str:
+    """Return the figure as Vega-Lite JSON."""
+    chart = _DRAW[figure.kind](figure)
+    return str(chart.configure(**theme.configuration()).to_json(indent=None))
+
+
+def _panels(figure: Figure, *keys: str) -> list[Panel]:
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for row in figure.rows:
+        record = dict(zip(figure.columns, row, strict=True))
+        found.setdefault(tuple(str(record[key]) for key in keys), []).append(record)
+    final = list(found)[-1]
+    return [Panel(names=n, records=r, last=n == final) for n, r in found.items()]
+
+
+def _colour(figure: Figure, *, legend: bool) -> alt.Color:
+    names = list(figure.treatments)
+    scale = alt.Scale(domain=names, range=theme.colours(figure.treatments))
+    return alt.Color("treatment:N", scale=scale, legend=alt.Legend() if legend else None)
+
+
+def _base(panel: Panel) -> Chart:
+    return alt.Chart(alt.InlineData(values=panel.records))
+
+
+def _percent_axis(title: str | None) -> alt.Axis:
+    return alt.Axis(title=title, labelExpr=_SIGNED_PERCENT)
+
+
+# --- rows with names left, an interval each, and its numbers right: effects, and single loads ---
+
+
+def _effects(figure: Figure) -> Chart:
+    return _stacked([_effect_panel(figure, panel) for panel in _panels(figure, "workload")])
+
+
+def _effect_panel(figure: Figure, panel: Panel) -> Chart:
+    title = f"difference in tps against {figure.treatments[0]}" if panel.last else None
+    x = alt.X("effect:Q", axis=_percent_axis(title), scale=alt.Scale(zero=True, padding=12))
+    band = _base(panel).transform_filter("datum.place == 0")
+    shaded = band.mark_rect(color=theme.BASELINE, opacity=0.16).encode(
+        x=alt.X("below:Q"), x2="margin:Q"
+    )
+    zero = band.mark_rule(color=theme.INK, strokeWidth=1).encode(x=alt.datum(0))
+    return _named_rows(figure, panel, x, under=[shaded, zero])
+
+
+def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> Chart:
+    rows = panel.values("row")
+    y = alt.Y(
+        "row:N",
+        sort=[str(row) for row in rows],
+        axis=alt.Axis(
+            title=None,
+            grid=False,
+            minExtent=_NAMES_PX,
+            maxExtent=_NAMES_PX,
+            labelColor=theme.INK,
+            labelFontWeight=alt.condition(_IS_HEADLINE, alt.value("bold"), alt.value("normal")),
+        ),
+    )
+    colour = _colour(figure, legend=False)
+    base = _base(panel)
+    rule = base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q", y=y, color=colour)
+    shapes = alt.Scale(domain=[True, False], range=["diamond", "circle"])
+    sizes = alt.Scale(domain=[True, False], range=[190, 80])
+    point = base.mark_point(filled=True, opacity=1, strokeWidth=0).encode(
+        x=x,
+        y=y,
+        color=colour,
+        shape=alt.Shape("pooled:N", scale=shapes, legend=None),
+        size=alt.Size("pooled:N", scale=sizes, legend=None),
+    )
+    return alt.layer(*under, rule, point, _numbers(base, y)).properties(
+        title=panel.title,
+        width=theme.WIDTH - _NAMES_PX - _NUMBERS_PX,
+        height=_ROW_PX * len(rows),
+    )
+
+
+def _numbers(base: Chart, y: alt.Y) -> Chart:
+    side = alt.value(theme.WIDTH - _NAMES_PX - _NUMBERS_PX + 12)
+    text = base.mark_text(align="left", color=theme.INK, fontSize=12)
+    return text.encode(x=side, y=y, text="text:N")
+
+
+def _stacked(panels: list[Chart]) -> Chart:
+    return alt.vconcat(*panels).resolve_scale(x="independent", y="independent")
+
+
+# --- tps over loads ---
+
+
+def _loads(figure: Figure) -> Chart:
+    panels = _panels(figure, "workload")
+    if all(len(panel.values("order")) == 1 for panel in panels):
+        return _stacked([_single_load_panel(figure, panel) for panel in panels])
+    across = len(panels) > 1
+    drawn = [_load_panel(figure, panel, width=330 if across else 720) for panel in panels]
+    return alt.concat(*drawn, columns=2).resolve_scale(x="independent", y="independent")
+
+
+def _single_load_panel(figure: Figure, panel: Panel) -> Chart:
+    title = "transactions per second" if panel.last else None
+    x = alt.X(
+        "tps:Q",
+        axis=alt.Axis(title=title, format=","),
+        scale=alt.Scale(zero=False, padding=12),
+    )
+    return _named_rows(figure, panel, x, under=[])
+
+
+def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+    orders, labels = panel.values("order"), panel.values("clients")
+    axis = alt.Axis(
+        title="clients",
+        values=orders,
+        grid=False,
+        labelExpr=f"{json.dumps(labels)}[indexof({json.dumps(orders)}, datum.value)]",
+    )
+    x = alt.X("place:Q", axis=axis, scale=alt.Scale(zero=False, padding=20, nice=False))
+    y_axis = alt.Axis(title="transactions per second", format="~s", tickCount=5)
+    y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
+    colour = _colour(figure, legend=True)
+    base = _base(panel).encode(color=colour)
+    line = base.mark_line(strokeWidth=1.5, opacity=0.55).encode(x=x, y=y)
+    rule = base.mark_rule(strokeWidth=2.5).encode(x=x, y="low:Q", y2="high:Q")
+    point = base.mark_point(filled=True, opacity=1, size=60).encode(x=x, y=y)
+    return alt.layer(line, rule, point).properties(title=panel.title, width=width, height=240)
+
+
+# --- block by block ---
+
+
+def _blocks(figure: Figure) -> Chart:
+    panels = _panels(figure, "workload", "treatment")
+    width = 345 if len(panels) > 1 else 780
+    drawn = [_block_panel(figure, panel, width=width) for panel in panels]
+    return alt.concat(*drawn, columns=2).resolve_scale(x="independent", y="independent")
+
+
+def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+    """Return dots per block with their running mean.
+
+    The mean is taken over log ratios by the drawing, as a line for the eye; the estimate and its
+    interval are the analysis's.
+    """
+    axis = alt.Axis(title="block, in run order", format="d", grid=False, tickMinStep=1)
+    x = alt.X("block:Q", axis=axis, scale=alt.Scale(nice=False, padding=12, zero=False))
+    against = f"effect against {figure.treatments[0]}"
+    base = _base(panel).encode(color=_colour(figure, legend=False))
+    base = base.transform_calculate(percent="100 * (exp(datum.log_ratio) - 1)")
+    y = alt.Y("percent:Q", axis=_percent_axis(against), scale=alt.Scale(zero=True))
+    plain = _base(panel).transform_filter("datum.block == 1")
+    ends = plain.encode(color=_colour(figure, legend=False))
+    band = ends.mark_rect(opacity=0.16, stroke=None).encode(y="low:Q", y2="high:Q")
+    zero = plain.mark_rule(color=theme.INK, strokeWidth=1).encode(y=alt.datum(0))
+    mean = (
+        base.transform_window(mean="mean(log_ratio)", frame=[None, 0])
+        .transform_calculate(running="100 * (exp(datum.mean) - 1)")
+        .mark_line(strokeWidth=2)
+        .encode(x=x, y=alt.Y("running:Q"))
+    )
+    dots = base.mark_point(filled=True, opacity=0.65, size=36).encode(x=x, y=y)
+    return alt.layer(band, zero, mean, dots).properties(title=panel.title, width=width, height=170)
+
+
+# --- second by second ---
+
+
+def _strips(figure: Figure) -> Chart:
+    panels = _panels(figure, "workload", "load")
+    height = 96 if len(panels) <= 6 else 64
+    return _stacked([_strip_panel(figure, panel, height=height) for panel in panels])
+
+
+def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
+    title = "runs, in the order they were made" if panel.last else None
+    axis = alt.Axis(title=title, grid=False, format="d", tickMinStep=1)
+    x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
+    y_axis = alt.Axis(title="tps", format="~s", tickCount=3, minExtent=44, maxExtent=44)
+    y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
+    base = _base(panel).encode(x=x, y=y, color=_colour(figure, legend=True))
+    whole = base.mark_line(strokeWidth=1.5, opacity=0.3)
+    counted = base.transform_filter("!datum.ramp").mark_line(strokeWidth=1.5)
+    return alt.layer(whole, counted).properties(
+        title=panel.title, width=theme.WIDTH - 70, height=height
+    )
+
+
+_DRAW = {
+    ChartKind.EFFECTS: _effects,
+    ChartKind.LOADS: _loads,
+    ChartKind.BLOCKS: _blocks,
+    ChartKind.STRIPS: _strips,
+}

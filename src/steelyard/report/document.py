@@ -1,0 +1,230 @@
+"""The document model: what every rendering of a report is made from.
+
+All text is already worded and formatted, and all numbers carry their unit; only the rows of a
+figure and the drawing of an interval hold plain numbers, because they become positions.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Value = str | float | int | bool | None  # what a row of a figure may hold
+
+
+class Tone(StrEnum):
+    """How a text is meant; renderings turn it into colour, never into colour alone."""
+
+    GOOD = "good"
+    BAD = "bad"
+    EVEN = "even"
+    OPEN = "open"
+    WARNING = "warning"
+    ERROR = "error"
+    PLAIN = "plain"
+
+
+class Align(StrEnum):
+    """Where the text of a column stands."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class ChartKind(StrEnum):
+    """The charts a report may hold."""
+
+    EFFECTS = "effects"
+    LOADS = "loads"
+    BLOCKS = "blocks"
+    STRIPS = "strips"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paragraph:
+    """Running text; ``tone`` marks what must not be overlooked."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulletList:
+    """Short statements under a lead."""
+
+    lead: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalDrawing:
+    """An interval to be drawn on a line with its zero and the margin that does not matter.
+
+    Attributes:
+        low: Lower bound, %; ``value`` and ``high`` likewise.
+        margin: Half-width of the band without practical weight, %.
+        start: Left end of the line, %.
+        end: Right end of the line, %.
+    """
+
+    low: float
+    value: float
+    high: float
+    margin: float
+    start: float
+    end: float
+
+    def place(self, percent: float) -> float:
+        """Return where a value lies on the line: 0 at its left end, 1 at its right end."""
+        return min(1.0, max(0.0, (percent - self.start) / (self.end - self.start)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictCard:
+    """One headline.
+
+    Attributes:
+        workload: What was asked of the server.
+        contest: Who against whom: ``fitted against default``.
+        word: The verdict in a word or two.
+        main: The most important figure or phrase, interval before estimate.
+        sentence: The whole verdict in one sentence, to be read alone.
+        details: What stands beside it: estimate, confidence, blocks, "stopped early".
+        drawing: The interval, or None while there is none.
+        notes: What limits the statement.
+    """
+
+    workload: str
+    contest: str
+    word: str
+    tone: Tone
+    main: str
+    sentence: str
+    details: tuple[str, ...]
+    drawing: IntervalDrawing | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictCards:
+    """The headlines of a campaign."""
+
+    cards: tuple[VerdictCard, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The head of a column, with the unit of everything below it."""
+
+    name: str
+    unit: str = ""
+    align: Align = Align.LEFT
+
+    @property
+    def heading(self) -> str:
+        """Return name and unit in one line."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Texts, one per column; ``tone`` colours the row's verdict or validity."""
+
+    cells: tuple[str, ...]
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of text under columns with units.
+
+    Attributes:
+        tone_column: Index of the column that the tone of a row belongs to; None for no column.
+        note: One or two sentences on how to read it.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    tone_column: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A chart to be drawn, with the numbers behind it.
+
+    Attributes:
+        identity: Unique within the document; becomes the prefix of the drawing's ids.
+        alt: What the chart shows, for who cannot see it.
+        columns: Names of the values of a row.
+        rows: The numbers, in drawing order.
+        treatments: All treatments in file order, so that colours are the same in all charts.
+    """
+
+    identity: str
+    kind: ChartKind
+    title: str
+    caption: str
+    alt: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    treatments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingItem:
+    """One finding, ready to print; empty texts are left out."""
+
+    severity: str
+    tone: Tone
+    subject: str
+    message: str
+    remedy: str
+    source: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingList:
+    """Findings, gravest first."""
+
+    items: tuple[FindingItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command line to be copied."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValues:
+    """Names and values; ``title`` may be empty."""
+
+    title: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+Block = Paragraph | BulletList | VerdictCards | Table | Figure | FindingList | Command | KeyValues
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading with its blocks.
+
+    Attributes:
+        anchor: Stable name within the document, for links and for short renderings to choose by.
+    """
+
+    anchor: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A whole report."""
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]

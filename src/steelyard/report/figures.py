@@ -1,0 +1,213 @@
+"""The rows behind each chart, and what the chart says in words."""
+
+import math
+from collections.abc import Iterator
+
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.model.measurement import Run
+from steelyard.report.document import ChartKind, Figure, Section, Value
+from steelyard.report.formats import (
+    CONFIDENCE,
+    bounds,
+    count,
+    effect_interval,
+    effect_value,
+    enumeration,
+    present,
+    rate,
+    rate_interval,
+    share,
+)
+from steelyard.report.wording import cell_name, short_load, verdict_sentence
+
+Rows = tuple[tuple[Value, ...], ...]
+
+# A strip of five to ten points per run stays legible, and the page light, up to about this many.
+_MOST_STRIP_POINTS = 6000
+
+_ASIDE = 0.06  # of the distance between two loads
+
+
+def chart_section(analysis: CampaignAnalysis) -> Section | None:
+    """Return the charts that have something to show; None when none has."""
+    figures = (
+        _effects(analysis),
+        _loads(analysis),
+        _blocks(analysis),
+        _strips(analysis),
+    )
+    drawn = tuple(figure for figure in figures if figure.rows)
+    return Section(anchor="charts", title="Charts", blocks=drawn) if drawn else None
+
+
+def _treatments(analysis: CampaignAnalysis) -> tuple[str, ...]:
+    """Return the baseline, then the others in file order: the order of the colours."""
+    return (analysis.experiment.baseline, *analysis.experiment.contenders)
+
+
+def _percent(fraction: float | None) -> float | None:
+    value = present(fraction)
+    return None if value is None else 100.0 * value
+
+
+def _effects(analysis: CampaignAnalysis) -> Figure:
+    margin = share(analysis.experiment.stop.equivalence)
+    sentences = "; ".join(verdict_sentence(analysis, c) for c in analysis.headlines)
+    return Figure(
+        identity="effects",
+        kind=ChartKind.EFFECTS,
+        title="Effects with their intervals",
+        caption=f"Difference in tps against {analysis.experiment.baseline}: diamonds are headlines "
+        f"over all loads, dots are cells (simultaneous {CONFIDENCE} intervals); the grey band is "
+        f"±{margin}, of no practical weight. Each workload has its own axis.",
+        alt=f"Forest plot of effects on tps. {sentences}.",
+        columns=(
+            *("workload", "treatment", "place", "row", "pooled", "text"),
+            *("effect", "low", "high", "below", "margin"),
+        ),
+        rows=tuple(_effect_rows(analysis)),
+        treatments=_treatments(analysis),
+    )
+
+
+def _effect_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
+    margin = _percent(analysis.experiment.stop.equivalence)
+    places: dict[str, int] = {}
+    for c in analysis.comparisons:
+        if c.effect is None or _redundant(analysis, c):
+            continue
+        place = places[c.workload] = places.get(c.workload, -1) + 1
+        low, high = bounds(c.effect) or (None, None)
+        text = " ".join(t for t in (effect_value(c.effect), effect_interval(c.effect)) if t)
+        yield (
+            *(c.workload, c.treatment, place, _effect_name(analysis, c), c.load is None, text),
+            *(_percent(c.effect.value), _percent(low), _percent(high)),
+            *(None if margin is None else -margin, margin),
+        )
+
+
+def _redundant(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
+    """Return whether it is the only cell of a headline: the same blocks, shown once."""
+    return len(analysis.experiment.loads) == 1 and comparison.load is not None
+
+
+def _effect_name(analysis: CampaignAnalysis, comparison: Comparison) -> str:
+    experiment = analysis.experiment
+    if len(experiment.loads) == 1:
+        return comparison.treatment
+    name = cell_name(experiment, comparison.load)
+    return name if len(experiment.contenders) == 1 else f"{comparison.treatment} · {name}"
+
+
+def _loads(analysis: CampaignAnalysis) -> Figure:
+    several = len(analysis.experiment.loads) > 1
+    return Figure(
+        identity="loads",
+        kind=ChartKind.LOADS,
+        title="Transactions per second over loads" if several else "Transactions per second",
+        caption="Median of the runs with its interval over blocks. Each workload has its own axis; "
+        "the medians move with the machine, so read differences from the effects above.",
+        alt="Transactions per second of "
+        f"{enumeration(_treatments(analysis))} by workload and load; the table of cells holds the "
+        "same numbers.",
+        columns=(
+            *("workload", "treatment", "row", "pooled", "text"),
+            *("clients", "order", "place", "tps", "low", "high"),
+        ),
+        rows=tuple(_load_rows(analysis)),
+        treatments=_treatments(analysis),
+    )
+
+
+def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
+    loads, names = analysis.experiment.loads, _treatments(analysis)
+    for cell in analysis.cells:
+        if not cell.runs or present(cell.tps.value) is None:
+            continue
+        load = cell.cell.load
+        order = loads.index(load) if load in loads else len(loads)
+        # Side by side, so that intervals of treatments that are alike do not cover one another.
+        aside = _ASIDE * (names.index(cell.treatment) - (len(names) - 1) / 2)
+        text = f"{rate(cell.tps.value)} {rate_interval(cell.tps)}"
+        yield (
+            *(cell.cell.workload, cell.treatment, cell.treatment, False, text),
+            *(short_load(analysis.experiment, load), order, round(order + aside, 4)),
+            *(cell.tps.value, *(bounds(cell.tps) or (None, None))),
+        )
+
+
+def _blocks(analysis: CampaignAnalysis) -> Figure:
+    return Figure(
+        identity="blocks",
+        kind=ChartKind.BLOCKS,
+        title="Block by block",
+        caption="Each dot is one block's effect, in run order; the line is their running mean, the "
+        f"shaded band the final {CONFIDENCE} interval. A slope would mean that the effect drifted.",
+        alt=f"Effect of each of {count(analysis.blocks, 'block')} in run order, by workload and "
+        "treatment, with the running mean and the final interval.",
+        columns=("workload", "treatment", "block", "log_ratio", "low", "high"),
+        rows=tuple(row for c in analysis.headlines for row in _contrast_rows(c)),
+        treatments=_treatments(analysis),
+    )
+
+
+def _contrast_rows(comparison: Comparison) -> Iterator[tuple[Value, ...]]:
+    low, high = bounds(comparison.effect) or (None, None)
+    for number, contrast in enumerate(comparison.contrasts, start=1):
+        if math.isfinite(contrast):
+            ends = (_percent(low), _percent(high))
+            yield (comparison.workload, comparison.treatment, number, contrast, *ends)
+
+
+def _strips(analysis: CampaignAnalysis) -> Figure:
+    every = _thinning(analysis)
+    thinned = (
+        "" if every == 1 else f" Of {analysis.blocks} blocks every {_ordinal(every)} is drawn."
+    )
+    return Figure(
+        identity="strips",
+        kind=ChartKind.STRIPS,
+        title="Second by second",
+        caption="Transactions per second of every run, runs in the order they were made; the faded "
+        f"start of each is the ramp, which does not count.{thinned}",
+        alt=f"One-second rates of {count(len(analysis.runs), 'run')}, by workload and load, "
+        "coloured by treatment.",
+        columns=("workload", "load", "treatment", "run", "at", "tps", "ramp"),
+        rows=tuple(_strip_rows(analysis, every)),
+        treatments=_treatments(analysis),
+    )
+
+
+def _ordinal(number: int) -> str:
+    return {2: "2nd", 3: "3rd"}.get(number, f"{number}th")
+
+
+def _thinning(analysis: CampaignAnalysis) -> int:
+    points = sum(len(r.measurement.series) for r in analysis.runs if r.measurement is not None)
+    return max(1, math.ceil(points / _MOST_STRIP_POINTS))
+
+
+def _strip_rows(analysis: CampaignAnalysis, every: int) -> Iterator[tuple[Value, ...]]:
+    places: dict[tuple[str, str], int] = {}
+    for run in analysis.runs:
+        if run.measurement is None or run.block % every:
+            continue
+        panel = (run.cell.workload, cell_name(analysis.experiment, run.cell.load))
+        place = places[panel] = places.get(panel, 0) + 1
+        yield from _seconds(analysis, run, panel, place)
+
+
+def _seconds(
+    analysis: CampaignAnalysis, run: Run, panel: tuple[str, str], place: int
+) -> Iterator[tuple[Value, ...]]:
+    """Return a run's points; ``at`` counts runs from 1, and each run fills most of one unit."""
+    series = run.measurement.series if run.measurement is not None else ()
+    if not series:
+        return
+    yield (*panel, run.treatment, place, float(place), None, False)  # lifts the pen between runs
+    ramp_s, whole_s = analysis.experiment.measure.ramp_s, series[-1].end_s
+    for second in series:
+        if second.seconds > 0 and whole_s > 0:
+            at = round(place + 0.1 + 0.9 * second.end_s / whole_s, 4)
+            tps = round(second.transactions / second.seconds, 2)
+            yield (*panel, run.treatment, place, at, tps, second.end_s <= ramp_s + 1e-9)

@@ -1,0 +1,139 @@
+"""The first section of a report: one card per workload and treatment."""
+
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.model.findings import Severity
+from steelyard.model.plan import Status
+from steelyard.report import findings
+from steelyard.report.document import (
+    Block,
+    IntervalDrawing,
+    Paragraph,
+    Section,
+    Tone,
+    VerdictCard,
+    VerdictCards,
+)
+from steelyard.report.formats import (
+    CONFIDENCE,
+    bounds,
+    count,
+    effect_range,
+    effect_value,
+)
+from steelyard.report.wording import (
+    TONE_OF,
+    extreme_cells,
+    more_minutes,
+    pending,
+    stopped_early,
+    verdict_sentence,
+    verdict_word,
+)
+
+_DRAWING_SLACK = 0.08  # of the line's length, free at each end
+
+
+def headline_section(analysis: CampaignAnalysis) -> Section:
+    """Return the verdicts, or what there is instead when nothing was compared."""
+    blocks: list[Block] = []
+    if analysis.headlines:
+        blocks.append(VerdictCards(cards=tuple(_card(analysis, c) for c in analysis.headlines)))
+    else:
+        blocks.append(Paragraph(text=_nothing_compared(analysis), tone=Tone.ERROR))
+    blocks.extend(_remarks(analysis))
+    return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks))
+
+
+def _nothing_compared(analysis: CampaignAnalysis) -> str:
+    if analysis.blocks == 0:
+        return f"No verdict: the campaign {_was(analysis.status)} before a block was complete."
+    return f"No verdict: nothing was compared in {count(analysis.blocks, 'block')}."
+
+
+def _was(status: Status) -> str:
+    return {
+        Status.FAILED: "failed",
+        Status.INTERRUPTED: "was interrupted",
+        Status.RUNNING: "is not finished and stands",
+    }.get(status, "ended")
+
+
+def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
+    remarks = []
+    if analysis.headlines and analysis.status in (Status.INTERRUPTED, Status.FAILED):
+        text = f"The campaign {_was(analysis.status)} after {count(analysis.blocks, 'block')}; "
+        remarks.append(Paragraph(text=text + "this is what there is.", tone=Tone.WARNING))
+    grave = [f for f in findings.collected(analysis) if f.severity is not Severity.INFO]
+    if grave and not analysis.headlines:
+        remarks.extend(Paragraph(text=f"{f.message}. {f.remedy}".strip()) for f in grave[:1])
+    elif grave:
+        tone = Tone.ERROR if grave[0].severity is Severity.ERROR else Tone.WARNING
+        text = f"{count(len(grave), 'finding')} to read before relying on this: {grave[0].message}"
+        remarks.append(Paragraph(text=text + (" …" if len(grave) > 1 else ""), tone=tone))
+    return remarks
+
+
+def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
+    margin = analysis.experiment.stop.equivalence
+    ranged = bounds(comparison.effect) is not None
+    divided = comparison.depends_on_load and ranged
+    return VerdictCard(
+        workload=comparison.workload,
+        contest=f"{comparison.treatment} against {comparison.baseline}",
+        word="depends on load" if divided else verdict_word(comparison, margin),
+        tone=TONE_OF[comparison.verdict] if ranged and not divided else Tone.OPEN,
+        main=_main(comparison),
+        sentence=verdict_sentence(analysis, comparison),
+        details=_details(analysis, comparison),
+        drawing=None if divided else _drawing(comparison, margin),
+        notes=(comparison.note,) if comparison.note else (),
+    )
+
+
+def _main(comparison: Comparison) -> str:
+    pair = bounds(comparison.effect)
+    if pair is None:
+        return effect_value(comparison.effect)
+    if comparison.depends_on_load:
+        return "read the cells"
+    return effect_range(*pair)
+
+
+def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, ...]:
+    if bounds(comparison.effect) is None:
+        return (pending(analysis, comparison),)
+    if comparison.depends_on_load:
+        return _details_by_load(analysis, comparison)
+    details = [f"{CONFIDENCE} interval, estimate {effect_value(comparison.effect)}"]
+    if comparison.no_practical_weight:
+        details.append("of no practical weight")
+    early = stopped_early(analysis) and comparison.verdict.decided
+    details.append(count(comparison.blocks, "block") + (", stopped early" if early else ""))
+    more = more_minutes(comparison, analysis.experiment.stop.decide)
+    return (*details, more) if more else tuple(details)
+
+
+def _details_by_load(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, ...]:
+    extremes = extreme_cells(analysis, headline)
+    blocks = f"simultaneous {CONFIDENCE} intervals, {count(headline.blocks, 'block')}"
+    if extremes is None:
+        return (blocks,)
+    return (f"from {extremes[0]}", f"to {extremes[1]}", blocks)
+
+
+def _drawing(comparison: Comparison, margin: float) -> IntervalDrawing | None:
+    """Return the interval in % on a line that holds zero and the margin without weight."""
+    pair = bounds(comparison.effect)
+    if pair is None or comparison.effect is None:
+        return None
+    low, high, wide = 100 * pair[0], 100 * pair[1], 100 * margin
+    start, end = min(low, -wide), max(high, wide)
+    slack = _DRAWING_SLACK * (end - start)
+    return IntervalDrawing(
+        low=low,
+        value=100 * comparison.effect.value,
+        high=high,
+        margin=wide,
+        start=start - slack,
+        end=end + slack,
+    )

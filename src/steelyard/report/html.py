@@ -1,0 +1,44 @@
+"""A document as one HTML file: no network, no script, light and dark, paper and phone."""
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from steelyard.report.charts import INSTALL, render_chart
+from steelyard.report.document import Block, Document, Figure, IntervalDrawing
+
+
+def render_html(document: Document) -> str:
+    """Return the whole document; charts are drawn into it where that is possible."""
+    return _environment().get_template("report.html.j2").render(document=document)
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("steelyard.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["kind"] = _kind
+    environment.filters["chart"] = _chart
+    environment.filters["place"] = _place
+    environment.globals["install_charts"] = INSTALL
+    return environment
+
+
+def _kind(block: Block) -> str:
+    """Return the name of the macro that renders a block."""
+    return type(block).__name__
+
+
+def _chart(figure: Figure) -> Markup | None:
+    """Return the drawing; it is made of text that the drawing library and ``svg`` escaped."""
+    drawn = render_chart(figure)
+    return None if drawn is None else Markup(drawn)  # noqa: S704
+
+
+def _place(drawing: IntervalDrawing, percent: float) -> str:
+    """Return a position on a verdict's line as a percentage of its length."""
+    return f"{100 * drawing.place(percent):.2f}"

@@ -1,0 +1,166 @@
+"""What this does and does not show: written from the design, not from the result."""
+
+from collections.abc import Iterator
+
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.experiment import Experiment, Reset, SwitchCost, Workload
+from steelyard.model.plan import CampaignPlan, Status
+from steelyard.model.schedule import Mode
+from steelyard.model.verdicts import Verdict
+from steelyard.report.document import BulletList, Paragraph, Section
+from steelyard.report.formats import CONFIDENCE, count, enumeration
+from steelyard.report.wording import cell_name, stopped_early
+
+# METHOD.md 3.8: with fewer re-made instances a difference belongs to this pair of instances.
+_LEAST_INSTANCES = 6
+
+
+def limits_section(analysis: CampaignAnalysis) -> Section:
+    """Return two lists: what the design supports, and what it does not."""
+    title = "What this does and does not show"
+    if not analysis.blocks or analysis.plan is None:
+        text = "Nothing about the treatments: no block is complete, so nothing was compared."
+        return Section(anchor="limits", title=title, blocks=(Paragraph(text=text),))
+    shown = BulletList(lead="It shows", items=tuple(_shown(analysis, analysis.plan)))
+    hidden = BulletList(lead="It does not show", items=tuple(_not_shown(analysis, analysis.plan)))
+    return Section(anchor="limits", title=title, blocks=(shown, hidden))
+
+
+def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+    yield f"The unit of replication is: {analysis.unit}. The intervals speak of nothing else."
+    yield (
+        f"Every block held each of {_names(analysis.experiment)} once, in an order drawn by coin "
+        f"from seed {analysis.experiment.seed}; a machine that drifts treats them alike."
+    )
+    yield _stopping(analysis, plan)
+    discard = plan.discard
+    risk = f" Its risk: {discard.risk}." if discard.risk else ""
+    yield (
+        f"The first {discard.discard_s:g} s after each activation were thrown away, for all "
+        f"treatments alike ({discard.how}).{risk}"
+    )
+    if analysis.blocks_redone:
+        tries = len(analysis.blocks_redone)
+        yield (
+            f"Thrown away and repeated: {count(tries, 'block')}, as a whole, in all treatments "
+            "alike, and only for causes outside the treatments."
+        )
+
+
+def _names(experiment: Experiment) -> str:
+    return enumeration(tuple(t.name for t in experiment.treatments))
+
+
+def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+    rule = plan.stopping
+    if stopped_early(analysis):
+        return (
+            f"It stopped when every headline was decided, after {analysis.blocks} of at most "
+            f"{count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates are, "
+            "on average, a little too large, so quote the interval."
+        )
+    if analysis.status is Status.PRECISION:
+        return (
+            "It stopped when the half-widths were small enough, whatever the verdicts; "
+            f"the intervals hold at {CONFIDENCE}."
+        )
+    return (
+        f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the "
+        f"intervals hold at {CONFIDENCE} at whatever block the campaign ended."
+    )
+
+
+def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+    yield _slices(analysis.experiment, plan)
+    yield _elsewhere(analysis, plan)
+    yield _untested(analysis.experiment)
+    yield _offered(analysis.experiment)
+    yield from _generator(analysis.experiment)
+    yield from _bundles(analysis.experiment)
+    yield from _state(plan)
+    if any(c.verdict is Verdict.NOT_DISTINGUISHABLE for c in analysis.comparisons):
+        yield (
+            '"Not distinguishable" does not mean equal: it means that this many blocks allow any '
+            "effect within the interval."
+        )
+
+
+def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
+    seconds = f"{experiment.measure.slice_s:g}"
+    if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank:
+        return (
+            f"The sustained rate: every run is a slice of {seconds} s soon after a restart and "
+            "sees the early phase of a checkpoint cycle, with little WAL. What changes the cost of "
+            "checkpoints, full-page writes or vacuum may do something else later."
+        )
+    return (
+        f"The sustained rate: every run is a slice of {seconds} s, shorter than a checkpoint or "
+        "vacuum cycle. What changes their cost may do something else over a longer time."
+    )
+
+
+def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+    remade = plan.switch is SwitchCost.REPROVISION
+    if remade and analysis.blocks >= _LEAST_INSTANCES:
+        return "Another kind of machine or another place: only these instances were measured."
+    if remade:
+        return (
+            f"More than these instances: with fewer than {_LEAST_INSTANCES} per side a difference "
+            "may belong to this pair of instances instead of the treatment."
+        )
+    return "Another machine or instance: one was measured, and no other."
+
+
+def _untested(experiment: Experiment) -> str:
+    loads = enumeration(tuple(cell_name(experiment, load) for load in experiment.loads))
+    asked = "; ".join(_asked(workload) for workload in experiment.workloads)
+    return f"Other loads or data: measured were {loads}, protocol {experiment.protocol}; {asked}."
+
+
+def _asked(workload: Workload) -> str:
+    scripts = enumeration(tuple(s.name for s in workload.scripts))
+    size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
+    return f"{workload.name} is {workload.builtin or scripts or 'unknown'}{size}"
+
+
+def _offered(experiment: Experiment) -> str:
+    rated = [load.rate_per_s is not None for load in experiment.loads]
+    if all(rated) and rated:
+        return "The highest possible rate: the load was offered at a fixed rate to all treatments."
+    return (
+        "Latency at equal work: the number of clients was equal, and each sent its next "
+        "transaction when the last was answered, so the faster server did more."
+    )
+
+
+def _generator(experiment: Experiment) -> Iterator[str]:
+    if all(t.target.kind.endswith("local") for t in experiment.treatments):
+        yield (
+            "A network between client and server: the load generator ran on the same machine and "
+            "took its share of the CPUs."
+        )
+
+
+def _bundles(experiment: Experiment) -> Iterator[str]:
+    base = {(s.layer, s.name): s.value for s in experiment.treatment(experiment.baseline).settings}
+    for name in experiment.contenders:
+        own = {(s.layer, s.name): s.value for s in experiment.treatment(name).settings}
+        changed = [key for key in {**base, **own} if base.get(key) != own.get(key)]
+        if len(changed) > 1:
+            yield (
+                f"Which of the {len(changed)} settings asked for makes {name} what it is: "
+                "they were changed together, and the effect is that of all of them."
+            )
+
+
+def _state(plan: CampaignPlan) -> Iterator[str]:
+    if plan.reset is Reset.CAMPAIGN:
+        yield (
+            "Effects free of history: the data were not reset between visits, so what one "
+            "treatment left behind (bloat, cache, credits) met the next."
+        )
+    elif plan.reset is Reset.BLOCK:
+        yield (
+            "Effects free of history within a block: the data were reset between blocks only. What "
+            "one treatment leaves to the next is spread evenly by the coin, not removed."
+        )

@@ -1,0 +1,115 @@
+"""A document as GitHub-flavoured Markdown."""
+
+import re
+from functools import singledispatch
+
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    Command,
+    Document,
+    Figure,
+    FindingItem,
+    FindingList,
+    KeyValues,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    VerdictCard,
+    VerdictCards,
+)
+
+# Underscores within words and brackets that make no link are left alone, so that
+# shared_buffers and [+1 %, +2 %] stay legible in the source too.
+_SPECIAL = re.compile(r"([\\`*<>|#~&]|(?<!\w)_|_(?!\w)|\](?=[(\[:]))")
+_MARK = {Tone.WARNING: "**Note:** ", Tone.ERROR: "**Attention:** "}
+
+
+def render_markdown(document: Document) -> str:
+    """Return the whole document; charts are described in words."""
+    parts = [f"# {escape(document.title)}", escape(document.subtitle)]
+    parts.extend(_section(section) for section in document.sections)
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _section(section: Section) -> str:
+    blocks = [_block(block) for block in section.blocks]
+    return "\n\n".join([f"## {escape(section.title)}", *blocks])
+
+
+@singledispatch
+def _block(block: Block) -> str:
+    """Return one block; each kind registers its own way."""
+    raise NotImplementedError(type(block).__name__)
+
+
+@_block.register
+def _(block: Paragraph) -> str:
+    return f"{_MARK.get(block.tone, '')}{escape(block.text)}"
+
+
+@_block.register
+def _(block: BulletList) -> str:
+    items = "\n".join(f"- {escape(item)}" for item in block.items)
+    return f"**{escape(block.lead)}**\n\n{items}"
+
+
+@_block.register
+def _(block: VerdictCards) -> str:
+    return "\n".join(_card(card) for card in block.cards)
+
+
+def _card(card: VerdictCard) -> str:
+    lines = [f"- **{escape(card.sentence)}**"]
+    return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.notes)])
+
+
+@_block.register
+def _(block: Table) -> str:
+    rule = ["---:" if c.align is Align.RIGHT else "---" for c in block.columns]
+    lines = [_row(tuple(c.heading for c in block.columns)), f"| {' | '.join(rule)} |"]
+    lines += [_row(row.cells) for row in block.rows]
+    note = f"\n\n{escape(block.note)}" if block.note else ""
+    return "\n".join(lines) + note
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(escape(cell) for cell in cells)} |"
+
+
+@_block.register
+def _(block: Figure) -> str:
+    return f"*{escape(block.title)}* (drawn in the HTML report). {escape(block.alt)}"
+
+
+@_block.register
+def _(block: FindingList) -> str:
+    return "\n".join(_finding(item) for item in block.items)
+
+
+def _finding(item: FindingItem) -> str:
+    subject = f" ({escape(item.subject)})" if item.subject else ""
+    remedy = f" {escape(item.remedy)}" if item.remedy else ""
+    source = f" *Source: {escape(item.source)}.*" if item.source else ""
+    return f"- **{item.severity}**{subject}: {escape(item.message)}.{remedy}{source}"
+
+
+@_block.register
+def _(block: Command) -> str:
+    longest = max((len(ticks) for ticks in re.findall(r"`+", block.text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}sh\n{block.text}\n{fence}"
+
+
+@_block.register
+def _(block: KeyValues) -> str:
+    heading = f"**{escape(block.title)}**\n\n" if block.title else ""
+    lines = ["| | |", "| --- | --- |", *(_row(pair) for pair in block.pairs)]
+    return heading + "\n".join(lines)

@@ -1,0 +1,112 @@
+"""How the numbers came about, what they show and what they do not, and how to repeat them."""
+
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.plan import CampaignPlan, DiscardChoice, StoppingRule
+from steelyard.model.schedule import Mode
+from steelyard.model.units import format_duration
+from steelyard.report.document import Command, KeyValues, Paragraph, Section
+from steelyard.report.formats import CONFIDENCE, MISSING, count, p_value, share, utc
+from steelyard.report.wording import blocks_of_all, ending
+
+_MODE = {
+    Mode.VISITS: "a visit per treatment: activate, discard, one run per load",
+    Mode.BACK_TO_BACK: "back to back: in each cell all treatments one after another in one visit",
+}
+
+
+def method_section(analysis: CampaignAnalysis) -> Section:
+    """Return how it was measured: what METHOD.md 3.6 says must always be printed."""
+    pairs = [*_execution(analysis)]
+    if analysis.plan is None:
+        pairs.append(("design", "not frozen: the campaign ended before its first block"))
+    else:
+        pairs.extend(_design(analysis, analysis.plan))
+    pairs.extend(_checks(analysis))
+    block = KeyValues(title="", pairs=tuple(pairs))
+    return Section(anchor="method", title="Method", blocks=(block,))
+
+
+def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+    measured = format_duration(analysis.measured_s) if analysis.measured_s else "nothing"
+    return (
+        ("campaign", analysis.campaign_id),
+        ("ended", ending(analysis)),
+        ("started", utc(analysis.started_at)),
+        ("took", f"{format_duration(analysis.elapsed_s)}, of which {measured} measured"),
+        ("blocks", blocks_of_all(analysis)),
+        ("unit of replication", analysis.unit or "nothing was replicated"),
+        ("coin", f"seed {analysis.experiment.seed}"),
+    )
+
+
+def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    measure = analysis.experiment.measure
+    return (
+        ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
+        ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
+        ("looks", f"{analysis.looks} so far, {_looks(plan.stopping)}"),
+        ("error rate", _alpha_rule(plan.stopping)),
+        ("discard", _discard(plan.discard)),
+        ("data", _reset(plan)),
+    )
+
+
+def _looks(rule: StoppingRule) -> str:
+    each = "after every block" if rule.precision is None else "at the asked precision"
+    return f"{each} from block {rule.first_look} (cells: {rule.cell_first_look})"
+
+
+def _alpha_rule(rule: StoppingRule) -> str:
+    over = f"{share(rule.alpha)} for the one headline"
+    if rule.headlines > 1:
+        total = share(rule.alpha * rule.headlines)
+        over = f"{total} for {rule.headlines} headlines, {share(rule.alpha)} each (Bonferroni)"
+    if rule.precision is not None:
+        asked = f"stops at a half-width of ±{share(rule.precision)}, verdicts do not stop it"
+        return f"{over}; {asked}; with a margin for that, printed as {CONFIDENCE}"
+    power = f"alpha · (n/{rule.max_blocks})^{rule.spending_power:g}"
+    spent = f"spent over the looks as {power}"
+    return f"{over}, {spent}; with a margin for many looks, printed as {CONFIDENCE}"
+
+
+def _discard(choice: DiscardChoice) -> str:
+    how = {
+        "declared": "declared in the experiment",
+        "floor": "the least the method allows, not measured",
+        "measured": f"measured by {count(choice.restarts, 'activation')} per treatment",
+    }.get(choice.how, choice.how)
+    risk = f"; risk: {choice.risk}" if choice.risk else ""
+    return f"{choice.discard_s:g} s after each activation, equal for all, {how}{risk}"
+
+
+def _reset(plan: CampaignPlan) -> str:
+    tried = ", ".join(f"{means} {format_duration(s)}" for means, s in plan.restore_s)
+    timed = f" (tried: {tried})" if tried else ""
+    return f"back to the prepared state every {plan.reset.value} by {plan.restore}{timed}"
+
+
+def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for check in analysis.warmup:
+        slope = f"{100 * check.slope_per_position:+.2f} % per place in the visit"
+        text = f"{check.treatment}: the contrast changes by {slope} ({p_value(check.p_value)})"
+        pairs.append(("warm-up check", text))
+    if analysis.blocks_redone:
+        thrown = f"{len(analysis.blocks_redone)} thrown away, in all treatments alike"
+        text = f"{thrown}: {'; '.join(analysis.blocks_redone)}"
+        pairs.append(("repeated blocks", text))
+    return tuple(pairs)
+
+
+def command_section(analysis: CampaignAnalysis) -> Section:
+    """Return the command that repeats the campaign."""
+    if not analysis.command:
+        text = f"Not recorded: the command of this campaign is unknown ({MISSING})."
+        return Section(anchor="command", title="Reproduce it", blocks=(Paragraph(text=text),))
+    lead = Paragraph(
+        text="The same seed draws the same order of the same blocks. On another machine the rates "
+        "will differ, and the effects may."
+    )
+    return Section(
+        anchor="command", title="Reproduce it", blocks=(lead, Command(text=analysis.command))
+    )

@@ -1,0 +1,164 @@
+"""``summary.json``: the analysis for programs, a public format with a version.
+
+Missing values are null, never 0 or NaN; numbers are rounded to 12 significant digits, which is
+far below any noise and keeps the file the same on every platform.
+"""
+
+from steelyard.analysis.results import (
+    CampaignAnalysis,
+    CellSummary,
+    Comparison,
+    SettingDifference,
+    StallTest,
+)
+from steelyard.model.findings import Finding
+from steelyard.model.plan import CampaignPlan
+from steelyard.report import findings
+from steelyard.report.formats import bounds, present
+
+FORMAT = 1
+_SIGNIFICANT = 12
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return what ``summary.json`` holds: plain values, ready for ``json.dumps``."""
+    experiment, plan = analysis.experiment, analysis.plan
+    return {
+        "format": FORMAT,
+        "campaign": analysis.campaign_id,
+        "name": experiment.name,
+        "status": analysis.status.value,
+        "treatments": [t.name for t in experiment.treatments],
+        "baseline": experiment.baseline,
+        "workloads": [w.name for w in experiment.workloads],
+        "comparisons": [_comparison(c) for c in analysis.comparisons],
+        "cells": [_cell(cell) for cell in analysis.cells],
+        "stalls": [_stall(stall) for stall in analysis.stalls],
+        "findings": [_finding(finding) for finding in findings.collected(analysis)],
+        "settings": [_setting(analysis, difference) for difference in analysis.settings],
+        "blocks": analysis.blocks,
+        "blocks_redone": list(analysis.blocks_redone),
+        "seed": experiment.seed,
+        "design": None if plan is None else _design(plan),
+        "looks": analysis.looks,
+        "unit": analysis.unit or None,
+        "measured_s": _number(analysis.measured_s),
+        "elapsed_s": _number(analysis.elapsed_s),
+        "started_at": _number(analysis.started_at),
+        "command": analysis.command or None,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    finite = present(value)
+    return None if finite is None else float(f"{finite:.{_SIGNIFICANT}g}")
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else _number(100.0 * value)
+
+
+def _comparison(comparison: Comparison) -> dict[str, Json]:
+    load, effect = comparison.load, comparison.effect
+    low, high = bounds(effect) or (None, None)
+    return {
+        "baseline": comparison.baseline,
+        "treatment": comparison.treatment,
+        "workload": comparison.workload,
+        "clients": "pooled" if load is None else load.clients,
+        "threads": None if load is None else load.threads,
+        "rate_per_s": None if load is None else _number(load.rate_per_s),
+        "effect_percent": None if effect is None else _percent(effect.value),
+        "low_percent": _percent(low),
+        "high_percent": _percent(high),
+        "verdict": comparison.verdict.value,
+        "blocks": comparison.blocks,
+        "level": _number(comparison.level),
+        "no_practical_weight": comparison.no_practical_weight,
+        "depends_on_load": comparison.depends_on_load,
+        "minutes_to_decide": _number(comparison.minutes_to_decide),
+        "note": comparison.note or None,
+    }
+
+
+def _cell(cell: CellSummary) -> dict[str, Json]:
+    low, high = bounds(cell.tps) or (None, None)
+    measured = cell.runs > 0
+    return {
+        "workload": cell.cell.workload,
+        "clients": cell.cell.load.clients,
+        "threads": cell.cell.load.threads,
+        "rate_per_s": _number(cell.cell.load.rate_per_s),
+        "treatment": cell.treatment,
+        "runs": cell.runs,
+        "tps": {
+            "estimate": _number(cell.tps.value) if measured else None,
+            "low": _number(low) if measured else None,
+            "high": _number(high) if measured else None,
+        },
+        "latency_mean_s": _number(cell.latency_mean_s),
+        "validity": cell.validity.value,
+        "stalled": cell.stalled,
+        "findings": [_finding(finding) for finding in cell.findings],
+    }
+
+
+def _stall(stall: StallTest) -> dict[str, Json]:
+    return {
+        "baseline": stall.baseline,
+        "treatment": stall.treatment,
+        "workload": stall.workload,
+        "baseline_stalled": stall.baseline_stalled,
+        "baseline_runs": stall.baseline_runs,
+        "treatment_stalled": stall.treatment_stalled,
+        "treatment_runs": stall.treatment_runs,
+        "p_value": _number(stall.p_value),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Json]:
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "subject": finding.subject,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "source": finding.source,
+    }
+
+
+def _setting(analysis: CampaignAnalysis, difference: SettingDifference) -> dict[str, Json]:
+    names = (t.name for t in analysis.experiment.treatments)
+    return {
+        "name": difference.name,
+        "values": dict(zip(names, difference.values, strict=True)),
+        "requested": difference.requested,
+    }
+
+
+def _design(plan: CampaignPlan) -> dict[str, Json]:
+    rule, discard = plan.stopping, plan.discard
+    return {
+        "mode": plan.mode.value,
+        "switch": plan.switch.value,
+        "reset": plan.reset.value,
+        "restore": plan.restore,
+        "stopping": {
+            "max_blocks": rule.max_blocks,
+            "alpha": _number(rule.alpha),
+            "headlines": rule.headlines,
+            "first_look": rule.first_look,
+            "cell_first_look": rule.cell_first_look,
+            "spending_power": _number(rule.spending_power),
+            "precision": _number(rule.precision),
+        },
+        "discard": {
+            "discard_s": _number(discard.discard_s),
+            "how": discard.how,
+            "risk": discard.risk,
+            "measured_s": [_number(value) for value in discard.measured_s],
+            "restarts": discard.restarts,
+        },
+    }

@@ -1,0 +1,234 @@
+"""The tables of a report: cells, comparisons, stalls, settings that differ, facts."""
+
+from collections.abc import Iterable
+
+from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison, StallTest
+from steelyard.model.environment import Fact
+from steelyard.model.findings import Validity
+from steelyard.report.document import (
+    Align,
+    Block,
+    Column,
+    KeyValues,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+)
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    bounds,
+    effect_interval,
+    effect_value,
+    milliseconds,
+    p_value,
+    rate,
+    rate_interval,
+)
+from steelyard.report.wording import TONE_OF, load_name, more_minutes, verdict_word
+
+_VALIDITY_TONE = {
+    Validity.VALID: Tone.PLAIN,
+    Validity.SUSPECT: Tone.WARNING,
+    Validity.INVALID: Tone.ERROR,
+}
+
+
+def _right(name: str, unit: str = "") -> Column:
+    return Column(name=name, unit=unit, align=Align.RIGHT)
+
+
+def comparison_section(analysis: CampaignAnalysis) -> Section:
+    """Return every cell's comparison against the baseline, and the stalls."""
+    cells = [c for c in analysis.comparisons if c.load is not None]
+    if not cells:
+        text = "Not measured: no block is complete, so no cell was compared."
+        return Section(
+            anchor="comparisons", title="Comparisons per cell", blocks=(Paragraph(text=text),)
+        )
+    table = Table(
+        title="Comparisons per cell",
+        columns=(
+            Column(name="workload"),
+            Column(name="treatment"),
+            _right("clients"),
+            _right("threads"),
+            _right("effect on tps"),
+            _right(f"{CONFIDENCE} interval"),
+            Column(name="verdict"),
+            _right("blocks"),
+            Column(name="more time"),
+        ),
+        rows=tuple(_comparison_row(analysis, c) for c in cells),
+        tone_column=6,
+        note=_comparison_note(analysis),
+    )
+    return Section(
+        anchor="comparisons",
+        title=f"Comparisons per cell, against {analysis.experiment.baseline}",
+        blocks=(table, *_stall_blocks(analysis.stalls)),
+    )
+
+
+def _comparison_row(analysis: CampaignAnalysis, comparison: Comparison) -> Row:
+    stop, load = analysis.experiment.stop, comparison.load
+    ranged = bounds(comparison.effect) is not None
+    return Row(
+        cells=(
+            comparison.workload,
+            comparison.treatment,
+            *_load_cells(comparison),
+            effect_value(comparison.effect),
+            effect_interval(comparison.effect),
+            verdict_word(comparison, stop.equivalence),
+            str(comparison.blocks),
+            more_minutes(comparison, stop.decide) or MISSING,
+        ),
+        tone=TONE_OF[comparison.verdict] if ranged and load is not None else Tone.OPEN,
+    )
+
+
+def _load_cells(comparison: Comparison) -> tuple[str, str]:
+    load = comparison.load
+    if load is None:
+        return load_name(load), MISSING
+    rated = "" if load.rate_per_s is None else f" at {load.rate_per_s:g}/s"
+    return f"{load.clients}{rated}", str(load.threads)
+
+
+def _comparison_note(analysis: CampaignAnalysis) -> str:
+    first = (
+        "" if analysis.plan is None else f" from {analysis.plan.stopping.cell_first_look} blocks"
+    )
+    return (
+        f"Simultaneous intervals: all of one comparison's cells hold together at {CONFIDENCE}, so "
+        f"each is wider than alone; there is one{first} on. Effects come from the ratios within "
+        "blocks, not from the medians in the table of cells."
+    )
+
+
+def _stall_blocks(stalls: tuple[StallTest, ...]) -> tuple[Block, ...]:
+    if not stalls:
+        return ()
+    if not any(s.baseline_stalled or s.treatment_stalled for s in stalls):
+        return (Paragraph(text="Stalls: no run stalled."),)
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("stalled runs"),
+        _right("stalled runs of the baseline"),
+        Column(name="Fisher's exact test"),
+    )
+    rows = tuple(
+        Row(
+            cells=(
+                s.workload,
+                s.treatment,
+                f"{s.treatment_stalled} of {s.treatment_runs}",
+                f"{s.baseline_stalled} of {s.baseline_runs}",
+                p_value(s.p_value),
+            )
+        )
+        for s in stalls
+    )
+    note = (
+        "A run stalled if it fell far below its cell's median. The effects above discount stalls."
+    )
+    return (Table(title="Stalls", columns=columns, rows=rows, note=note),)
+
+
+def cell_section(analysis: CampaignAnalysis) -> Section:
+    """Return what was measured in each cell."""
+    if not analysis.cells:
+        text = "Not measured: no block is complete."
+        return Section(anchor="cells", title="Cells", blocks=(Paragraph(text=text),))
+    table = Table(
+        title="Cells",
+        columns=(
+            Column(name="treatment"),
+            Column(name="workload"),
+            _right("clients"),
+            _right("threads"),
+            _right("runs"),
+            _right("tps", "1/s"),
+            _right(f"{CONFIDENCE} interval", "1/s"),
+            _right("mean latency", "ms"),
+            Column(name="validity"),
+            _right("stalls"),
+        ),
+        rows=tuple(_cell_row(cell) for cell in analysis.cells),
+        tone_column=8,
+        note="Medians over the runs of complete blocks, with the signed-rank interval over blocks "
+        "(none below 6 blocks). They move with the machine: compare treatments by the table of "
+        "comparisons only.",
+    )
+    return Section(anchor="cells", title="Cells", blocks=(table,))
+
+
+def _cell_row(cell: CellSummary) -> Row:
+    load = cell.cell.load
+    rated = "" if load.rate_per_s is None else f" at {load.rate_per_s:g}/s"
+    measured = cell.runs > 0
+    return Row(
+        cells=(
+            cell.treatment,
+            cell.cell.workload,
+            f"{load.clients}{rated}",
+            str(load.threads),
+            str(cell.runs),
+            rate(cell.tps.value) if measured else MISSING,
+            rate_interval(cell.tps) if measured else MISSING,
+            milliseconds(cell.latency_mean_s),
+            cell.validity.value if measured else "not measured",
+            str(cell.stalled) if measured else MISSING,
+        ),
+        tone=_VALIDITY_TONE[cell.validity],
+    )
+
+
+def settings_section(analysis: CampaignAnalysis) -> Section:
+    """Return the effective settings that differ between the treatments."""
+    title = "Effective settings that differ"
+    if not analysis.settings:
+        text = "None, as far as the servers were asked."
+        if analysis.blocks == 0:
+            text = "Not measured: no server was asked for its settings in a complete block."
+        return Section(anchor="settings", title=title, blocks=(Paragraph(text=text),))
+    columns = (
+        Column(name="setting"),
+        *(Column(name=t.name, align=Align.RIGHT) for t in analysis.experiment.treatments),
+        Column(name="asked for"),
+    )
+    rows = tuple(
+        Row(
+            cells=(
+                difference.name,
+                *(MISSING if value is None else value for value in difference.values),
+                "yes" if difference.requested else "no",
+            )
+        )
+        for difference in analysis.settings
+    )
+    note = "As the running servers reported them, not as they were asked for."
+    table = Table(title=title, columns=columns, rows=rows, note=note)
+    return Section(anchor="settings", title=title, blocks=(table,))
+
+
+def fact_section(analysis: CampaignAnalysis) -> Section:
+    """Return the facts of machine, tools and servers, grouped by what they are about."""
+    blocks: tuple[Block, ...] = tuple(
+        KeyValues(title=subject, pairs=tuple((f.name, f.value) for f in facts))
+        for subject, facts in _by_subject(analysis.facts)
+    )
+    if not blocks:
+        blocks = (Paragraph(text="Not recorded: the campaign ended before they were gathered."),)
+    return Section(anchor="facts", title="Machine, tools and servers", blocks=blocks)
+
+
+def _by_subject(facts: Iterable[Fact]) -> tuple[tuple[str, tuple[Fact, ...]], ...]:
+    groups: dict[str, list[Fact]] = {}
+    for fact in facts:
+        groups.setdefault(fact.subject, []).append(fact)
+    return tuple((subject, tuple(members)) for subject, members in groups.items())

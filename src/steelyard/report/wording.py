@@ -1,0 +1,189 @@
+"""The words of a report: verdicts, how a campaign ended, what a load is called."""
+
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.model.experiment import Experiment, Load
+from steelyard.model.plan import Status
+from steelyard.model.units import format_duration, format_percent
+from steelyard.model.verdicts import Verdict
+from steelyard.report.document import Tone
+from steelyard.report.formats import CONFIDENCE, bounds, count, effect_interval, effect_value, share
+
+TONE_OF = {
+    Verdict.FASTER: Tone.GOOD,
+    Verdict.SLOWER: Tone.BAD,
+    Verdict.EQUIVALENT: Tone.EVEN,
+    Verdict.NOT_DISTINGUISHABLE: Tone.OPEN,
+}
+
+
+def blocks_of_all(analysis: CampaignAnalysis) -> str:
+    """Return how many blocks there are of how many there might have been."""
+    if analysis.plan is None:
+        return count(analysis.blocks, "block")
+    return f"{analysis.blocks} of at most {count(analysis.plan.stopping.max_blocks, 'block')}"
+
+
+def stopped_early(analysis: CampaignAnalysis) -> bool:
+    """Return whether the verdicts ended the campaign before its last look.
+
+    Only then the estimates are, on average, a little too large (METHOD.md 3.4); a campaign that
+    was interrupted, or that ended at the asked precision, did not stop because of its effect.
+    """
+    plan = analysis.plan
+    ended = analysis.status is Status.DECIDED
+    return ended and plan is not None and analysis.blocks < plan.stopping.max_blocks
+
+
+def ending(analysis: CampaignAnalysis) -> str:
+    """Return how the campaign ended, in one clause."""
+    if analysis.blocks == 0 and analysis.status in (Status.FAILED, Status.INTERRUPTED):
+        return f"{analysis.status.value} before the first block was complete"
+    precision = analysis.experiment.stop.precision
+    words = {
+        Status.RUNNING: "not finished: the record ends",
+        Status.DECIDED: "decided",
+        Status.PRECISION: f"asked half-width of ±{share(precision or 0.0)} reached",
+        Status.BUDGET: f"budget of {format_duration(analysis.experiment.stop.budget_s)} used up",
+        Status.INTERRUPTED: "interrupted",
+        Status.FAILED: "failed",
+    }
+    early = "stopped early, " if stopped_early(analysis) else ""
+    return f"{words[analysis.status]}, {early}after {blocks_of_all(analysis)}"
+
+
+def load_name(load: Load | None) -> str:
+    """Return a load for tables and charts; None is the pooled headline."""
+    return "all loads" if load is None else load.label
+
+
+def cell_name(experiment: Experiment, load: Load | None) -> str:
+    """Return a load with its threads where the number of clients alone does not tell it."""
+    if load is None:
+        return load_name(load)
+    alike = [other for other in experiment.loads if other.clients == load.clients]
+    threads = f", {count(load.threads, 'thread')}" if len(alike) > 1 else ""
+    return f"{load_name(load)}{threads}"
+
+
+def short_load(experiment: Experiment, load: Load) -> str:
+    """Return a load as a tick on an axis of clients: ``8``, ``8 (2 threads)``, ``8 at 500/s``."""
+    alike = [other for other in experiment.loads if other.clients == load.clients]
+    threads = f" ({count(load.threads, 'thread')})" if len(alike) > 1 else ""
+    rated = "" if load.rate_per_s is None else f" at {load.rate_per_s:g}/s"
+    return f"{load.clients}{threads}{rated}"
+
+
+def verdict_word(comparison: Comparison, margin: float) -> str:
+    """Return the verdict in a word or two."""
+    if comparison.effect is None or bounds(comparison.effect) is None:
+        return "no verdict yet"
+    if comparison.verdict is Verdict.EQUIVALENT:
+        return f"equivalent within {share(margin)}"
+    if comparison.no_practical_weight:
+        return f"{comparison.verdict.value}, by less than {share(margin)}"
+    return comparison.verdict.value
+
+
+def more_minutes(comparison: Comparison, decide: float) -> str:
+    """Return what further measuring would bring, or nothing when that is unknown."""
+    minutes = comparison.minutes_to_decide
+    if minutes is None or comparison.verdict.decided:
+        return ""
+    if minutes >= 120:
+        return f"about {format_duration(60 * minutes)} more would decide {share(decide)}"
+    return f"about {count(max(1, round(minutes)), 'more minute')} would decide {share(decide)}"
+
+
+def pending(analysis: CampaignAnalysis, comparison: Comparison) -> str:
+    """Return why there is no interval yet, with the estimate so far if there is one."""
+    if comparison.effect is None:
+        return "not measured: no block is complete"
+    plan = analysis.plan
+    first = None if plan is None else plan.stopping.first_look
+    look = "" if first is None else f", the first look is after {first}"
+    so_far = effect_value(comparison.effect)
+    return f"{count(comparison.blocks, 'block')}{look}; {so_far} so far, without an interval"
+
+
+def effect_phrase(comparison: Comparison, *, interval_first: bool) -> str:
+    """Return the effect with its interval; the interval first where the estimate is biased."""
+    pair = bounds(comparison.effect)
+    value = effect_value(comparison.effect)
+    if pair is None:
+        return value
+    if interval_first:
+        low, high = format_percent(pair[0]), format_percent(pair[1])
+        return f"{low} to {high} ({CONFIDENCE}), estimate {value}"
+    return f"{value} {effect_interval(comparison.effect)} ({CONFIDENCE})"
+
+
+def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
+    """Return the verdict on one comparison as a clause without the workload's name."""
+    ours, theirs = comparison.treatment, comparison.baseline
+    if bounds(comparison.effect) is None:
+        return f"no verdict yet on {ours} against {theirs}: {pending(analysis, comparison)}"
+    effect = effect_phrase(comparison, interval_first=stopped_early(analysis))
+    margin = share(analysis.experiment.stop.equivalence)
+    if comparison.depends_on_load:
+        return _divided_clause(analysis, comparison)
+    if comparison.verdict is Verdict.EQUIVALENT:
+        return f"{ours} and {theirs} are equivalent within {margin}: {effect}"
+    if comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
+        return _undecided_clause(analysis, comparison)
+    word = comparison.verdict.value
+    if comparison.no_practical_weight:
+        weight = f"but by less than {margin}, of no practical weight"
+        return f"{ours} is {word} than {theirs}, {weight}: {effect}"
+    joint = " by" if comparison.verdict is Verdict.FASTER else ":"
+    return f"{ours} is {word} than {theirs}{joint} {effect}"
+
+
+def _divided_clause(analysis: CampaignAnalysis, headline: Comparison) -> str:
+    clause = f"the effect of {headline.treatment} against {headline.baseline} depends on load"
+    extremes = extreme_cells(analysis, headline)
+    if extremes is None:
+        return f"{clause}: read the cells"
+    return f"{clause}: from {extremes[0]} to {extremes[1]} (simultaneous {CONFIDENCE})"
+
+
+def extreme_cells(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, str] | None:
+    """Return the least and the largest effect among a headline's cells, in words.
+
+    They stand in for the one number that would be wrong everywhere (METHOD.md 3.5).
+    """
+    cells = [
+        (c.effect.value, c)
+        for c in analysis.comparisons
+        if c.load is not None
+        and (c.workload, c.treatment) == (headline.workload, headline.treatment)
+        and c.effect is not None
+        and bounds(c.effect) is not None
+    ]
+    if not cells:
+        return None
+    ends = (min(cells, key=lambda c: c[0])[1], max(cells, key=lambda c: c[0])[1])
+    least, most = (_effect_at(analysis.experiment, cell) for cell in ends)
+    return least, most
+
+
+def _effect_at(experiment: Experiment, cell: Comparison) -> str:
+    effect = f"{effect_value(cell.effect)} {effect_interval(cell.effect)}"
+    return f"{effect} at {cell_name(experiment, cell.load)}"
+
+
+def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
+    low, high = bounds(comparison.effect) or (0.0, 0.0)
+    effect = f"between {format_percent(low)} and {format_percent(high)} ({CONFIDENCE})"
+    more = more_minutes(comparison, analysis.experiment.stop.decide)
+    clause = f"{comparison.treatment} is not distinguishable from {comparison.baseline}"
+    return f"{clause}: the effect is {effect}{'; ' if more else ''}{more}"
+
+
+def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
+    """Return the verdict on one comparison as a sentence that can be read alone."""
+    clause = verdict_clause(analysis, comparison)
+    if bounds(comparison.effect) is None:
+        return f"{comparison.workload}: {clause}"
+    early = ", stopped early" if stopped_early(analysis) and comparison.verdict.decided else ""
+    blocks = count(comparison.blocks, "block")
+    return f"{comparison.workload}: {clause}, {blocks}{early}"
