@@ -103,6 +103,10 @@ class Engine(Protocol):
         """Return a sentence for each setting that is not in force as asked."""
         ...
 
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
+        """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
+        ...
+
     def run_command(self, request: RunRequest) -> Command:
         """Return the generator's command line for one run."""
         ...

@@ -23,6 +23,7 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 # Aliases can make a small text describe a huge value; no experiment comes near this. A guess.
 MAX_VALUES: Final = 50_000
+MAX_DEPTH: Final = 40
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN_TAGS: Final = {"str", "int", "float", "bool", "null", "timestamp", "value", "map", "seq"}
 
@@ -118,9 +119,12 @@ class Document:
 
     def problem(self, issue: Issue) -> Problem:
         """Return the issue with its line and column."""
-        place = self.place(issue.path)
+        path = issue.path
+        while path and isinstance(path[-1], int) and not isinstance(self.at(path[:-1]), list):
+            path = path[:-1]  # one word was given where a list may stand
+        place = self.place(path)
         where = place.key if issue.at_key else place.value
-        words = self.dotted(issue.path)
+        words = self.dotted(path)
         return Problem(
             message=issue.message,
             hint=issue.hint,
@@ -170,10 +174,7 @@ def _unreadable(problem: Problem) -> Document:
 
 def _built(node: Node) -> Document:
     builder = _Builder()
-    try:
-        value = builder.value(node, ())
-    except RecursionError:
-        return _unreadable(Problem(message="it is nested too deeply", line=1, column=1))
+    value = builder.value(node, ())
     return Document(value=value, places=builder.places, problems=tuple(builder.problems))
 
 
@@ -216,6 +217,9 @@ class _Builder:
         if self.count > MAX_VALUES:
             if self.count == MAX_VALUES + 1:
                 self.refuse(node, path, f"more than {MAX_VALUES} values, by aliases of aliases")
+            return None
+        if len(self.open_nodes) > MAX_DEPTH:
+            self.refuse(node, path, "it is nested too deeply")
             return None
         if _foreign_tag(node):
             self.refuse(node, path, f"the YAML tag `{node.tag}` means nothing here")

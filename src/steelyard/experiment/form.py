@@ -20,6 +20,7 @@ from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
 from steelyard.experiment.form_values import empty_as_mapping, refusal
 from steelyard.experiment.suggestions import choice, shown
+from steelyard.tuning.profiles import profile_names
 
 # Known from the design, so that they are told apart from misspellings.
 LATER_TARGETS: Final = (
@@ -217,6 +218,12 @@ def _describe_later_layers(schema: dict[str, Any]) -> None:
         }
 
 
+_PROFILE: Final = {"type": "string", "enum": list(profile_names())}
+Profiles = Annotated[
+    list[values.Text],
+    BeforeValidator(values.split_words),
+    WithJsonSchema({"anyOf": [_PROFILE, {"type": "array", "items": _PROFILE}]}),
+]
 Settings = Annotated[
     dict[str, values.SettingValue],
     BeforeValidator(empty_as_mapping),
@@ -237,7 +244,7 @@ class TreatmentForm(Form):
     protocol: values.Protocol | None = Field(
         default=None, description="pgbench's query mode, where it is what varies."
     )
-    profile: values.Texts = Field(
+    profile: Profiles = Field(
         default_factory=list,
         description="Named sets of settings; explicit ones come after them.",
         examples=["fitted"],

@@ -1,5 +1,6 @@
 """``--set path=value``: one value of an experiment file, replaced on the command line."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -113,7 +114,7 @@ def _key(holder: Value, override: str, steps: Sequence[str]) -> str | int:
         names = [item.get("name") if isinstance(item, dict) else None for item in holder]
         if step in names:
             return names.index(step)
-        if step.isdecimal() and step.isascii() and int(step[:9]) < len(holder):
+        if re.fullmatch(r"[0-9]{1,6}", step) and int(step) < len(holder):
             return int(step)
         known = [name for name in names if isinstance(name, str)]
         hint = choice(step, known) if known else "Write the whole list."

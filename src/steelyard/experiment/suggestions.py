@@ -22,7 +22,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def choice(word: str, known: Iterable[str]) -> str:
     """Return the closest known word as a question, or all of them when none is close."""
     names = list(known)
-    return did_you_mean(word, names) or f"known are {listed(names)}"
+    return did_you_mean(word, names) or f"known: {listed(names)}"
 
 
 def listed(names: Iterable[str]) -> str:

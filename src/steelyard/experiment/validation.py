@@ -156,7 +156,7 @@ def _way_out(key: str, form: type[Form] | None) -> str:
     if elsewhere:
         return f"it belongs to {listed(elsewhere)}"
     advice = "; PostgreSQL settings go below `postgres:`" if form is TreatmentForm else ""
-    return f"known are {listed(known)}{advice}"
+    return f"known: {listed(known)}{advice}"
 
 
 def _missing(path: KeyPath) -> Issue:

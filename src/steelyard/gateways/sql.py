@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import psycopg
+from psycopg import sql
 
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
@@ -29,6 +30,10 @@ class Sql(Protocol):
 
     def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
         """Run statements one by one, each in its own transaction."""
+        ...
+
+    def set_password(self, address: ServerAddress, password: str) -> None:
+        """Give the address's user a password; only its verifier travels."""
         ...
 
 
@@ -59,6 +64,24 @@ class PsycopgSql:
             with _connect(address) as connection:
                 for statement in statements:
                     connection.execute(statement.encode())
+        except psycopg.Error as error:
+            raise _translated(error, address) from error
+
+    def set_password(self, address: ServerAddress, password: str) -> None:
+        """Give the address's user a password; only its verifier travels.
+
+        Raises:
+            TargetError: The server cannot be reached or refuses.
+        """
+        try:
+            with _connect(address) as connection:
+                verifier = connection.pgconn.encrypt_password(
+                    password.encode(), address.user.encode(), b"scram-sha-256"
+                )
+                role = sql.Identifier(address.user)
+                connection.execute(
+                    sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, verifier.decode())
+                )
         except psycopg.Error as error:
             raise _translated(error, address) from error
 

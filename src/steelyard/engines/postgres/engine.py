@@ -1,6 +1,7 @@
 """PostgreSQL under pgbench, as the runner sees it."""
 
 import hashlib
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from steelyard.engines.postgres import pgbench, settings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry
+from steelyard.gateways.network import LOOPBACK
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import Command, Completed, ServerAddress
@@ -65,6 +67,7 @@ class PostgresEngine:
         self._processes = processes
         self._sql = sql
         self._account = account
+        self._password = secrets.token_hex(16)
 
     @property
     def generator(self) -> Installation:
@@ -186,6 +189,19 @@ class PostgresEngine:
         raise TargetError(
             "the server did not read its changed configuration",
             hint="Its log says why; it is in the campaign's directory.",
+        )
+
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
+        """Return where pgbench connects: the socket, or the loopback network with a password.
+
+        The password is made for this process and set anew on every server that is asked; it is
+        sent as a SCRAM verifier, so no log of the server can hold it.
+        """
+        if connection != "tcp":
+            return address
+        self._sql.set_password(address, self._password)
+        return ServerAddress(
+            host=LOOPBACK, port=address.port, user=address.user, password=self._password
         )
 
     def run_command(self, request: RunRequest) -> Command:

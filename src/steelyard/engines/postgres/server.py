@@ -19,6 +19,8 @@ host all all 127.0.0.1/32 scram-sha-256
 """
 # No sync: the prepared state is synced once as a whole, when it is complete.
 _INITDB = ("--username", SUPERUSER, "--encoding", "UTF8", "--no-locale", "--no-sync")
+_NO_CHECKSUMS = "--no-data-checksums"
+_CHECKSUMS_BY_DEFAULT = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,22 @@ class PostgresProgram:
 
     def create(self, data: Path, account: str | None) -> Command:
         """Return the initdb command."""
-        argv = (self.installation.program("initdb"), *_INITDB, *self.initdb, "--pgdata", str(data))
+        asked = self.initdb
+        if self.installation.major < _CHECKSUMS_BY_DEFAULT:
+            asked = tuple(option for option in asked if option != _NO_CHECKSUMS)
+        options = (*_INITDB, *self._checksums, *asked)
+        argv = (self.installation.program("initdb"), *options, "--pgdata", str(data))
         return Command(argv=argv, account=account, directory=data.parent)
+
+    @property
+    def _checksums(self) -> tuple[str, ...]:
+        """Return the option that makes checksums equal in all versions: on, as in 18.
+
+        Before 18 they are off by default and ``--no-data-checksums`` does not exist.
+        """
+        if {"--data-checksums", "-k", _NO_CHECKSUMS} & set(self.initdb):
+            return ()
+        return ("--data-checksums",)
 
     def start(self, data: Path, account: str | None) -> Command:
         """Return the command that runs the server; it shuts down at once if Steelyard dies."""

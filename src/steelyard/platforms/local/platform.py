@@ -128,10 +128,17 @@ class LocalPlatform:
     def restore(self, state: PreparedState, means: str) -> float:
         """Bring the live data back to a state by copying; return the seconds. Stops the server."""
         self.stop(keep_data=False)
-        for other in self._homes():
-            if other.name != state.key:
-                remove_tree(other)
         return self._states.restore(state, self._home(state), means)
+
+    def has_live_copy(self, state: PreparedState) -> bool:
+        """Return whether a copy of a state was made that may be started again."""
+        return (self._live / state.key / "data").exists()
+
+    def drop_live_copies(self, *, but: PreparedState | None = None) -> None:
+        """Remove live data that are not needed any more, to give their disk back."""
+        for home in self._homes():
+            if but is None or home.name != but.key:
+                remove_tree(home)
 
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
@@ -139,6 +146,11 @@ class LocalPlatform:
         """Start a server on the live copy of a state; return the seconds until it answered."""
         self._server = self._server_at(program, self._home(state))
         return self._server.start(settings, port=self._options.port)
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a server is up."""
+        return self._server is not None and self._server.is_running
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Write other settings for the running server; the engine makes it read them."""

@@ -1,0 +1,195 @@
+"""The servers of an experiment, ready to be measured: restore, activate, switch, verify, run.
+
+Knows the order of these steps and nothing of blocks, verdicts or the journal.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.engines.engine import RunRequest
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.differences import settings_of
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import make_directory, write_text
+from steelyard.model.command import Completed, ServerAddress
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.experiment import Experiment, Treatment, Workload
+from steelyard.model.schedule import PlannedRun
+from steelyard.platforms.local.platform import LocalPlatform
+from steelyard.platforms.local.states import PreparedState
+
+TEMPLATE = "template"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """A treatment in force.
+
+    Attributes:
+        restore_s: Seconds of bringing the data back; 0.0 when they were left as they were.
+        start_s: Seconds from there until the server was verified and prewarmed.
+        at: Monotonic time when the server could take load.
+        deviations: A sentence for each setting that is not in force as asked.
+    """
+
+    restore_s: float
+    start_s: float
+    at: float
+    deviations: tuple[str, ...]
+    effective: tuple[EffectiveSetting, ...]
+
+
+class Bench:
+    """One live server at a time, on whichever platform its treatment has."""
+
+    def __init__(self, experiment: Experiment, assembly: Assembly, clock: Clock) -> None:
+        self._experiment = experiment
+        self._engine = assembly.engine
+        self._platforms = assembly.platforms
+        self._clock = clock
+        self._states: dict[str, PreparedState] = {}
+        self._templated: set[tuple[int, str]] = set()
+
+    def prepare(self, told: Callable[[str], None]) -> None:
+        """Make the prepared state of every treatment, or find it in the cache."""
+        for treatment in self._experiment.treatments:
+            program = self._engine.program(treatment.name)
+            platform = self._platforms[treatment.name]
+            content = self._engine.datasets()
+            if platform.find(program, content) is None:
+                sizes = ", ".join(dataset.name for dataset in content)
+                told(f"preparing data: PostgreSQL {program.version}, {sizes}")
+            self._states[treatment.name] = platform.prepare(
+                program, content, self._builder(treatment.name)
+            )
+
+    def _builder(self, treatment: str) -> Callable[[ServerAddress], None]:
+        def build(address: ServerAddress) -> None:
+            for dataset in self._engine.datasets():
+                self._engine.build(dataset, address, treatment)
+
+        return build
+
+    def state(self, treatment: str) -> PreparedState:
+        """Return the prepared state of a treatment."""
+        return self._states[treatment]
+
+    def platform(self, treatment: str) -> LocalPlatform:
+        """Return the platform of a treatment."""
+        return self._platforms[treatment]
+
+    def activate(self, name: str, *, restore: bool, means: str) -> Activation:
+        """Bring a treatment into force by a restart, with restored data when asked.
+
+        Raises:
+            TargetError: The server did not start, or copying failed.
+        """
+        treatment = self._experiment.treatment(name)
+        platform, state = self._platforms[name], self._states[name]
+        self.stop(keep_data=means == TEMPLATE or not restore)
+        begun = self._clock.monotonic()
+        if not platform.has_live_copy(state) or (restore and means != TEMPLATE):
+            copy_means = "copy" if means == TEMPLATE else means
+            platform.restore(state, copy_means)
+            self._templated.discard((id(platform), state.key))
+        copied = self._clock.monotonic()
+        platform.start(state, self._engine.program(name), settings_of(treatment))
+        templated_s = self._restore_templates(treatment, restore=restore, means=means)
+        effective = self._engine.effective(platform.address)
+        if self._experiment.measure.prewarm:
+            self._engine.prewarm(platform.address)
+        ready = self._clock.monotonic()
+        return Activation(
+            restore_s=copied - begun + templated_s if restore else 0.0,
+            start_s=ready - copied - templated_s,
+            at=ready,
+            deviations=self._engine.deviations(treatment.settings, effective),
+            effective=effective,
+        )
+
+    def _restore_templates(self, treatment: Treatment, *, restore: bool, means: str) -> float:
+        """Copy the data from templates on the running server; return the seconds."""
+        if means != TEMPLATE:
+            return 0.0
+        begun = self._clock.monotonic()
+        platform = self._platforms[treatment.name]
+        place = (id(platform), self._states[treatment.name].key)
+        if place not in self._templated:
+            self._engine.keep_templates(platform.address)
+            self._templated.add(place)
+            restore = True  # the data were put aside, so they must come back
+        if restore:
+            self._engine.restore_from_templates(platform.address)
+        return self._clock.monotonic() - begun
+
+    def restore_templates(self, name: str) -> None:
+        """Bring the data back from templates on the running server."""
+        self._engine.restore_from_templates(self._platforms[name].address)
+
+    def switch(self, name: str) -> tuple[str, ...]:
+        """Bring a treatment into force on the running server; return what did not take effect.
+
+        Raises:
+            TargetError: The server is gone or did not reload.
+        """
+        treatment = self._experiment.treatment(name)
+        platform = self._platforms[name]
+        platform.configure(settings_of(treatment))
+        self._engine.reload(platform.address)
+        return self._engine.deviations(treatment.settings, self._engine.effective(platform.address))
+
+    def run(self, planned: PlannedRun, *, seconds: int) -> Completed:
+        """Run the generator and return what it printed.
+
+        Raises:
+            MeasurementError: It did not end in time.
+            TargetError: The server is gone.
+        """
+        workload = self._experiment.workload(planned.cell.workload)
+        treatment = self._experiment.treatment(planned.treatment)
+        platform = self._platforms[planned.treatment]
+        request = RunRequest(
+            workload=workload,
+            load=planned.cell.load,
+            protocol=treatment.protocol or self._experiment.protocol,
+            seconds=seconds,
+            address=self._engine.generator_address(platform.address, treatment.target.connection),
+            flags=self._experiment.generator_flags,
+            scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
+        )
+        return platform.run(
+            self._engine.run_command(request), timeout_s=self._engine.deadline_s(seconds)
+        )
+
+    def _scripts(self, workload: Workload, directory: Path) -> list[tuple[Path, int]]:
+        """Write the workload's scripts where the generator can read them."""
+        home = directory / workload.name
+        make_directory(home)
+        placed = []
+        for number, script in enumerate(workload.scripts):
+            path = home / f"{number}-{Path(script.name).name}"
+            write_text(path, script.text)
+            placed.append((path, script.weight))
+        return placed
+
+    def is_running(self) -> bool:
+        """Return whether a server is up."""
+        return any(platform.is_running for platform in self._platforms.values())
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Stop whichever server is running."""
+        for platform in self._distinct():
+            platform.stop(keep_data=keep_data)
+
+    def logs(self) -> str:
+        """Return everything the servers logged."""
+        return "".join(platform.logs() for platform in self._distinct())
+
+    def destroy(self) -> None:
+        """Stop everything and remove everything that was made outside the record."""
+        for platform in self._distinct():
+            platform.destroy()
+
+    def _distinct(self) -> tuple[LocalPlatform, ...]:
+        return tuple({id(platform): platform for platform in self._platforms.values()}.values())

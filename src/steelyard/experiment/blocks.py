@@ -1,0 +1,175 @@
+"""Taking one block: visits, discards, runs, and what makes a run invalid.
+
+Only causes from outside the treatments void a block, and then in all arms: it is redone whole.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from steelyard.engines.engine import Engine
+from steelyard.experiment.bench import Bench
+from steelyard.experiment.validity import generator_failed, judge_measurement, validity_of
+from steelyard.gateways.clock import Clock
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.errors import MeasurementError, TargetError
+from steelyard.model.experiment import Experiment, Reset
+from steelyard.model.findings import Finding, Validity
+from steelyard.model.measurement import Measurement, Run
+from steelyard.model.plan import CampaignPlan
+from steelyard.model.schedule import Mode, PlannedBlock, PlannedRun, PlannedVisit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a run stands in its campaign."""
+
+    block: int
+    attempt: int
+    visit: int
+    position: int
+
+    @property
+    def raw_name(self) -> str:
+        """Return a file name that sorts in run order."""
+        return f"{self.block:04d}-{self.attempt}-{self.visit}-{self.position:02d}.txt"
+
+
+class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error of the program
+    """The block cannot count any more; the reason is a sentence."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BlockTaker:
+    """Takes blocks of a plan on a bench; ``void_because`` says how the last try ended."""
+
+    experiment: Experiment
+    engine: Engine
+    bench: Bench
+    plan: CampaignPlan
+    clock: Clock
+    started: Callable[..., None]
+    store: Callable[[str, str], str]
+    void_because: str = ""
+    effective: dict[str, tuple[EffectiveSetting, ...]] = field(default_factory=dict)
+    _active: str = ""
+    _activated_at: float = 0.0
+    _restored: bool = False
+
+    def take(self, block: PlannedBlock, attempt: int) -> Iterator[Run]:
+        """Yield each run as it is finished; after an invalid one the block ends."""
+        self.void_because = ""
+        try:
+            for number, visit in enumerate(block.visits):
+                self._enter(visit, first=number == 0)
+                for position, planned in enumerate(visit.runs):
+                    place = Place(
+                        block=block.index, attempt=attempt, visit=number, position=position
+                    )
+                    run = self._run(planned, place)
+                    yield run
+                    _require_valid(run)
+        except Void as end:
+            self._give_up(str(end))
+        except TargetError as error:
+            self._give_up(error.message)
+
+    def _give_up(self, reason: str) -> None:
+        self.void_because = reason
+        self._active = ""
+        self._restored = False
+        self.bench.stop(keep_data=False)
+
+    def _enter(self, visit: PlannedVisit, *, first: bool) -> None:
+        """Bring the visit's treatment into force on the data the reset asks for, and discard."""
+        restore = self._restore_due(first=first)
+        if self.plan.mode is Mode.BACK_TO_BACK and not restore and self.bench.is_running():
+            return
+        activation = self.bench.activate(visit.treatment, restore=restore, means=self.plan.restore)
+        self._restored = True
+        self._active, self._activated_at = visit.treatment, activation.at
+        self.effective.setdefault(visit.treatment, activation.effective)
+        self._require(activation.deviations)
+        self._discard(visit)
+
+    def _restore_due(self, *, first: bool) -> bool:
+        if not self._restored:
+            return True
+        if self.plan.reset is Reset.BLOCK:
+            return first
+        return self.plan.reset is Reset.VISIT
+
+    def _discard(self, visit: PlannedVisit) -> None:
+        """Put the visit's own workloads on the server and throw the result away."""
+        workloads = list(dict.fromkeys(run.cell.workload for run in visit.runs))
+        seconds = round(self.plan.discard.discard_s)
+        for number, name in enumerate(workloads):
+            share = (number + 1) * seconds // len(workloads) - number * seconds // len(workloads)
+            if share:
+                cell = next(run.cell for run in visit.runs if run.cell.workload == name)
+                planned = PlannedRun(treatment=visit.treatment, cell=cell)
+                completed = self.bench.run(planned, seconds=share)
+                if not completed.succeeded:
+                    raise Void(f"the generator failed in the discard: {completed.tail(2)}")
+
+    def _require(self, deviations: tuple[str, ...]) -> None:
+        if deviations:
+            raise Void(f"treatment `{self._active}` is not in force: {'; '.join(deviations)}")
+
+    def _run(self, planned: PlannedRun, place: Place) -> Run:
+        if planned.treatment != self._active:
+            self._active = planned.treatment
+            self._require(self.bench.switch(planned.treatment))
+        label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.treatment}"
+        self.started(block=place.block, label=label)
+        taken = self._take(planned)
+        return Run(
+            block=place.block,
+            attempt=place.attempt,
+            visit=place.visit,
+            position=place.position,
+            treatment=planned.treatment,
+            cell=planned.cell,
+            started_at=taken.wall,
+            since_activation_s=round(taken.monotonic - self._activated_at, 3),
+            measurement=taken.measurement,
+            validity=validity_of(taken.findings),
+            findings=taken.findings,
+            raw=self.store(place.raw_name, taken.output),
+        )
+
+    def _take(self, planned: PlannedRun) -> "_Taken":
+        measure = self.experiment.measure
+        wall, monotonic = self.clock.now(), self.clock.monotonic()
+        measurement, output = None, ""
+        try:
+            completed = self.bench.run(planned, seconds=round(measure.slice_s + measure.ramp_s))
+            output = completed.stdout + completed.stderr
+            jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
+            measurement = self.engine.parse_run(completed, ramp_s=measure.ramp_s, started_at=wall)
+            findings = judge_measurement(measurement, clock_jump_s=jump_s)
+        except MeasurementError as error:
+            died = not self.bench.is_running()
+            findings = (generator_failed(error.message, server_died=died),)
+        return _Taken(
+            wall=wall,
+            monotonic=monotonic,
+            measurement=measurement,
+            findings=findings,
+            output=output,
+        )
+
+
+def _require_valid(run: Run) -> None:
+    if run.validity is Validity.INVALID:
+        raise Void("; ".join(finding.message for finding in run.findings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """One use of the generator, not yet placed in the record."""
+
+    wall: float
+    monotonic: float
+    measurement: Measurement | None
+    findings: tuple[Finding, ...]
+    output: str

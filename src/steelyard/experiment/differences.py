@@ -1,0 +1,74 @@
+"""What differs between the treatments, and what it costs to switch."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from steelyard.engines.engine import Engine
+from steelyard.model.errors import InputError
+from steelyard.model.experiment import (
+    Experiment,
+    Layer,
+    LocalTarget,
+    Reset,
+    SwitchCost,
+    Treatment,
+)
+from steelyard.model.schedule import Mode
+
+
+def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
+    """Return the names of PostgreSQL settings that the two ask for differently."""
+    pairs = set(settings_of(one).items()) ^ set(settings_of(other).items())
+    return tuple(sorted({name for name, _ in pairs}))
+
+
+def settings_of(treatment: Treatment, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
+    """Return what a treatment asks of one layer."""
+    return {s.name: s.value for s in treatment.settings if s.layer is layer}
+
+
+def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
+    """Return the dearest switch between any two treatments, or what the file asks for if dearer.
+
+    Raises:
+        InputError: The file asks for a cheaper switch than the differences need.
+    """
+    costs = [
+        _pair_cost(one, other, engine) for one, other in combinations(experiment.treatments, 2)
+    ]
+    needed = max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
+    asked = experiment.measure.switch
+    if asked is None:
+        return needed
+    if asked.rank < needed.rank:
+        raise InputError(
+            f"measure.switch is {asked}, but the treatments differ in something that needs a"
+            f" {needed}",
+            hint="Leave `switch` out, or ask for a dearer one.",
+        )
+    return asked
+
+
+def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
+    if one.target != other.target:
+        return SwitchCost.RESTART
+    names = differing_settings(one, other)
+    return engine.switch_cost(one.name, names) if names else SwitchCost.SESSION
+
+
+def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
+    """Return when the data are restored: as asked, else as often as the state can be copied.
+
+    Back to back on data that no workload changes, there is nothing to reset, and a reset would
+    cost a restart and a warm-up in every block.
+    """
+    if experiment.measure.reset is not None:
+        return experiment.measure.reset
+    if mode is Mode.BACK_TO_BACK and not writes:
+        return Reset.CAMPAIGN
+    return Reset.VISIT
+
+
+def distinct_targets(treatments: Sequence[Treatment]) -> tuple[LocalTarget, ...]:
+    """Return the targets without repeats, in treatment order."""
+    return tuple(dict.fromkeys(treatment.target for treatment in treatments))

@@ -1,0 +1,51 @@
+"""How long things take, before and after they were measured."""
+
+from dataclasses import dataclass
+
+from steelyard.model.experiment import Experiment, Reset
+from steelyard.model.schedule import Mode
+
+# From research on one machine; replaced by measured values before the plan is frozen.
+GUESSED_START_S = 0.5
+GUESSED_RESTORE_S_PER_GIB = 3.0
+GUESSED_PREPARE_S_PER_SCALE = 0.1
+GUESSED_PREPARE_S = 2.0
+GUESSED_SWITCH_S = 0.1
+# Process start, connections and the last transactions of a run: measured at 8 clients, rounded up.
+RUN_OVERHEAD_S = 0.25
+DEFAULT_DISCARD_S = 20.0  # METHOD 3.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchTimes:
+    """Seconds of one activation's parts.
+
+    Attributes:
+        restore_s: Bringing the data back, per visit in which it happens.
+        start_s: From the server's start to verified and prewarmed.
+        switch_s: From one treatment to another on a running server.
+    """
+
+    restore_s: float
+    start_s: float
+    switch_s: float = GUESSED_SWITCH_S
+
+
+def run_s(experiment: Experiment) -> float:
+    """Return the seconds one run takes, ramp and overhead included."""
+    return experiment.measure.ramp_s + experiment.measure.slice_s + RUN_OVERHEAD_S
+
+
+def block_s(
+    experiment: Experiment, *, mode: Mode, reset: Reset, discard_s: float, times: SwitchTimes
+) -> float:
+    """Return the seconds one block takes, by arithmetic from its parts."""
+    arms = len(experiment.treatments)
+    cells = len(experiment.workloads) * len(experiment.loads)
+    runs = arms * cells * run_s(experiment)
+    discards = discard_s + len(experiment.workloads) * RUN_OVERHEAD_S if discard_s else 0.0
+    if mode is Mode.BACK_TO_BACK:
+        again = times.restore_s + times.start_s + discards if reset is not Reset.CAMPAIGN else 0.0
+        return again + runs + arms * cells * times.switch_s
+    restores = {Reset.VISIT: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]
+    return restores * times.restore_s + arms * (times.start_s + discards) + runs

@@ -1,0 +1,185 @@
+"""What a campaign will take: minutes, blocks and disk, before anything is started."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.analysis.stopping import blocks_within, stopping_rule
+from steelyard.engines.engine import Engine
+from steelyard.experiment import durations
+from steelyard.experiment.assembly import Assembly, data_root
+from steelyard.experiment.differences import reset_for, settings_of, switch_cost
+from steelyard.experiment.schedule import mode_for
+from steelyard.gateways.files import free_bytes
+from steelyard.model.errors import PreflightError
+from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
+from steelyard.model.plan import StoppingRule
+from steelyard.model.schedule import CellKey, Mode
+from steelyard.model.units import GIB, MIB, format_bytes, format_duration, parse_bytes
+
+_EMPTY_DATA_DIRECTORY_BYTES = 64 * MIB  # measured: 39 MB (15) to 46 MB (18) plus WAL segments
+_DEFAULT_MAX_WAL_BYTES = 1 * GIB
+_GROWTH = 1.25  # indexes, history rows and dead tuples: a guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """An estimate of a campaign, from guesses where nothing was measured yet.
+
+    Attributes:
+        preparation_s: Data, calibration and the first start of every treatment.
+        block_s: Of one block.
+        max_blocks: That fit into the budget after the preparation.
+        disk_bytes: Needed and free, by the directory they are needed in.
+        cached: Treatments whose data are prepared already.
+    """
+
+    mode: Mode
+    switch: SwitchCost
+    reset: Reset
+    preparation_s: float
+    block_s: float
+    max_blocks: int
+    stopping: StoppingRule
+    discard_s: float
+    disk_bytes: Mapping[Path, tuple[int, int]]
+    cached: int
+
+    @property
+    def first_look_s(self) -> float:
+        """Return seconds from the start to the first look at the headlines."""
+        return self.preparation_s + self.stopping.first_look * self.block_s
+
+
+def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:
+    """Return every workload under every load, in file order."""
+    return tuple(
+        CellKey(workload=workload.name, load=load)
+        for workload in experiment.workloads
+        for load in experiment.loads
+    )
+
+
+def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
+    """Return what a campaign will take.
+
+    Raises:
+        InputError: The file asks for a switch that is too cheap.
+    """
+    engine = assembly.engine
+    switch = switch_cost(experiment, engine)
+    mode = mode_for(switch)
+    reset = reset_for(experiment, mode, writes=engine.writes())
+    discard_s = expected_discard_s(experiment)
+    times = _guessed_times(experiment, engine)
+    cached = sum(
+        assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
+        for t in experiment.treatments
+    )
+    preparation = _preparation_s(experiment, engine, times)
+    block = durations.block_s(experiment, mode=mode, reset=reset, discard_s=discard_s, times=times)
+    max_blocks = blocks_within(experiment.stop.budget_s - preparation, block)
+    return Forecast(
+        mode=mode,
+        switch=switch,
+        reset=reset,
+        preparation_s=preparation,
+        block_s=block,
+        max_blocks=max_blocks,
+        stopping=stopping_rule(
+            headlines=len(experiment.workloads) * len(experiment.contenders),
+            cells_per_headline=len(experiment.loads),
+            max_blocks=max_blocks,
+            precision=experiment.stop.precision,
+        ),
+        discard_s=discard_s,
+        disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
+        cached=cached,
+    )
+
+
+def require_first_look(expected: Forecast, experiment: Experiment) -> None:
+    """Raise when the budget ends before anything could be said.
+
+    Raises:
+        PreflightError: The first look comes after the budget.
+    """
+    budget_s = experiment.stop.budget_s
+    if experiment.contenders and expected.first_look_s > budget_s:
+        needed = expected.first_look_s * 1.05
+        raise PreflightError(
+            f"the budget of {format_duration(budget_s)} ends before the first look:"
+            f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
+            f" after {format_duration(expected.preparation_s)} of preparation",
+            hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter discard.",
+        )
+
+
+def require_disk(expected: Forecast) -> None:
+    """Raise when a directory has too little room.
+
+    Raises:
+        PreflightError: With what is needed and what is free.
+    """
+    for directory, (needed, free) in expected.disk_bytes.items():
+        if needed > free:
+            raise PreflightError(
+                f"{directory} has {format_bytes(free)} free; this campaign needs"
+                f" {format_bytes(needed)} there",
+                hint="Lower the scale factor or max_wal_size, or name another place with"
+                " `directory:` in the target.",
+            )
+
+
+def expected_discard_s(experiment: Experiment) -> float:
+    """Return the discard as declared, or what it will at least be."""
+    measure = experiment.measure
+    if measure.discard_s is not None:
+        return measure.discard_s
+    if measure.calibration is not None:
+        return measure.calibration.at_least_s
+    return durations.DEFAULT_DISCARD_S
+
+
+def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTimes:
+    size = _EMPTY_DATA_DIRECTORY_BYTES + sum(d.expected_bytes for d in engine.datasets())
+    prewarm = size / GIB if experiment.measure.prewarm else 0.0
+    return durations.SwitchTimes(
+        restore_s=0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB,
+        start_s=durations.GUESSED_START_S + prewarm,
+    )
+
+
+def _preparation_s(experiment: Experiment, engine: Engine, times: durations.SwitchTimes) -> float:
+    scale = sum(dataset.scale_factor or 0 for dataset in engine.datasets())
+    states = {engine.program(t.name).identity for t in experiment.treatments}
+    loading = durations.GUESSED_PREPARE_S + durations.GUESSED_PREPARE_S_PER_SCALE * scale
+    activation = times.restore_s + times.start_s
+    arms = len(experiment.treatments)
+    calibration = experiment.measure.calibration
+    if calibration is None or experiment.measure.discard_s is not None:
+        return len(states) * loading + arms * activation
+    restarts = max(calibration.restarts, len(experiment.workloads))
+    return len(states) * loading + arms * restarts * (activation + calibration.run_s)
+
+
+def _disk(
+    experiment: Experiment, assembly: Assembly, *, cached_all: bool
+) -> Mapping[Path, tuple[int, int]]:
+    data = sum(d.expected_bytes for d in assembly.engine.datasets())
+    one = int((_EMPTY_DATA_DIRECTORY_BYTES + data) * _GROWTH)
+    needs: dict[Path, int] = {}
+    for root in {data_root(t.target) for t in experiment.treatments}:
+        here = [t for t in experiment.treatments if data_root(t.target) == root]
+        states = {assembly.engine.program(t.name).identity for t in here}
+        prepared = 0 if cached_all else len(states) * one
+        wal = max(_max_wal_bytes(treatment) for treatment in here)
+        needs[root] = prepared + len(states) * one + wal
+    return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
+
+
+def _max_wal_bytes(treatment: Treatment) -> int:
+    text = settings_of(treatment).get("max_wal_size")
+    if text is None:
+        return _DEFAULT_MAX_WAL_BYTES
+    return int(text) * MIB if text.isdigit() else parse_bytes(text)

@@ -1,0 +1,67 @@
+"""The cheapest means of bringing the data back that works here, by a quick measurement."""
+
+from dataclasses import dataclass
+
+from steelyard.experiment.bench import TEMPLATE, Bench
+from steelyard.gateways.clock import Clock
+from steelyard.model.errors import PreflightError
+from steelyard.model.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoring:
+    """The means chosen, and the seconds of each one tried."""
+
+    means: str
+    tried_s: tuple[tuple[str, float], ...]
+
+
+def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restoring:
+    """Return the means to use for every restore of a campaign.
+
+    A reflink copy takes the same fraction of a second at any size, so where it works nothing else
+    is tried. Else a copy of the data directory is weighed against copying the databases inside a
+    running server, which restores less (not the WAL position, not the statistics).
+
+    Raises:
+        PreflightError: The means asked for does not work here.
+    """
+    baseline = experiment.treatment(experiment.baseline)
+    state, platform = bench.state(baseline.name), bench.platform(baseline.name)
+    asked = {t.target.restore for t in experiment.treatments if t.target.restore}
+    if len(asked) > 1:
+        raise PreflightError(
+            f"the treatments ask for different means of restoring: {', '.join(sorted(asked))}",
+            hint="Use one `restore:` in all of them.",
+        )
+    reflinks = all(
+        bench.platform(t.name).copies_by_reflink(bench.state(t.name)) for t in experiment.treatments
+    )
+    if asked:
+        return _as_asked(asked.pop(), reflinks=reflinks)
+    if reflinks:
+        return Restoring(
+            means="reflink", tried_s=(("reflink", platform.restore(state, "reflink")),)
+        )
+    copy_s = platform.restore(state, "copy")
+    template_s = _template_s(bench, baseline.name, clock)
+    tried = (("copy", round(copy_s, 3)), (TEMPLATE, round(template_s, 3)))
+    # A template restores less, so it must be clearly cheaper.
+    return Restoring(means=TEMPLATE if template_s < 0.5 * copy_s else "copy", tried_s=tried)
+
+
+def _as_asked(means: str, *, reflinks: bool) -> Restoring:
+    if means == "reflink" and not reflinks:
+        raise PreflightError(
+            "the file system of the data does not share blocks between copies (reflink)",
+            hint="Use XFS or Btrfs, or leave `restore:` out.",
+        )
+    return Restoring(means=means, tried_s=())
+
+
+def _template_s(bench: Bench, treatment: str, clock: Clock) -> float:
+    """Return the seconds of one restore from templates, the second of two: the first also moves."""
+    bench.activate(treatment, restore=True, means=TEMPLATE)
+    begun = clock.monotonic()
+    bench.restore_templates(treatment)
+    return clock.monotonic() - begun

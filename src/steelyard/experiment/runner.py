@@ -1,0 +1,289 @@
+"""The campaign: prepare, freeze the plan, take blocks, look, stop.
+
+Invariants: everything is in the journal before the next step rests on it; a block counts only
+when all its runs do; whatever ends the campaign, the bench is destroyed and the journal says why.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.decision import decide
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.analysis.stopping import blocks_within, stopping_rule
+from steelyard.engines.engine import Engine
+from steelyard.experiment import durations
+from steelyard.experiment.bench import Bench
+from steelyard.experiment.blocks import BlockTaker
+from steelyard.experiment.calibration import calibrate, declared_discard
+from steelyard.experiment.differences import reset_for, switch_cost
+from steelyard.experiment.forecast import cells_of
+from steelyard.experiment.progress import Progress
+from steelyard.experiment.restoring import choose_means
+from steelyard.experiment.schedule import make_schedule, mode_for
+from steelyard.gateways.clock import Clock
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.environment import Environment, Fact, ServerEnvironment
+from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
+from steelyard.model.experiment import Experiment
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.measurement import Measurement
+from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
+from steelyard.model.schedule import CellKey, PlannedBlock, PlannedRun, Schedule
+from steelyard.record.directory import CampaignDirectory, read_schedule
+from steelyard.record.entries import (
+    BlockEnded,
+    BlockStarted,
+    Ended,
+    EnvironmentRead,
+    Noted,
+    Planned,
+    RunFinished,
+)
+
+MAX_TRIES = 3  # of one block; what fails three times in a row does not come from a neighbour
+
+
+@dataclass(slots=True, kw_only=True)
+class Campaign:
+    """One execution of an experiment, from wherever its record stands."""
+
+    experiment: Experiment
+    engine: Engine
+    bench: Bench
+    directory: CampaignDirectory
+    clock: Clock
+    progress: Progress
+    facts: tuple[Fact, ...]
+    findings: tuple[Finding, ...] = ()
+    _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
+
+    def run(self) -> CampaignAnalysis:
+        """Run to a verdict, a precision, the budget or an interruption.
+
+        Returns:
+            The analysis of everything recorded.
+
+        Raises:
+            Interrupted: The operator stopped it; the record is complete up to the last block.
+            SteelyardError: It failed; the record says so and can be resumed.
+        """
+        try:
+            status = self._work()
+        except (KeyboardInterrupt, Interrupted) as error:
+            self._end(Status.INTERRUPTED)
+            raise Interrupted(
+                "interrupted",
+                hint=f"Go on with: steelyard run --resume {self.directory.path}",
+            ) from error
+        except SteelyardError as error:
+            self._note_failure(error)
+            self._end(Status.FAILED)
+            raise
+        except BaseException:
+            self.bench.destroy()
+            raise
+        self._end(status)
+        return analyse(self.directory.read())
+
+    def _work(self) -> Status:
+        for finding in self.findings:
+            self.directory.journal.append(Noted(finding=finding))
+        self.bench.prepare(self.progress.stage)
+        plan = self.directory.read().plan or self._freeze()
+        schedule = read_schedule(self.directory.path)
+        self.progress.planned(plan, elapsed_s=self.directory.journal.elapsed_s)
+        return self._take_blocks(plan, schedule)
+
+    def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
+        record = self.directory.read()
+        taker = BlockTaker(
+            experiment=self.experiment,
+            engine=self.engine,
+            bench=self.bench,
+            plan=plan,
+            clock=self.clock,
+            started=self.progress.run_started,
+            store=self.directory.write_raw,
+        )
+        done = {block.index for block in record.blocks if block.complete}
+        status = self._look(record) if done else None
+        for block in schedule.blocks:
+            if status is not None:
+                return status
+            if block.index in done:
+                continue
+            if self.directory.journal.elapsed_s + plan.block_s > self.experiment.stop.budget_s:
+                return Status.BUDGET
+            record = self._complete(taker, block, record)
+            status = self._look(record)
+        return status or Status.BUDGET
+
+    def _complete(
+        self, taker: BlockTaker, block: PlannedBlock, record: CampaignRecord
+    ) -> CampaignRecord:
+        """Try a block until all its runs count.
+
+        Raises:
+            MeasurementError: It failed ``MAX_TRIES`` times in a row.
+        """
+        tried = sum(outcome.index == block.index for outcome in record.blocks)
+        for attempt in range(tried, tried + MAX_TRIES):
+            self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
+            reason = ""
+            for run in taker.take(block, attempt):
+                self.directory.journal.append(RunFinished(run=run))
+                record = replace(record, runs=(*record.runs, run))
+            reason = taker.void_because
+            self._note_servers(taker)
+            outcome = BlockOutcome(
+                index=block.index, attempt=attempt, complete=not reason, reason=reason
+            )
+            self.directory.journal.append(BlockEnded(outcome=outcome))
+            record = replace(record, blocks=(*record.blocks, outcome))
+            self.progress.block_ended(outcome)
+            if outcome.complete:
+                return replace(record, elapsed_s=self.directory.journal.elapsed_s)
+        raise MeasurementError(
+            f"block {block.index + 1} failed {MAX_TRIES} times: {reason}",
+            hint=f"Remove the cause, then go on with: steelyard run --resume {self.directory.path}",
+        )
+
+    def _look(self, record: CampaignRecord) -> Status | None:
+        analysis = analyse(record)
+        self.progress.looked(analysis, elapsed_s=self.directory.journal.elapsed_s)
+        if record.plan is None:
+            return None
+        return decide(analysis.comparisons, record.plan.stopping)
+
+    def _freeze(self) -> CampaignPlan:
+        """Measure what the plan rests on, draw the schedule, store both before the first run."""
+        mode = mode_for(switch := switch_cost(self.experiment, self.engine))
+        reset = reset_for(self.experiment, mode, writes=self.engine.writes())
+        self.progress.stage("starting every treatment once")
+        restoring = choose_means(self.experiment, self.bench, self.clock)
+        times = self._shake_down(restoring.means)
+        discard = self._discard(restoring.means)
+        block_s = durations.block_s(
+            self.experiment, mode=mode, reset=reset, discard_s=discard.discard_s, times=times
+        )
+        left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
+        plan = CampaignPlan(
+            mode=mode,
+            switch=switch,
+            reset=reset,
+            restore=restoring.means,
+            restore_s=restoring.tried_s,
+            block_s=block_s,
+            stopping=stopping_rule(
+                headlines=len(self.experiment.workloads) * len(self.experiment.contenders),
+                cells_per_headline=len(self.experiment.loads),
+                max_blocks=blocks_within(left_s, block_s),
+                precision=self.experiment.stop.precision,
+            ),
+            discard=discard,
+        )
+        self._store(plan)
+        return plan
+
+    def _store(self, plan: CampaignPlan) -> None:
+        schedule = make_schedule(
+            treatments=[treatment.name for treatment in self.experiment.treatments],
+            cells=cells_of(self.experiment),
+            seed=self.experiment.seed,
+            mode=plan.mode,
+            blocks=plan.stopping.max_blocks,
+        )
+        # The schedule first: a plan in the journal promises that the schedule is there.
+        self.directory.write_schedule(schedule)
+        self.directory.journal.append(Planned(plan=plan))
+
+    def _shake_down(self, means: str) -> durations.SwitchTimes:
+        """Activate every treatment once: what cannot start or take effect shows here.
+
+        Raises:
+            MeasurementError: A setting did not take effect.
+        """
+        restore_s, start_s, switch_s = 0.0, 0.0, durations.GUESSED_SWITCH_S
+        for treatment in self.experiment.treatments:
+            activation = self.bench.activate(treatment.name, restore=True, means=means)
+            if activation.deviations:
+                raise MeasurementError(
+                    f"treatment `{treatment.name}` is not in force:"
+                    f" {'; '.join(activation.deviations)}",
+                    hint="Correct the setting, or what keeps the server from taking it.",
+                )
+            restore_s = max(restore_s, activation.restore_s)
+            start_s = max(start_s, activation.start_s)
+            self._servers[treatment.name] = ServerEnvironment(
+                treatment=treatment.name,
+                version=self.engine.program(treatment.name).version,
+                settings=activation.effective,
+            )
+        self._write_environment()
+        return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
+
+    def _discard(self, means: str) -> DiscardChoice:
+        declared = declared_discard(self.experiment)
+        calibration = self.experiment.measure.calibration
+        if declared is not None or calibration is None:
+            assert declared is not None  # noqa: S101 - None only asks for a calibration
+            return declared
+        self.progress.stage("measuring the warm-up")
+        return calibrate(self.experiment, calibration, self._calibration_taker(means))
+
+    def _calibration_taker(self, means: str) -> Callable[[str, str, int], Measurement]:
+        def take(treatment: str, workload: str, seconds: int) -> Measurement:
+            self.bench.activate(treatment, restore=True, means=means)
+            cell = CellKey(workload=workload, load=self.experiment.loads[0])
+            started_at = self.clock.now()
+            completed = self.bench.run(PlannedRun(treatment=treatment, cell=cell), seconds=seconds)
+            return self.engine.parse_run(completed, ramp_s=0.0, started_at=started_at)
+
+        return take
+
+    def _note_servers(self, taker: BlockTaker) -> None:
+        """Add a server that a resumed campaign has not seen yet to the environment."""
+        for name, effective in taker.effective.items():
+            if name not in self._servers:
+                self._servers[name] = ServerEnvironment(
+                    treatment=name,
+                    version=self.engine.program(name).version,
+                    settings=effective,
+                )
+
+    def _write_environment(self) -> None:
+        environment = Environment(
+            facts=self.facts,
+            servers=tuple(
+                self._servers[t.name] for t in self.experiment.treatments if t.name in self._servers
+            ),
+        )
+        self.directory.write_environment(environment)
+        self.directory.journal.append(EnvironmentRead(environment=environment))
+
+    def _note_failure(self, error: SteelyardError) -> None:
+        finding = Finding(
+            code="campaign-failed",
+            severity=Severity.ERROR,
+            message=error.message,
+            remedy=error.hint,
+            subject="campaign",
+        )
+        try:
+            self.directory.journal.append(Noted(finding=finding))
+        except SteelyardError:
+            return  # the disk that failed may be the journal's own; the error itself is raised
+
+    def _end(self, status: Status) -> None:
+        """Clear up, keep the servers' logs, and say in the journal how it ended."""
+        try:
+            logs = self.bench.logs()
+            if logs:
+                self.directory.write_raw("server.log", logs)
+            self.bench.destroy()
+            self.directory.journal.append(Ended(status=status))
+        except SteelyardError:
+            if status is not Status.FAILED:
+                raise
+            self.bench.destroy()
