@@ -132,8 +132,11 @@ def _carried(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the survivors' grid after a step, and the probability mass at its points."""
     points = np.linspace(-boundary, boundary, GRID_POINTS)
-    distance = (points[:, None] - grid) / step
-    density = np.exp(-(distance**2) / 2.0) @ mass / (step * np.sqrt(2.0 * np.pi))
+    half = points[: GRID_POINTS // 2 + 1]  # the density is symmetric about 0
+    kernel = (half[:, None] - grid) / step
+    np.exp(np.multiply(kernel, kernel, out=kernel) / -2.0, out=kernel)
+    left = kernel @ mass / (step * np.sqrt(2.0 * np.pi))
+    density = np.concatenate([left, left[-2::-1]])
     weight = np.full(GRID_POINTS, points[1] - points[0])
     weight[[0, -1]] /= 2.0  # trapezoid rule
     return points, density * weight
