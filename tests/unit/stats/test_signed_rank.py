@@ -52,7 +52,7 @@ def test_the_normal_approximation_takes_over_smoothly(level: float) -> None:
     n = EXACT_UP_TO + 1
     critical = critical_value(n, level)
     assert 3 / 4 * level < 2.0 * null_distribution(n)[critical] <= level
-    assert achieved_level(n, critical) == pytest.approx(level, rel=0.02)
+    assert achieved_level(n, critical) == pytest.approx(level, rel=0.05)
 
 
 def test_the_golden_vector() -> None:
