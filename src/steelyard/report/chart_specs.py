@@ -19,7 +19,7 @@ Chart: TypeAlias = Any
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
 # Names of headline rows end like wording.load_name(None).
 _IS_HEADLINE = "indexof(datum.label, 'all loads') >= 0"
-_NAMES_PX, _NUMBERS_PX = 170, 200  # beside a panel of named rows: names left, numbers right
+_CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _ROW_PX = 30
 
 
@@ -88,16 +88,25 @@ def _effect_panel(figure: Figure, panel: Panel) -> Chart:
     return _named_rows(figure, panel, x, under=[shaded, zero])
 
 
+def _beside(figure: Figure, column: str) -> int:
+    """Return how many pixels the longest text of a column takes beside the panels."""
+    place = figure.columns.index(column)
+    longest = max(len(str(row[place])) for row in figure.rows)
+    return min(260, round(longest * _CHARACTER_PX) + 12)
+
+
 def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> Chart:
     rows = panel.values("row")
+    names = _beside(figure, "row")
+    width = theme.WIDTH - names - _beside(figure, "text")
     y = alt.Y(
         "row:N",
         sort=[str(row) for row in rows],
         axis=alt.Axis(
             title=None,
             grid=False,
-            minExtent=_NAMES_PX,
-            maxExtent=_NAMES_PX,
+            minExtent=names,
+            maxExtent=names,
             labelColor=theme.INK,
             labelFontWeight=alt.condition(_IS_HEADLINE, alt.value("bold"), alt.value("normal")),
         ),
@@ -114,17 +123,20 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> C
         shape=alt.Shape("pooled:N", scale=shapes, legend=None),
         size=alt.Size("pooled:N", scale=sizes, legend=None),
     )
-    return alt.layer(*under, rule, point, _numbers(base, y)).properties(
-        title=panel.title,
-        width=theme.WIDTH - _NAMES_PX - _NUMBERS_PX,
-        height=_ROW_PX * len(rows),
+    return alt.layer(*under, rule, point, _numbers(base, y, width + 12)).properties(
+        title=panel.title, width=width, height=_ROW_PX * len(rows)
     )
 
 
-def _numbers(base: Chart, y: alt.Y) -> Chart:
-    side = alt.value(theme.WIDTH - _NAMES_PX - _NUMBERS_PX + 12)
+def _numbers(base: Chart, y: alt.Y, from_px: int) -> Chart:
     text = base.mark_text(align="left", color=theme.INK, fontSize=12)
-    return text.encode(x=side, y=y, text="text:N")
+    return text.encode(x=alt.value(from_px), y=y, text="text:N")
+
+
+def _side_by_side(panels: list[Chart]) -> Chart:
+    # Flush: panels line up by their frames, whatever room their labels take.
+    beside = alt.concat(*panels, columns=2, bounds="flush", spacing={"row": 84, "column": 84})
+    return beside.resolve_scale(x="independent", y="independent")
 
 
 def _stacked(panels: list[Chart]) -> Chart:
@@ -139,15 +151,15 @@ def _loads(figure: Figure) -> Chart:
     if all(len(panel.values("order")) == 1 for panel in panels):
         return _stacked([_single_load_panel(figure, panel) for panel in panels])
     across = len(panels) > 1
-    drawn = [_load_panel(figure, panel, width=330 if across else 720) for panel in panels]
-    return alt.concat(*drawn, columns=2).resolve_scale(x="independent", y="independent")
+    drawn = [_load_panel(figure, panel, width=375 if across else 800) for panel in panels]
+    return _side_by_side(drawn)
 
 
 def _single_load_panel(figure: Figure, panel: Panel) -> Chart:
     title = "transactions per second" if panel.last else None
     x = alt.X(
         "tps:Q",
-        axis=alt.Axis(title=title, format=","),
+        axis=alt.Axis(title=title, format="~s"),
         scale=alt.Scale(zero=False, padding=12),
     )
     return _named_rows(figure, panel, x, under=[])
@@ -177,9 +189,9 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
 
 def _blocks(figure: Figure) -> Chart:
     panels = _panels(figure, "workload", "treatment")
-    width = 345 if len(panels) > 1 else 780
+    width = 380 if len(panels) > 1 else 830
     drawn = [_block_panel(figure, panel, width=width) for panel in panels]
-    return alt.concat(*drawn, columns=2).resolve_scale(x="independent", y="independent")
+    return _side_by_side(drawn)
 
 
 def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
@@ -193,7 +205,8 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     against = f"effect against {figure.treatments[0]}"
     base = _base(panel).encode(color=_colour(figure, legend=False))
     base = base.transform_calculate(percent="100 * (exp(datum.log_ratio) - 1)")
-    y = alt.Y("percent:Q", axis=_percent_axis(against), scale=alt.Scale(zero=True))
+    y_axis = alt.Axis(title=against, labelExpr=_SIGNED_PERCENT, tickCount=5)
+    y = alt.Y("percent:Q", axis=y_axis, scale=alt.Scale(zero=True))
     plain = _base(panel).transform_filter("datum.block == 1")
     ends = plain.encode(color=_colour(figure, legend=False))
     band = ends.mark_rect(opacity=0.16, stroke=None).encode(y="low:Q", y2="high:Q")
@@ -221,7 +234,7 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
     title = "runs, in the order they were made" if panel.last else None
     axis = alt.Axis(title=title, grid=False, format="d", tickMinStep=1)
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
-    y_axis = alt.Axis(title="tps", format="~s", tickCount=3, minExtent=44, maxExtent=44)
+    y_axis = alt.Axis(title="tps", format="~s", tickCount=height // 30, minExtent=44, maxExtent=44)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
     base = _base(panel).encode(x=x, y=y, color=_colour(figure, legend=True))
     whole = base.mark_line(strokeWidth=1.5, opacity=0.3)

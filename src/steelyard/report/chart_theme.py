@@ -11,7 +11,7 @@ GRID = "#e3e7ec"
 BASELINE = "#76828f"
 CONTENDERS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 
-WIDTH = 860  # px, whole chart
+WIDTH = 900  # px, whole chart
 
 
 def colours(treatments: tuple[str, ...]) -> list[str]:
@@ -26,6 +26,8 @@ def configuration() -> dict[str, object]:
     return {
         "background": "transparent",
         "font": "sans-serif",
+        # Room for a font that is wider than the one the drawing was measured with.
+        "padding": {"left": 5, "top": 5, "right": 40, "bottom": 5},
         "aria": False,  # the whole drawing has one title and description instead
         "view": {"stroke": None},
         "axis": {

@@ -112,11 +112,16 @@ class VerdictCards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The head of a column, with the unit of everything below it."""
+    """The head of a column, with the unit of everything below it.
+
+    Attributes:
+        spare: May be left out where the whole table is too wide.
+    """
 
     name: str
     unit: str = ""
     align: Align = Align.LEFT
+    spare: bool = False
 
     @property
     def heading(self) -> str:

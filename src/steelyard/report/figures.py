@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterator
+from itertools import product
 
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.measurement import Run
+from steelyard.model.schedule import CellKey
 from steelyard.report.document import ChartKind, Figure, Section, Value
 from steelyard.report.formats import (
     CONFIDENCE,
@@ -25,7 +27,7 @@ Rows = tuple[tuple[Value, ...], ...]
 # A strip of five to ten points per run stays legible, and the page light, up to about this many.
 _MOST_STRIP_POINTS = 6000
 
-_ASIDE = 0.06  # of the distance between two loads
+_ASIDE = 0.08  # of the distance between two loads
 
 
 def chart_section(analysis: CampaignAnalysis) -> Section | None:
@@ -52,14 +54,16 @@ def _percent(fraction: float | None) -> float | None:
 
 def _effects(analysis: CampaignAnalysis) -> Figure:
     margin = share(analysis.experiment.stop.equivalence)
+    marks = "diamonds are headlines with their intervals"
+    if len(analysis.experiment.loads) > 1:
+        marks = f"diamonds are headlines over all loads, dots cells (simultaneous {CONFIDENCE})"
     sentences = "; ".join(verdict_sentence(analysis, c) for c in analysis.headlines)
     return Figure(
         identity="effects",
         kind=ChartKind.EFFECTS,
         title="Effects with their intervals",
-        caption=f"Difference in tps against {analysis.experiment.baseline}: diamonds are headlines "
-        f"over all loads, dots are cells (simultaneous {CONFIDENCE} intervals); the grey band is "
-        f"±{margin}, of no practical weight. Each workload has its own axis.",
+        caption=f"Difference in tps against {analysis.experiment.baseline}: {marks}; the grey band "
+        f"is ±{margin}, of no practical weight. Each workload has its own axis.",
         alt=f"Forest plot of effects on tps. {sentences}.",
         columns=(
             *("workload", "treatment", "place", "row", "pooled", "text"),
@@ -188,13 +192,13 @@ def _thinning(analysis: CampaignAnalysis) -> int:
 
 
 def _strip_rows(analysis: CampaignAnalysis, every: int) -> Iterator[tuple[Value, ...]]:
-    places: dict[tuple[str, str], int] = {}
-    for run in analysis.runs:
-        if run.measurement is None or run.block % every:
-            continue
-        panel = (run.cell.workload, cell_name(analysis.experiment, run.cell.load))
-        place = places[panel] = places.get(panel, 0) + 1
-        yield from _seconds(analysis, run, panel, place)
+    experiment = analysis.experiment
+    for workload, load in product(experiment.workloads, experiment.loads):
+        cell = CellKey(workload=workload.name, load=load)
+        runs = (r for r in analysis.runs if r.cell == cell and r.block % every == 0)
+        panel = (workload.name, cell_name(experiment, load))
+        for place, run in enumerate((r for r in runs if r.measurement is not None), start=1):
+            yield from _seconds(analysis, run, panel, place)
 
 
 def _seconds(

@@ -118,7 +118,7 @@ def _details_by_load(analysis: CampaignAnalysis, headline: Comparison) -> tuple[
     blocks = f"simultaneous {CONFIDENCE} intervals, {count(headline.blocks, 'block')}"
     if extremes is None:
         return (blocks,)
-    return (f"from {extremes[0]}", f"to {extremes[1]}", blocks)
+    return (f"least: {extremes[0]}", f"largest: {extremes[1]}", blocks)
 
 
 def _drawing(comparison: Comparison, margin: float) -> IntervalDrawing | None:

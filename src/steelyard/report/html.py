@@ -4,7 +4,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from steelyard.report.charts import INSTALL, render_chart
-from steelyard.report.document import Block, Document, Figure, IntervalDrawing
+from steelyard.report.document import (
+    Block,
+    Document,
+    Figure,
+    IntervalDrawing,
+    VerdictCard,
+    VerdictCards,
+)
 
 
 def render_html(document: Document) -> str:
@@ -24,6 +31,8 @@ def _environment() -> Environment:
     environment.filters["kind"] = _kind
     environment.filters["chart"] = _chart
     environment.filters["place"] = _place
+    environment.filters["card_rows"] = _card_rows
+    environment.filters["unbroken"] = _unbroken
     environment.globals["install_charts"] = INSTALL
     return environment
 
@@ -37,6 +46,21 @@ def _chart(figure: Figure) -> Markup | None:
     """Return the drawing; it is made of text that the drawing library and ``svg`` escaped."""
     drawn = render_chart(figure)
     return None if drawn is None else Markup(drawn)  # noqa: S704
+
+
+def _card_rows(block: VerdictCards) -> list[list[VerdictCard]]:
+    """Return one row per workload, or a single row while each workload has only one card."""
+    rows: dict[str, list[VerdictCard]] = {}
+    for card in block.cards:
+        rows.setdefault(card.workload, []).append(card)
+    if all(len(row) == 1 for row in rows.values()):
+        return [list(block.cards)]
+    return list(rows.values())
+
+
+def _unbroken(text: str) -> str:
+    """Return the text with its percent signs tied to their numbers."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _place(drawing: IntervalDrawing, percent: float) -> str:

@@ -26,8 +26,9 @@ from steelyard.report.formats import (
     p_value,
     rate,
     rate_interval,
+    share,
 )
-from steelyard.report.wording import TONE_OF, load_name, more_minutes, verdict_word
+from steelyard.report.wording import TONE_OF, load_name, time_to_decide, verdict_word
 
 _VALIDITY_TONE = {
     Validity.VALID: Tone.PLAIN,
@@ -36,8 +37,8 @@ _VALIDITY_TONE = {
 }
 
 
-def _right(name: str, unit: str = "") -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT)
+def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
+    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
 
 
 def comparison_section(analysis: CampaignAnalysis) -> Section:
@@ -48,18 +49,19 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
         return Section(
             anchor="comparisons", title="Comparisons per cell", blocks=(Paragraph(text=text),)
         )
+    title = f"Comparisons per cell, against {analysis.experiment.baseline}"
     table = Table(
-        title="Comparisons per cell",
+        title=title,
         columns=(
             Column(name="workload"),
             Column(name="treatment"),
             _right("clients"),
-            _right("threads"),
+            _right("threads", spare=True),
             _right("effect on tps"),
             _right(f"{CONFIDENCE} interval"),
             Column(name="verdict"),
-            _right("blocks"),
-            Column(name="more time"),
+            _right("blocks", spare=True),
+            _right(f"more time for {share(analysis.experiment.stop.decide)}", spare=True),
         ),
         rows=tuple(_comparison_row(analysis, c) for c in cells),
         tone_column=6,
@@ -67,7 +69,7 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
     )
     return Section(
         anchor="comparisons",
-        title=f"Comparisons per cell, against {analysis.experiment.baseline}",
+        title=title,
         blocks=(table, *_stall_blocks(analysis.stalls)),
     )
 
@@ -84,7 +86,7 @@ def _comparison_row(analysis: CampaignAnalysis, comparison: Comparison) -> Row:
             effect_interval(comparison.effect),
             verdict_word(comparison, stop.equivalence),
             str(comparison.blocks),
-            more_minutes(comparison, stop.decide) or MISSING,
+            time_to_decide(comparison) or MISSING,
         ),
         tone=TONE_OF[comparison.verdict] if ranged and load is not None else Tone.OPEN,
     )
@@ -150,13 +152,13 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
             Column(name="treatment"),
             Column(name="workload"),
             _right("clients"),
-            _right("threads"),
-            _right("runs"),
+            _right("threads", spare=True),
+            _right("runs", spare=True),
             _right("tps", "1/s"),
             _right(f"{CONFIDENCE} interval", "1/s"),
-            _right("mean latency", "ms"),
+            _right("mean latency", "ms", spare=True),
             Column(name="validity"),
-            _right("stalls"),
+            _right("stalls", spare=True),
         ),
         rows=tuple(_cell_row(cell) for cell in analysis.cells),
         tone_column=8,

@@ -1,7 +1,8 @@
 """The short report for a terminal: verdicts, tables, findings, and where the files are."""
 
 import io
-from functools import singledispatch
+from dataclasses import dataclass
+from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -17,6 +18,7 @@ from steelyard.report.document import (
     FindingList,
     IntervalDrawing,
     Paragraph,
+    Row,
     Section,
     Table,
     Tone,
@@ -36,6 +38,8 @@ _STYLE = {
     Tone.PLAIN: "",
 }
 _QUIET = "dim"
+_GAP = 2  # columns between the columns of a table
+_LINE = 56  # columns of an interval's drawing
 
 
 def render_terminal(
@@ -57,68 +61,120 @@ def render_terminal(
         color_system="standard" if colour else None,
         highlight=False,
         legacy_windows=False,
-        soft_wrap=False,
     )
-    console.print(terminal_report(document, files))
+    console.print(_Page(width=width).document(document, files))
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
 
 
-def terminal_report(document: Document, files: tuple[str, ...] = ()) -> RenderableType:
-    """Return the short report for a console that the caller owns."""
-    parts: list[RenderableType] = [
-        Text(document.title, style="bold"),
-        Text(document.subtitle, style=_QUIET),
-    ]
-    parts += [_section(s) for s in document.sections if s.anchor in _SHOWN]
-    if files:
-        parts += [Text(), Text("The whole report:", style=_QUIET)]
-        parts += [Text(f"  {path}") for path in files]
-    return Group(*parts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """Blocks as Rich renderables for so many columns."""
+
+    width: int
+
+    def document(self, document: Document, files: tuple[str, ...]) -> RenderableType:
+        parts: list[RenderableType] = [
+            Text(document.title, style="bold"),
+            Text(document.subtitle, style=_QUIET),
+        ]
+        parts += [self.section(s) for s in document.sections if s.anchor in _SHOWN]
+        if files:
+            parts += [Text(), Text("The whole report:", style=_QUIET)]
+            parts += [Text(f"  {path}", overflow="fold") for path in files]
+        return Group(*parts)
+
+    def section(self, section: Section) -> RenderableType:
+        blocks = [self.block(block, section.title) for block in section.blocks]
+        if section.anchor == "verdicts":
+            return Group(*(part for block in blocks for part in (Text(), block)))
+        title = Text(section.title, style="bold")
+        heading = Rule(title, align="left", style=_QUIET, characters="─")
+        return Group(Text(), heading, *blocks)
+
+    def block(self, block: Block, heading: str) -> RenderableType:
+        match block:
+            case Paragraph():
+                return Text(block.text, style=_STYLE[block.tone])
+            case VerdictCards():
+                return self.cards(block)
+            case Table():
+                return self.table(block, heading)
+            case FindingList():
+                return Group(*(_finding(item) for item in block.items))
+            case _:
+                return Text()
+
+    def cards(self, block: VerdictCards) -> RenderableType:
+        lines: list[RenderableType] = []
+        for card in block.cards:
+            lines += [_sentence(card)]
+            if card.drawing is not None:
+                drawn = _drawing(card.drawing, _STYLE[card.tone], min(_LINE, self.width - 4))
+                lines.append(Padding(drawn, (0, 0, 0, 2)))
+            lines += [Padding(Text(note, style=_QUIET), (0, 0, 0, 2)) for note in card.notes]
+        if any(card.drawing is not None for card in block.cards):
+            key = "│ no difference   · of no practical weight   ━◆━ interval and estimate"
+            lines.append(Padding(Text(key, style=_QUIET), (0, 0, 0, 2)))
+        return Group(*lines)
+
+    def table(self, block: Table, heading: str) -> RenderableType:
+        drawn = RichTable(box=None, pad_edge=False, header_style=_QUIET, padding=(0, _GAP, 0, 0))
+        widths = _widths(block, self.width)
+        for place, width in widths.items():
+            column = block.columns[place]
+            right = column.align is Align.RIGHT
+            title = Text(column.heading)
+            drawn.add_column(title, justify="right" if right else "left", width=width)
+        for row in block.rows:
+            drawn.add_row(*(_cell(block, row, place) for place in widths))
+        if block.title == heading:
+            return drawn
+        return Group(Text(), Text(block.title, style=_QUIET), drawn)
 
 
-def _section(section: Section) -> RenderableType:
-    blocks = [_block(block) for block in section.blocks]
-    if section.anchor == "verdicts":
-        return Group(Text(), *blocks)
-    heading = Rule(Text(section.title, style="bold"), align="left", style=_QUIET, characters="─")
-    return Group(Text(), heading, *blocks)
+def _cell(block: Table, row: Row, place: int) -> Text:
+    return Text(row.cells[place], style=_STYLE[row.tone] if place == block.tone_column else "")
 
 
-@singledispatch
-def _block(block: Block) -> RenderableType:
-    """Return one block; each kind that a terminal shows registers its own way."""
-    raise NotImplementedError(type(block).__name__)
+def _widths(block: Table, room: int) -> dict[int, int]:
+    """Return the width of each column to show, by its place.
+
+    Numbers are never broken, headings are, between words; where that is not enough, spare columns
+    are left out, the last first.
+    """
+    headings = [column.heading for column in block.columns]
+    least = {
+        place: max([len(w) for w in heading.split()] + [len(r.cells[place]) for r in block.rows])
+        for place, heading in enumerate(headings)
+    }
+    for place in reversed(range(len(headings))):
+        if _total(least) > room and block.columns[place].spare:
+            del least[place]
+    for place in least:
+        wanted = max(least[place], len(headings[place]))
+        least[place] += max(0, min(wanted - least[place], room - _total(least)))
+    return least
 
 
-@_block.register
-def _(block: Paragraph) -> RenderableType:
-    return Text(block.text, style=_STYLE[block.tone])
+def _total(widths: dict[int, int]) -> int:
+    return sum(width + _GAP for width in widths.values())
 
 
-@_block.register
-def _(block: VerdictCards) -> RenderableType:
-    return Group(*(_card(card) for card in block.cards))
-
-
-def _card(card: VerdictCard) -> RenderableType:
+def _sentence(card: VerdictCard) -> Text:
     before, word, after = card.sentence.partition(card.word)
-    sentence = Text(before, style="bold" if not word else "")
-    sentence.append(word, style=_STYLE[card.tone])
-    sentence.append(after)
-    lines: list[RenderableType] = [sentence]
-    if card.drawing is not None:
-        lines.append(Padding(_drawing(card.drawing, _STYLE[card.tone]), (0, 0, 0, 2)))
-    lines += [Padding(Text(note, style=_QUIET), (0, 0, 0, 2)) for note in card.notes]
-    return Group(*lines)
+    text = Text(before)
+    text.append(word, style=_STYLE[card.tone])
+    text.append(after)
+    return text
 
 
-def _drawing(drawing: IntervalDrawing, style: str, cells: int = 56) -> Text:
+def _drawing(drawing: IntervalDrawing, style: str, length: int) -> Text:
     """Return the interval as characters: the margin dotted, zero upright, the interval heavy."""
 
     def at(percent: float) -> int:
-        return round(drawing.place(percent) * (cells - 1))
+        return round(drawing.place(percent) * (length - 1))
 
-    line = [" "] * cells
+    line = [" "] * length
     for position in range(at(-drawing.margin), at(drawing.margin) + 1):
         line[position] = "·"
     for position in range(at(drawing.low), at(drawing.high) + 1):
@@ -126,28 +182,9 @@ def _drawing(drawing: IntervalDrawing, style: str, cells: int = 56) -> Text:
     line[at(0.0)] = "┿" if line[at(0.0)] == "━" else "│"
     line[at(drawing.value)] = "◆"
     text = Text()
-    for character in line:
-        text.append(character, style=style if character in "━┿◆" else _QUIET)
+    for heavy, characters in groupby(line, key=lambda character: character in "━┿◆"):
+        text.append("".join(characters), style=style if heavy else _QUIET)
     return text
-
-
-@_block.register
-def _(block: Table) -> RenderableType:
-    table = RichTable(box=None, pad_edge=False, header_style=_QUIET, padding=(0, 2, 0, 0))
-    for column in block.columns:
-        right = column.align is Align.RIGHT
-        table.add_column(Text(column.heading), justify="right" if right else "left")
-    for row in block.rows:
-        cells = [Text(cell) for cell in row.cells]
-        if block.tone_column is not None:
-            cells[block.tone_column].stylize(_STYLE[row.tone])
-        table.add_row(*cells)
-    return table
-
-
-@_block.register
-def _(block: FindingList) -> RenderableType:
-    return Group(*(_finding(item) for item in block.items))
 
 
 def _finding(item: FindingItem) -> RenderableType:

@@ -84,13 +84,21 @@ def verdict_word(comparison: Comparison, margin: float) -> str:
     return comparison.verdict.value
 
 
+def time_to_decide(comparison: Comparison) -> str:
+    """Return about how much more measuring would decide, or nothing when that is unknown."""
+    minutes = comparison.minutes_to_decide
+    if minutes is None or comparison.verdict.decided:
+        return ""
+    return format_duration(60.0 * minutes) if minutes >= 120 else f"{max(1, round(minutes))} min"
+
+
 def more_minutes(comparison: Comparison, decide: float) -> str:
     """Return what further measuring would bring, or nothing when that is unknown."""
     minutes = comparison.minutes_to_decide
     if minutes is None or comparison.verdict.decided:
         return ""
     if minutes >= 120:
-        return f"about {format_duration(60 * minutes)} more would decide {share(decide)}"
+        return f"about {time_to_decide(comparison)} more would decide {share(decide)}"
     return f"about {count(max(1, round(minutes)), 'more minute')} would decide {share(decide)}"
 
 
