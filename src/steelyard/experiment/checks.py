@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from steelyard.experiment.document import Issue, KeyPath, Value
-from steelyard.experiment.form import LoadsForm, TreatmentForm, WorkloadForm
+from steelyard.experiment.form import LoadsForm, WorkloadForm
 from steelyard.experiment.form_values import BUILTINS, word
-from steelyard.experiment.suggestions import SECRET, choice, did_you_mean, listed, shown, strings
+from steelyard.experiment.suggestions import SECRET, choice, listed, shown, strings
 from steelyard.experiment.validation import Draft
-from steelyard.tuning.profiles import profile_names
 
 # What the platform sets itself; a treatment that set it would take the server from its hands.
 _GOVERNED: Final[Mapping[str, str]] = {
@@ -27,9 +26,6 @@ _GOVERNED: Final[Mapping[str, str]] = {
     "ident_file": "Remove it.",
     "external_pid_file": "Remove it.",
 }
-_GOVERNED_INITDB: Final = re.compile(
-    r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
-)
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
 
 
@@ -41,8 +37,8 @@ def checked(draft: Draft) -> Iterator[Issue]:
     yield from _measure(draft)
     yield from _stop(draft)
     yield from _treatment_names(draft)
-    for name, treatment in draft.treatments.items():
-        yield from _treatment(("treatments", name), treatment)
+    for name in draft.treatment_names:
+        yield from _setting_names(draft, ("treatments", name, "postgres"))
 
 
 def _secrets(value: Value, path: KeyPath) -> Iterator[Issue]:
@@ -169,33 +165,10 @@ def implied_baseline(names: tuple[str, ...]) -> str | None:
     return called[0] if len(called) == 1 else None
 
 
-def _treatment(path: KeyPath, treatment: TreatmentForm) -> Iterator[Issue]:
-    for index, profile in enumerate(treatment.profile):
-        if profile not in profile_names():
-            message = f"there is no profile {shown(profile)}"
-            hint = choice(profile, profile_names())
-            yield Issue(path=(*path, "profile", index), message=message, hint=hint)
-    for index, option in enumerate(treatment.target.initdb or ()):
-        if _GOVERNED_INITDB.match(option):
-            message = f"the initdb option {shown(option)} is not yours to give"
-            hint = "Steelyard sets directory, user and authentication itself."
-            yield Issue(path=(*path, "target", "initdb", index), message=message, hint=hint)
-    yield from _binaries((*path, "target", "bin"), treatment.target.bin)
-    yield from _settings((*path, "postgres"), treatment)
-
-
-def _binaries(path: KeyPath, given: str | None) -> Iterator[Issue]:
-    if given is None or given == "embedded" or "/" in given or given.startswith("~"):
-        return
-    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given):
-        message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
-        hint = did_you_mean(given, ["embedded"]) or "Write a version as 15, a directory with a `/`."
-        yield Issue(path=path, message=message, hint=hint)
-
-
-def _settings(path: KeyPath, treatment: TreatmentForm) -> Iterator[Issue]:
+def _setting_names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
+    settings = draft.document.at(path)
     seen: set[str] = set()
-    for name in treatment.postgres:
+    for name in settings if isinstance(settings, dict) else ():
         folded = name.lower()
         if not _SETTING_NAME.fullmatch(name):
             message = f"{shown(name)} is no name of a PostgreSQL setting"

@@ -25,7 +25,18 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 40
 _TAG: Final = "tag:yaml.org,2002:"
-_PLAIN_TAGS: Final = {"str", "int", "float", "bool", "null", "timestamp", "value", "map", "seq"}
+_PLAIN_TAGS: Final = {
+    "str",
+    "int",
+    "float",
+    "bool",
+    "null",
+    "timestamp",
+    "value",
+    "merge",
+    "map",
+    "seq",
+}
 
 
 class WrittenInt(int):
@@ -221,8 +232,8 @@ class _Builder:
         if len(self.open_nodes) > MAX_DEPTH:
             self.refuse(node, path, "it is nested too deeply")
             return None
-        if _foreign_tag(node):
-            self.refuse(node, path, f"the YAML tag `{node.tag}` means nothing here")
+        if trouble := _unusable(node):
+            self.refuse(node, path, trouble)
             return None
         self.open_nodes.append(id(node))
         value = self.plain(node, path)
@@ -241,7 +252,7 @@ class _Builder:
         """Return a mapping; the first of several equal keys counts."""
         result: dict[str, Value] = {}
         for key_node, value_node in node.value:
-            if not isinstance(key_node, ScalarNode) or _foreign_tag(key_node):
+            if not isinstance(key_node, ScalarNode) or _unusable(key_node):
                 self.refuse(key_node, path, "the key is not a word", "Write `key: value`.")
                 continue
             key = str(key_node.value)
@@ -299,9 +310,14 @@ def _number(text: str, kind: str) -> Value:
         return text
 
 
-def _foreign_tag(node: Node) -> bool:
+def _unusable(node: Node) -> str:
+    """Return why a node cannot be used, "" when it can."""
     tag = str(node.tag)
-    return not (tag.startswith(_TAG) and tag.removeprefix(_TAG) in {*_PLAIN_TAGS, "merge"})
+    if not (tag.startswith(_TAG) and tag.removeprefix(_TAG) in _PLAIN_TAGS):
+        return f"the YAML tag {tag!r} means nothing here"
+    if isinstance(node, ScalarNode) and re.search("[\ud800-\udfff]", str(node.value)):
+        return "an escape in it is half a character"
+    return ""
 
 
 def _start(node: Node) -> tuple[int, int]:

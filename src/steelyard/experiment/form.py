@@ -4,6 +4,7 @@ Only what a single value can tell is checked here; what takes two places of the 
 in ``checks`` and ``lineage``. Descriptions and examples end in the JSON Schema.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -19,7 +20,7 @@ from pydantic import (
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
 from steelyard.experiment.form_values import empty_as_mapping, refusal
-from steelyard.experiment.suggestions import choice, shown
+from steelyard.experiment.suggestions import choice, did_you_mean, shown
 from steelyard.tuning.profiles import profile_names
 
 # Known from the design, so that they are told apart from misspellings.
@@ -33,6 +34,11 @@ LATER_TARGETS: Final = (
     "redis-kubernetes",
 )
 LATER_LAYERS: Final = ("linux", "kvm", "kubernetes", "redis", "cgroup")
+
+
+_GOVERNED_INITDB: Final = re.compile(
+    r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
+)
 
 
 class Form(BaseModel):
@@ -179,11 +185,54 @@ def _target_kind(value: object) -> str:
 TargetKind = Annotated[str, PlainValidator(_target_kind), WithJsonSchema({"enum": ["local"]})]
 
 
+def _profile(value: object) -> str:
+    name = values.text(value)
+    if name not in profile_names():
+        raise refusal(f"there is no profile {shown(name)}", choice(name, profile_names()))
+    return name
+
+
+def _initdb_option(value: object) -> str:
+    option = values.text(value)
+    if _GOVERNED_INITDB.match(option):
+        hint = "Steelyard sets directory, user and authentication itself."
+        raise refusal(f"the initdb option {shown(option)} is not yours to give", hint)
+    return option
+
+
+def _programs(value: object) -> str:
+    given = values.text(value)
+    is_path = "/" in given or given.startswith("~")
+    if (
+        given != "embedded"
+        and not is_path
+        and not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given)
+    ):
+        message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
+        hint = did_you_mean(given, ["embedded"]) or "Write a version as 15, a directory with a `/`."
+        raise refusal(message, hint)
+    return given
+
+
+_PROFILE: Final = {"type": "string", "enum": list(profile_names())}
+Profiles = Annotated[
+    list[Annotated[str, PlainValidator(_profile)]],
+    BeforeValidator(values.split_words),
+    WithJsonSchema({"anyOf": [_PROFILE, {"type": "array", "items": _PROFILE}]}),
+]
+Programs = Annotated[str, PlainValidator(_programs), WithJsonSchema({"type": ["string", "number"]})]
+InitdbOptions = Annotated[
+    list[Annotated[str, PlainValidator(_initdb_option)]],
+    BeforeValidator(values.split_words),
+    WithJsonSchema(values.TEXTS),
+]
+
+
 class TargetForm(Form):
     """Where the server runs; what is not given is inherited."""
 
     kind: TargetKind | None = Field(default=None, description="The kind of target.")
-    bin: values.LooseText | None = Field(
+    bin: Programs | None = Field(
         default=None,
         description="`embedded`, a version such as 15, or the directory of the programs.",
         examples=["embedded", "15", "/usr/lib/postgresql/15/bin"],
@@ -200,7 +249,7 @@ class TargetForm(Form):
     run_as: values.Text | None = Field(
         default=None, description="Account of the server when run by root.", examples=["postgres"]
     )
-    initdb: values.Texts | None = Field(
+    initdb: InitdbOptions | None = Field(
         default=None,
         description="Further initdb options, equal in all treatments.",
         examples=[["--data-checksums"]],
@@ -218,12 +267,6 @@ def _describe_later_layers(schema: dict[str, Any]) -> None:
         }
 
 
-_PROFILE: Final = {"type": "string", "enum": list(profile_names())}
-Profiles = Annotated[
-    list[values.Text],
-    BeforeValidator(values.split_words),
-    WithJsonSchema({"anyOf": [_PROFILE, {"type": "array", "items": _PROFILE}]}),
-]
 Settings = Annotated[
     dict[str, values.SettingValue],
     BeforeValidator(empty_as_mapping),
@@ -279,7 +322,8 @@ class ExperimentForm(Form):
         description="Loads offered to the server.", examples=[{"clients": [1, 10, 50]}]
     )
     measure: Annotated[MeasureForm, BeforeValidator(empty_as_mapping)] = Field(
-        default_factory=MeasureForm, description="How a run is taken."
+        default_factory=MeasureForm,
+        description="Lengths of a run and of what is thrown away around it.",
     )
     stop: Annotated[StopForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=StopForm, description="When the campaign ends."
@@ -288,7 +332,7 @@ class ExperimentForm(Form):
         default=None, description="Fixes the order; drawn when left out.", examples=[20261121]
     )
     generator: Annotated[GeneratorForm, BeforeValidator(empty_as_mapping)] = Field(
-        default_factory=GeneratorForm, description="The load generator."
+        default_factory=GeneratorForm, description="What goes to the load generator as it is."
     )
     treatments: dict[str, Annotated[TreatmentForm, BeforeValidator(empty_as_mapping)]] = Field(
         description="What is compared, by name.",

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
+from annotated_types import MinLen
 from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -135,7 +136,7 @@ def one_of(*options: str) -> Callable[[object], str]:
     return read
 
 
-def split_words(value: object) -> object:
+def split_words(value: object) -> list[object]:
     """Return a list: of the parts of a comma list, or of the single value."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
@@ -146,9 +147,12 @@ def thread_counts(value: object) -> tuple[int, ...] | None:
     """Return thread counts, or None for ``auto``."""
     if value == "auto":
         return None
-    items = split_words(value)
     read = whole_number(1)
-    return tuple(read(item) for item in (items if isinstance(items, list) else [items]))
+    return tuple(read(item) for item in split_words(value)) or _no_threads()
+
+
+def _no_threads() -> NoReturn:
+    raise refusal("`threads` is empty", "Write `threads: auto`.")
 
 
 def setting_value(value: object) -> str | None:
@@ -177,7 +181,7 @@ _SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
 _COUNT = {"type": "integer", "minimum": 1}
 _COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
 _COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
-_TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
 
 
@@ -186,7 +190,6 @@ def _schema(**keywords: object) -> WithJsonSchema:
 
 
 Text = Annotated[str, PlainValidator(text), _schema(type="string")]
-LooseText = Annotated[str, PlainValidator(text), _schema(type=["string", "number"])]
 Name = Annotated[str, PlainValidator(word), _schema(type=["string", "integer"])]
 Count = Annotated[int, PlainValidator(whole_number(1)), _schema(**_COUNT)]
 Port = Annotated[
@@ -198,7 +201,7 @@ Seed = Annotated[
     _schema(type="integer", minimum=0, maximum=SEED_LIMIT - 1),
 ]
 Version = Annotated[int, PlainValidator(version), _schema(const=1)]
-Counts = Annotated[list[Count], BeforeValidator(split_words), _schema(anyOf=_COUNTS)]
+Counts = Annotated[list[Count], BeforeValidator(split_words), MinLen(1), _schema(anyOf=_COUNTS)]
 ThreadCounts = Annotated[
     tuple[int, ...] | None,
     PlainValidator(thread_counts),
@@ -212,7 +215,7 @@ Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_
 Discard = Annotated[float | None, PlainValidator(discard), _schema(**_DURATION)]
 Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
 Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
-Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**_TEXTS)]
+Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
 SettingValue = Annotated[str | None, PlainValidator(setting_value), _schema(**_SETTING)]
 Builtin = Annotated[str, PlainValidator(one_of(*BUILTINS)), _schema(enum=list(BUILTINS))]
 Protocol = Annotated[str, PlainValidator(one_of(*PROTOCOLS)), _schema(enum=list(PROTOCOLS))]

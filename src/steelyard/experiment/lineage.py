@@ -7,7 +7,7 @@ from steelyard.experiment.document import Issue, Value
 from steelyard.experiment.form import TargetForm, TreatmentForm
 from steelyard.experiment.suggestions import choice, did_you_mean, shown
 from steelyard.experiment.validation import Draft
-from steelyard.tuning.profiles import MachineFacts, profile_names, profiled_settings
+from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +119,7 @@ class _Settings:
     def apply(self, form: TreatmentForm, facts: MachineFacts) -> None:
         """Put one treatment's settings over the ones before it."""
         for profile in form.profile:
-            known = profile in profile_names()
-            for profiled in profiled_settings(profile, facts) if known else ():
+            for profiled in profiled_settings(profile, facts):
                 setting = profiled.setting
                 self.by_folded[setting.name.lower()] = (setting.name, setting.value)
         self.missing = []

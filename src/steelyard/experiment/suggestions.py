@@ -12,11 +12,17 @@ _SHOWN_LENGTH: Final = 60
 SECRET: Final = re.compile(r"://[^\s/:@]*:[^\s/@]+@|\bpassword\s*=\s*[^\s&]", re.IGNORECASE)
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return "did you mean `x`?" for the closest known word, or "" when none is close."""
+def closest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that a misspelled one most likely means, or "" when none is close."""
     by_folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"did you mean `{by_folded[close[0]]}`?" if close else ""
+    return by_folded[close[0]] if close else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "did you mean `x`?" for the closest known word, or "" when none is close."""
+    name = closest(word, known)
+    return f"did you mean `{name}`?" if name else ""
 
 
 def choice(word: str, known: Iterable[str]) -> str:

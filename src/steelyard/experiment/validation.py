@@ -26,7 +26,7 @@ from steelyard.experiment.form import (
     section,
 )
 from steelyard.experiment.form_values import REFUSED
-from steelyard.experiment.suggestions import did_you_mean, listed, shown, written
+from steelyard.experiment.suggestions import closest, did_you_mean, listed, shown, written
 
 FormT = TypeVar("FormT", bound=Form)
 
@@ -148,15 +148,24 @@ def _way_out(key: str, form: type[Form] | None) -> str:
         return hint
     if key == "<<":
         return "Use `extends` instead of YAML's merge key."
-    elsewhere = [
-        ".".join(step for step in where if step != "*") or "the top level"
-        for where, other in SECTIONS.items()
-        if key in other.model_fields
-    ]
-    if elsewhere:
-        return f"it belongs to {listed(elsewhere)}"
+    if elsewhere := _belongs_to(key):
+        return elsewhere
     advice = "; PostgreSQL settings go below `postgres:`" if form is TreatmentForm else ""
     return f"known: {listed(known)}{advice}"
+
+
+def _belongs_to(key: str) -> str:
+    """Return where a key of another section, perhaps misspelled, would be right."""
+    every_key = [name for form in SECTIONS.values() for name in form.model_fields]
+    if not (name := closest(key, every_key)):
+        return ""
+    homes = [
+        ".".join(step for step in where if step != "*") or "the top level"
+        for where, form in SECTIONS.items()
+        if name in form.model_fields
+    ]
+    which = "it" if name == key else f"`{name}`"
+    return f"{which} belongs to {listed(homes)}"
 
 
 def _missing(path: KeyPath) -> Issue:

@@ -1,0 +1,102 @@
+"""Experiment files that the tests of this folder start from."""
+
+from pathlib import Path
+
+from steelyard.experiment.files import LoadedExperiment, load_text
+from steelyard.experiment.resolution import Surroundings
+from steelyard.model.errors import ExperimentFileError, Problem
+from steelyard.model.units import GIB
+from steelyard.tuning.profiles import MachineFacts
+
+FACTS = MachineFacts(cpus=4.0, memory_bytes=16 * GIB, free_disk_bytes=200 * GIB)
+
+# The canonical file of the design, but for the layer that this version refuses.
+CANONICAL = """\
+version: 1
+name: huge pages and buffers
+baseline: default
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 100}
+  - {name: writes, builtin: simple-update, scale_factor: 100}
+  - name: orders
+    prepare: [orders.sql]                 # schema and data, run once, part of the prepared state
+    scripts: [{file: new-order.sql, weight: 9}, {file: report.sql, weight: 1}]
+loads:
+  clients: [1, 10, 50]
+  threads: auto                           # min(clients, CPUs); or a list
+  protocol: prepared
+measure: {slice: 5s, ramp: 2s, discard: auto, reset: auto}
+stop: {budget: 60m, decide: 3%, equivalence: 1%}    # or precision: 1% instead of decide
+seed: 20261121
+treatments:
+  default:
+    target: {kind: local}                 # local | endpoint | cloudnative-pg | rds | aurora
+  buffers:
+    extends: default
+    postgres: {shared_buffers: 2GB}
+  huge-pages:
+    extends: buffers
+    postgres: {huge_pages: "on"}
+"""
+LINUX_LAYER = CANONICAL.replace(
+    '    postgres: {huge_pages: "on"}\n',
+    '    linux: {vm.nr_hugepages: auto}\n    postgres: {huge_pages: "on"}\n',
+)
+
+SMALL = """\
+version: 1
+name: small
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+treatments:
+  default: {}
+  other: {extends: default}
+"""
+
+
+def write_scripts(folder: Path) -> Path:
+    """Write the script files of the canonical experiment and return their folder."""
+    for name in ("orders.sql", "new-order.sql", "report.sql"):
+        (folder / name).write_text(f"SELECT 1; -- {name}\n", encoding="utf-8")
+    return folder
+
+
+def load(text: str, base: Path = Path("/nonexistent"), *overrides: str) -> LoadedExperiment:
+    """Return the experiment of a text, with the facts of a made-up machine."""
+    return load_text(text, "test.yaml", Surroundings(base=base, facts=FACTS), overrides)
+
+
+def problems_of(
+    text: str, *overrides: str, base: Path = Path("/nonexistent")
+) -> tuple[Problem, ...]:
+    """Return the problems of a text; none when it loads."""
+    try:
+        load(text, base, *overrides)
+    except ExperimentFileError as error:
+        return error.problems
+    return ()
+
+
+def only_problem(text: str, *overrides: str) -> str:
+    """Return the one problem of a text, as it is printed."""
+    problems = problems_of(text, *overrides)
+    assert len(problems) == 1, [problem.located("test.yaml") for problem in problems]
+    return problems[0].located("test.yaml")
+
+
+def with_line(line: str, after: str = "seed: 1\n") -> str:
+    """Return the small experiment with a line put in."""
+    assert after in SMALL
+    return SMALL.replace(after, f"{after}{line}\n")
+
+
+def with_other(treatment: str) -> str:
+    """Return the small experiment with its second treatment replaced."""
+    return SMALL.replace("  other: {extends: default}\n", f"  other: {treatment}\n")
+
+
+def with_workload(workload: str) -> str:
+    """Return the small experiment with its workload replaced."""
+    return SMALL.replace("{name: reads, builtin: select-only, scale_factor: 1}", workload)

@@ -1,0 +1,109 @@
+"""Positions of everything in a text, and what is wrong with the text itself."""
+
+import pytest
+from experiment_texts import SMALL, load, only_problem, problems_of, with_line, with_other
+
+from steelyard.experiment.document import MAX_VALUES, WrittenFloat, WrittenInt, parse_document
+
+
+def test_places_are_one_based_for_keys_and_values() -> None:
+    """Editors jump to the right spot in block and in flow style."""
+    document = parse_document("a: 1\nb:\n  - {c: [x, 2]}\n")
+    assert document.places[("a",)].key == (1, 1)
+    assert document.places[("a",)].value == (1, 4)
+    assert document.places[("b", 0)].value == (3, 5)
+    assert document.places[("b", 0, "c")].key == (3, 6)
+    assert document.places[("b", 0, "c", 1)].value == (3, 13)
+
+
+def test_an_absent_value_is_placed_at_its_key() -> None:
+    """A key with nothing after it is not reported lines below it."""
+    document = parse_document("a:\n\n\nb: 1\n")
+    assert document.places[("a",)].value == (1, 1)
+
+
+def test_numbers_keep_their_spelling() -> None:
+    """Settings reach the server as they were written: 1.10 and 0700 stay what they are."""
+    value = parse_document("[1.10, 0700, 0x1F, 1e3]").value
+    assert isinstance(value, list)
+    numbers = [item for item in value if isinstance(item, WrittenInt | WrittenFloat)]
+    assert [number.text for number in numbers] == ["1.10", "0700", "0x1F", "1e3"]
+    assert [float(number) for number in numbers] == [1.1, 700.0, 31.0, 1000.0]
+
+
+def test_yaml_1_2_words_stay_text() -> None:
+    """Only true and false are booleans; on, no and dates are text."""
+    value = parse_document("[on, no, 2026-01-01, true, ~, '5']").value
+    assert value == ["on", "no", "2026-01-01", True, None, "5"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "test.yaml:1:1: it is empty"),
+        ("a: 1\n\tb: 2\n", "Indent with spaces: YAML does not allow tabs."),
+        ("a:\n\t- b\n", "test.yaml:2:1: it is not YAML: found character '\\t'"),
+        ("a: [1\nb: 2\n", "test.yaml:2:2: it is not YAML: expected ',' or ']'"),
+        ("a: *nope\n", "found undefined alias 'nope'"),
+        ("a: 1\n--- b\n", "test.yaml:2:1: it is not YAML: but found another document"),
+        ("a: 1\nb: \x01\n", "test.yaml:2:4: character U+0001 is not allowed in YAML (Remove it.)"),
+        ("[" * 5000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_yaml_is_one_problem_with_its_place(text: str, expected: str) -> None:
+    """Syntax errors name the line and column, and no second problem follows from them."""
+    assert expected in only_problem(text)
+
+
+def test_every_duplicate_key_is_told() -> None:
+    """Duplicate keys are reported all at once, beside other problems, and name the first."""
+    told = [problem.message for problem in problems_of(with_line("seed: 2\nname: x\nbogus: 1"))]
+    assert told == [
+        "the key `seed` was already given on line 6",
+        "the key `name` was already given on line 2",
+        "unknown key `bogus`",
+    ]
+
+
+def test_a_list_or_a_word_is_no_experiment() -> None:
+    """A document that is no mapping is refused in words."""
+    assert "`[a, b]` is not a mapping" in only_problem("[a, b]")
+    assert "`hello` is not a mapping" in only_problem("hello")
+
+
+def test_tags_and_merge_keys_are_refused() -> None:
+    """A file constructs nothing, and `extends` is the one way to inherit."""
+    assert "the YAML tag '!sh' means nothing here" in only_problem(with_line("description: !sh x"))
+    merged = with_line("  third: {<<: {protocol: simple}}", after="  other: {extends: default}\n")
+    assert "Use `extends` instead of YAML's merge key." in only_problem(merged)
+
+
+def test_aliases_are_values_like_any_other() -> None:
+    """An anchor saves typing; what it stands for is validated at each place."""
+    text = with_other("{postgres: &settings {work_mem: 8MB}}")
+    text += "  third: {postgres: *settings}\n"
+    settings = [treatment.settings for treatment in load(text).experiment.treatments]
+    assert settings[1] == settings[2] != ()
+
+
+def test_an_alias_of_itself_is_refused() -> None:
+    """A recursive alias ends as a problem, not as a loop."""
+    assert "contains itself" in problems_of(with_other("&x {postgres: *x}"))[0].message
+
+
+def test_aliases_of_aliases_are_bounded() -> None:
+    """A small text that describes a huge value is refused quickly."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    messages = [problem.message for problem in problems_of("\n".join(lines))]
+    assert any(f"more than {MAX_VALUES} values" in message for message in messages)
+
+
+def test_half_a_character_is_refused() -> None:
+    """An escape that is no character on its own never reaches a record."""
+    assert "half a character" in only_problem(with_line('description: "\\ud83d"'))
+
+
+def test_keys_that_are_no_words_are_refused() -> None:
+    """A list as a key is a problem with a place."""
+    assert "the key is not a word" in only_problem(SMALL + "? [a]\n: b\n")

@@ -1,0 +1,85 @@
+"""Whatever a file holds, loading ends in an experiment or in problems with places."""
+
+import json
+from pathlib import Path
+
+import pytest
+from experiment_texts import CANONICAL, problems_of, write_scripts
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steelyard.experiment.form import SECTIONS
+from steelyard.experiment.presets import preset_names, preset_text
+
+TEXTS = [CANONICAL, *(preset_text(name) for name in preset_names())]
+KEYS = sorted({key for form in SECTIONS.values() for key in form.model_fields})
+WORDS = [*KEYS, "default", "auto", "select-only", "fitted", "local", "rds", "linux", "5s", "3%"]
+PIECES = ["\t", "  ", "- ", ": ", "{", "}", "[", "]", "&a ", "*a", "!!int ", "? ", "|", ">", "'"]
+PIECES += ['"', "\n", "\x00", "\x85", "\ufeff", "%YAML 3.0\n", "---\n", "<<: ", "#", "null", "~"]
+
+FUZZ = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=5), inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+
+
+def attempt(text: str, base: Path, *overrides: str) -> None:
+    """Load a text; anything but an experiment or located problems fails the test."""
+    lines = text.count("\n") + text.count("\r") + text.count("\x85") + text.count("\u2028") + 2
+    problems = problems_of(text, *overrides, base=base)
+    for problem in problems:
+        assert problem.message
+        assert problem.line is None or 1 <= problem.line <= lines + text.count("\u2029")
+        assert problem.column is None or problem.column >= 1
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the canonical file's scripts."""
+    return write_scripts(tmp_path_factory.mktemp("scripts"))
+
+
+@FUZZ
+@given(text=st.text() | st.lists(st.sampled_from(PIECES + WORDS)).map("".join))
+def test_arbitrary_text(scripts: Path, text: str) -> None:
+    """No text gets past the problems: the loader raises nothing else."""
+    attempt(text, scripts)
+
+
+@FUZZ
+@given(data=st.data())
+def test_valid_files_with_pieces_put_in_and_cut_out(scripts: Path, data: st.DataObject) -> None:
+    """A typing mistake anywhere in a valid file ends in problems, or still in an experiment."""
+    text = data.draw(st.sampled_from(TEXTS))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(start, min(len(text), start + 12)))
+        piece = data.draw(st.sampled_from([*PIECES, *WORDS, ""]) | st.text(max_size=3))
+        text = text[:start] + piece + text[end:]
+    attempt(text, scripts)
+
+
+@FUZZ
+@given(value=json_values, key=st.sampled_from(KEYS))
+def test_any_value_at_any_key(scripts: Path, value: object, key: str) -> None:
+    """Values of the wrong kind at known keys are refused in words."""
+    attempt(json.dumps(value), scripts)
+    attempt(json.dumps({key: value}), scripts)
+
+
+@FUZZ
+@given(
+    steps=st.lists(st.sampled_from(WORDS) | st.text(max_size=4), min_size=1, max_size=5),
+    value=st.sampled_from(WORDS + PIECES) | st.text(max_size=8) | json_values.map(json.dumps),
+)
+def test_any_override(scripts: Path, steps: list[str], value: str) -> None:
+    """Any `--set` argument ends in an experiment or in problems."""
+    attempt(CANONICAL, scripts, f"{'.'.join(steps)}={value}")

@@ -1,0 +1,75 @@
+"""Presets: each loads, explains itself, and fits into fifteen minutes."""
+
+import pytest
+from experiment_texts import FACTS
+
+from steelyard.experiment.files import load_preset
+from steelyard.experiment.presets import preset_names, preset_summary, preset_text
+from steelyard.model.errors import ExitCode, InputError
+from steelyard.model.experiment import Calibration, Load, SwitchCost
+
+
+def test_the_presets_are_these() -> None:
+    """The presets that the documentation names are there."""
+    assert preset_names() == ("aa", "protocol", "quick", "versions")
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_loads_and_takes_fifteen_minutes_at_most(name: str) -> None:
+    """Each preset is a valid experiment of small scale with a header that explains it."""
+    loaded = load_preset(name, facts=FACTS, seed=3)
+    assert loaded.text == preset_text(name)
+    assert loaded.source == f"preset:{name}"
+    assert loaded.experiment.stop.budget_s <= 900
+    assert all((workload.scale_factor or 0) <= 10 for workload in loaded.experiment.workloads)
+    assert loaded.experiment.description
+    assert len(preset_summary(name)) > 30
+    assert load_preset(name, facts=FACTS, seed=3).experiment == loaded.experiment
+
+
+def test_quick_is_what_run_promises() -> None:
+    """Default against fitted settings, reads and writes, sized for six minutes."""
+    experiment = load_preset("quick", facts=FACTS).experiment
+    default, fitted = experiment.treatments
+    assert (default.name, default.settings, experiment.baseline) == ("default", (), "default")
+    assert fitted.profiles == ("fitted",)
+    assert fitted.settings
+    assert [workload.builtin for workload in experiment.workloads] == [
+        "select-only",
+        "simple-update",
+    ]
+    assert experiment.loads == (Load(clients=8, threads=4),)
+    assert experiment.measure.calibration == Calibration(restarts=2, run_s=10.0, at_least_s=3.0)
+    assert experiment.measure.prewarm
+    assert experiment.stop.budget_s == 360.0
+
+
+def test_aa_compares_a_server_with_itself_across_restarts() -> None:
+    """The A/A preset differs in nothing and restarts all the same."""
+    experiment = load_preset("aa", facts=FACTS).experiment
+    first, second = experiment.treatments
+    assert (first.target, first.settings) == (second.target, second.settings)
+    assert experiment.measure.switch is SwitchCost.RESTART
+
+
+def test_protocol_differs_in_the_protocol_alone() -> None:
+    """The protocol preset's treatments share everything but the query mode."""
+    first, second = load_preset("protocol", facts=FACTS).experiment.treatments
+    assert (first.protocol, second.protocol) == ("simple", "prepared")
+    assert (first.target, first.settings) == (second.target, second.settings)
+
+
+def test_versions_differ_in_the_server_alone() -> None:
+    """The versions preset compares binaries with equal initdb options and default settings."""
+    old, new = load_preset("versions", facts=FACTS).experiment.treatments
+    assert (old.target.bin, new.target.bin) == ("15", "embedded")
+    assert old.target.initdb == new.target.initdb != ()
+    assert old.settings == new.settings == ()
+
+
+def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
+    """A misspelled preset is bad input with the way out."""
+    with pytest.raises(InputError) as refused:
+        load_preset("quik", facts=FACTS)
+    assert refused.value.hint == "did you mean `quick`?"
+    assert refused.value.exit_code is ExitCode.BAD_INPUT

@@ -1,0 +1,264 @@
+"""What a sound file comes down to."""
+
+from pathlib import Path
+
+import pytest
+from experiment_texts import (
+    CANONICAL,
+    FACTS,
+    LINUX_LAYER,
+    SMALL,
+    load,
+    with_line,
+    with_other,
+    with_workload,
+    write_scripts,
+)
+
+from steelyard.experiment.files import load_experiment
+from steelyard.model.errors import ExperimentFileError
+from steelyard.model.experiment import (
+    Calibration,
+    Layer,
+    Load,
+    LocalTarget,
+    Measure,
+    Reset,
+    Script,
+    Setting,
+    Stop,
+    SwitchCost,
+)
+
+
+def settings(text: str, treatment: str = "other") -> dict[str, str]:
+    """Return a treatment's settings by name."""
+    found = load(text).experiment.treatment(treatment).settings
+    return {setting.name: setting.value for setting in found}
+
+
+def test_the_canonical_file(tmp_path: Path) -> None:
+    """The design's own example loads, with every value where the model has it."""
+    experiment = load(CANONICAL, write_scripts(tmp_path)).experiment
+    assert experiment.name == "huge pages and buffers"
+    assert experiment.baseline == "default"
+    assert experiment.contenders == ("buffers", "huge-pages")
+    assert experiment.treatment("huge-pages").settings == (
+        Setting(layer=Layer.POSTGRES, name="huge_pages", value="on"),
+        Setting(layer=Layer.POSTGRES, name="shared_buffers", value="2GB"),
+    )
+    assert experiment.treatment("huge-pages").target == LocalTarget()
+    assert experiment.workload("orders").prepare == (
+        Script(name="orders.sql", text="SELECT 1; -- orders.sql\n"),
+    )
+    assert [script.weight for script in experiment.workload("orders").scripts] == [9, 1]
+    assert experiment.workload("orders").scale_factor is None
+    assert experiment.loads == tuple(
+        Load(clients=clients, threads=threads) for clients, threads in ((1, 1), (10, 4), (50, 4))
+    )
+    assert experiment.protocol == "prepared"
+    assert experiment.measure == Measure(slice_s=5.0, ramp_s=2.0)
+    assert experiment.stop == Stop(budget_s=3600.0, decide=0.03, equivalence=0.01)
+    assert experiment.seed == 20261121
+
+
+def test_the_canonical_file_with_a_layer_of_later() -> None:
+    """A layer that is only designed is refused by name, at its key."""
+    with pytest.raises(ExperimentFileError) as refused:
+        load(LINUX_LAYER)
+    assert any(
+        (problem.line, problem.column) == (25, 5) and "the layer `linux`" in problem.message
+        for problem in refused.value.problems
+    )
+
+
+def test_defaults_are_those_of_the_model() -> None:
+    """What a file leaves out has one default, told in one place."""
+    experiment = load(SMALL).experiment
+    assert experiment.measure == Measure()
+    assert experiment.stop == Stop()
+    assert experiment.protocol == "simple"
+    calibrated = load(with_line("measure: {calibration: {}}")).experiment
+    assert calibrated.measure.calibration == Calibration()
+
+
+def test_measure_and_stop_in_full() -> None:
+    """Every key of these sections reaches the model."""
+    text = with_line(
+        "measure: {slice: 10s, ramp: 0, discard: 1m, reset: block, switch: restart, prewarm: on}\n"
+        "stop: {budget: 1h30m, precision: 1%, equivalence: 0.005}"
+    )
+    experiment = load(text).experiment
+    assert experiment.measure == Measure(
+        slice_s=10.0,
+        ramp_s=0.0,
+        discard_s=60.0,
+        reset=Reset.BLOCK,
+        switch=SwitchCost.RESTART,
+        prewarm=True,
+    )
+    assert experiment.stop == Stop(budget_s=5400.0, precision=0.01, equivalence=0.005)
+
+
+def test_values_reach_postgresql_as_written() -> None:
+    """Booleans become on and off; numbers keep their spelling."""
+    written = (
+        "{postgres: {autovacuum: off, jit: true, wal_compression: false, random_page_cost: 1.10,"
+        " unix_socket_permissions: 0700, work_mem: 8MB, pg_stat_statements.track: all}}"
+    )
+    assert settings(with_other(written)) == {
+        "autovacuum": "off",
+        "jit": "on",
+        "wal_compression": "off",
+        "random_page_cost": "1.10",
+        "unix_socket_permissions": "0700",
+        "work_mem": "8MB",
+        "pg_stat_statements.track": "all",
+    }
+
+
+def test_later_wins_and_null_removes() -> None:
+    """Settings are merged by name, whatever their case; null takes an inherited one away."""
+    text = with_other("{extends: default, postgres: {a: 1, b: 2, c: 3}}")
+    text += "  third: {extends: other, postgres: {B: 5, c: null}}\n"
+    assert settings(text, "third") == {"a": "1", "B": "5"}
+
+
+def test_profiles_come_before_explicit_settings() -> None:
+    """Within a treatment an explicit setting wins over its profile's."""
+    found = settings(with_other("{profile: fitted, postgres: {work_mem: 5MB, min_wal_size: null}}"))
+    assert found["work_mem"] == "5MB"
+    assert found["shared_buffers"] == "4096MB"
+    assert "min_wal_size" not in found
+    assert load(with_other("{profile: fitted}")).experiment.treatment("other").profiles == (
+        "fitted",
+    )
+
+
+def test_a_childs_profile_replaces_what_its_parent_set() -> None:
+    """Inheritance goes first: later treatments win over earlier ones, layer by layer."""
+    text = (
+        with_other("{postgres: {work_mem: 1MB}}") + "  third: {extends: other, profile: fitted}\n"
+    )
+    assert settings(text, "third")["work_mem"] != "1MB"
+
+
+def test_targets_are_merged_key_by_key(tmp_path: Path) -> None:
+    """A child changes one key of its parent's target; directories become absolute."""
+    text = with_other(
+        "{extends: default, target: {bin: ./pg/bin, port: 5433, connection: tcp},"
+        " protocol: prepared}"
+    ).replace("default: {}", "default: {target: {bin: 15, directory: d, run_as: pg}}")
+    experiment = load(text, tmp_path).experiment
+    assert experiment.treatment("default").target.bin == "15"
+    other = experiment.treatment("other")
+    assert other.protocol == "prepared"
+    assert other.target == LocalTarget(
+        bin=str(tmp_path / "pg/bin"),
+        directory=str(tmp_path / "d"),
+        port=5433,
+        connection="tcp",
+        run_as="pg",
+    )
+
+
+def test_identical_treatments_are_allowed() -> None:
+    """An A/A campaign is an experiment like any other."""
+    first, second = load(SMALL).experiment.treatments
+    assert (first.target, first.settings) == (second.target, second.settings)
+
+
+@pytest.mark.parametrize(
+    ("loads", "pairs"),
+    [
+        ("{clients: 8}", [(8, 4)]),
+        ("{clients: '1,10,25', threads: auto}", [(1, 1), (10, 4), (25, 4)]),
+        ("{clients: [1, 8], threads: [1, 2, 8]}", [(1, 1), (8, 1), (8, 2), (8, 8)]),
+        ("{clients: 8, threads: 2}", [(8, 2)]),
+    ],
+)
+def test_every_pair_of_clients_and_threads(loads: str, pairs: list[tuple[int, int]]) -> None:
+    """All pairs with threads <= clients are loads; auto follows the machine's CPUs."""
+    experiment = load(SMALL.replace("{clients: 1}", loads)).experiment
+    assert [(load.clients, load.threads) for load in experiment.loads] == pairs
+
+
+def test_a_seed_is_drawn_when_none_is_given() -> None:
+    """Two campaigns without a seed get two orders; a given seed stays, the caller's wins."""
+    text = SMALL.replace("seed: 1\n", "")
+    drawn = {load(text).experiment.seed for _ in range(5)}
+    assert len(drawn) > 1
+    assert all(0 <= seed < 2**31 for seed in drawn)
+    assert load(SMALL).experiment.seed == 1
+
+
+def test_the_command_line_adds_seed_and_flags(tmp_path: Path) -> None:
+    """The caller's seed replaces the file's, its flags come after the file's."""
+    file = tmp_path / "e.yaml"
+    file.write_text(with_line("generator: {flags: [--debug]}"), encoding="utf-8")
+    loaded = load_experiment(file, facts=FACTS, seed=7, generator_flags=["--random-seed=3"])
+    assert loaded.experiment.seed == 7
+    assert loaded.experiment.generator_flags == ("--debug", "--random-seed=3")
+    assert loaded.source == str(file)
+    assert loaded.text == file.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"  \n", "is empty"),
+        (b"ALTER ROLE app PASSWORD 'x';", "has a password in it"),
+        (b"-- postgresql://u:pw@host/db", "has a password in it"),
+    ],
+)
+def test_scripts_that_cannot_be_used(tmp_path: Path, content: bytes, expected: str) -> None:
+    """A script is readable text without secrets, since the record stores it."""
+    (tmp_path / "own.sql").write_bytes(content)
+    with pytest.raises(ExperimentFileError, match=expected):
+        load(with_workload("{name: own, scripts: [{file: own.sql}]}"), tmp_path)
+
+
+def test_a_missing_script_names_its_neighbour(tmp_path: Path) -> None:
+    """A misspelled file name is answered with the file that is there."""
+    write_scripts(tmp_path)
+    with pytest.raises(ExperimentFileError, match=r"did you mean `orders\.sql`\?"):
+        load(
+            with_workload("{name: own, prepare: [order.sql], scripts: [{file: report.sql}]}"),
+            tmp_path,
+        )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "No such file"),
+        (b"a: \xff", r"e\.yaml:1:4: it is not UTF-8"),
+        (b" " * 2**21, "1 MiB"),
+    ],
+)
+def test_files_that_cannot_be_loaded(tmp_path: Path, content: bytes | None, expected: str) -> None:
+    """A file that is absent, binary or huge is a problem like any other."""
+    file = tmp_path / "e.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ExperimentFileError, match=expected):
+        load_experiment(file, facts=FACTS)
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    """Files from Windows editors load."""
+    file = tmp_path / "e.yaml"
+    file.write_text(SMALL, encoding="utf-8-sig")
+    assert load_experiment(file, facts=FACTS).experiment.name == "small"
+
+
+def test_builtins_may_have_a_prepare_step(tmp_path: Path) -> None:
+    """The generator's tables and own SQL make one prepared state; scripts do not mix with them."""
+    write_scripts(tmp_path)
+    both = "{name: r, builtin: select-only, scale_factor: 2, prepare: [orders.sql]}"
+    workload = load(with_workload(both), tmp_path).experiment.workload("r")
+    assert (workload.scale_factor, len(workload.prepare)) == (2, 1)
+    mixed = both.replace("prepare: [orders.sql]", "scripts: [{file: report.sql}]")
+    with pytest.raises(ExperimentFileError, match="exclude each other"):
+        load(with_workload(mixed), tmp_path)

@@ -1,0 +1,61 @@
+"""The JSON Schema that editors use."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+from experiment_texts import CANONICAL, LINUX_LAYER, SMALL, with_line, with_other, with_workload
+from ruamel.yaml import YAML
+
+from steelyard.experiment.presets import preset_names, preset_text
+from steelyard.experiment.schema import experiment_schema
+
+
+def errors(text: str) -> list[Any]:
+    """Return what the schema finds wrong with a text, as an editor would."""
+    validator = jsonschema.Draft202012Validator(experiment_schema())
+    return list(validator.iter_errors(YAML(typ="safe", pure=True).load(text)))
+
+
+def test_it_is_a_schema_of_draft_2020_12() -> None:
+    """The schema itself is valid and says which draft it follows."""
+    schema = experiment_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_are_valid(name: str) -> None:
+    """An editor finds nothing wrong with a preset."""
+    assert errors(preset_text(name)) == []
+
+
+@pytest.mark.parametrize("text", [CANONICAL, LINUX_LAYER, SMALL])
+def test_the_canonical_file_is_valid(text: str) -> None:
+    """An editor accepts the design's own example, layers of later versions too."""
+    assert errors(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        with_line("bogus: 1"),
+        with_line("measure: {reset: daily}"),
+        with_workload("{name: x, builtin: tpcb}"),
+        with_other("{target: {kind: rds}}"),
+        with_other("{profile: fited}"),
+        SMALL.replace("version: 1", "version: 2"),
+        SMALL.replace("loads: {clients: 1}", "loads: {clients: 0}"),
+    ],
+)
+def test_mistakes_of_one_place_are_found(text: str) -> None:
+    """Unknown keys and words and numbers out of range are marked while one types."""
+    assert errors(text)
+
+
+def test_every_key_has_a_description() -> None:
+    """Hovering over any key says what it means."""
+    schema = experiment_schema()
+    sections = [schema, *schema["$defs"].values()]
+    keys = [key for section in sections for key in section["properties"].items()]
+    assert [name for name, key in keys if not key.get("description")] == []

@@ -1,0 +1,55 @@
+"""Unknown settings: told with their line once the servers' own lists are known."""
+
+from pathlib import Path
+
+from experiment_texts import SMALL, load, with_other
+
+from steelyard.experiment.setting_names import SettingCatalogue, check_settings
+
+NAMES = frozenset({"shared_buffers", "work_mem", "TimeZone"})
+SERVER = SettingCatalogue(names=NAMES, server="PostgreSQL 18.4")
+
+
+def test_an_unknown_setting_is_told_where_it_was_written() -> None:
+    """A setting that a treatment inherits is reported once, at its own line."""
+    text = with_other("{postgres: {shared_bufers: 1GB, timezone: UTC}}")
+    loaded = load(text + "  third: {extends: other}\n")
+    problems = check_settings(loaded, dict.fromkeys(("default", "other", "third"), SERVER))
+    assert [problem.located("test.yaml") for problem in problems] == [
+        (
+            "test.yaml:9:22: treatments.other.postgres.shared_bufers: `shared_bufers` is not a "
+            "setting of PostgreSQL 18.4 (did you mean `shared_buffers`?)"
+        )
+    ]
+    assert "has 1 problem:" in loaded.error(problems).message
+
+
+def test_settings_of_extensions_pass() -> None:
+    """Names with a dot are known only once their extension is loaded."""
+    loaded = load(with_other("{postgres: {pg_stat_statements.track: all}}"))
+    assert check_settings(loaded, {"other": SERVER}) == ()
+
+
+def test_servers_differ_in_what_they_know() -> None:
+    """Each treatment is checked against its own server; one without a list is not checked."""
+    loaded = load(with_other("{postgres: {io_method: worker}}"))
+    old = SettingCatalogue(names=NAMES, server="PostgreSQL 15.18")
+    new = SettingCatalogue(names=NAMES | {"io_method"}, server="PostgreSQL 18.4")
+    assert check_settings(loaded, {"other": new}) == ()
+    assert check_settings(loaded, {}) == ()
+    (problem,) = check_settings(loaded, {"other": old})
+    assert "PostgreSQL 15.18" in problem.message
+
+
+def test_a_setting_from_a_profile_is_told_at_its_treatment() -> None:
+    """What no line of the file sets points at the treatment that asked for the profile."""
+    loaded = load(with_other("{profile: fitted}"))
+    problems = check_settings(loaded, {"other": SERVER})
+    assert {problem.line for problem in problems} == {9}
+
+
+def test_an_overridden_setting_has_no_line() -> None:
+    """A setting from the command line is told with its path instead."""
+    loaded = load(SMALL, Path("/nonexistent"), "treatments.other.postgres.wrk_mem=1")
+    (problem,) = check_settings(loaded, {"other": SERVER})
+    assert (problem.line, problem.path) == (None, "--set treatments.other.postgres.wrk_mem")

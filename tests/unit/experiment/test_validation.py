@@ -1,0 +1,168 @@
+"""Single values and keys: what is refused, where, and with which way out."""
+
+import pytest
+from experiment_texts import (
+    SMALL,
+    load,
+    only_problem,
+    problems_of,
+    with_line,
+    with_other,
+    with_workload,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("budgt: 3", "test.yaml:7:1: budgt: unknown key `budgt` (`budget` belongs to `stop`)"),
+        ("stop: {budgt: 3m}", "(did you mean `budget`?)"),
+        ("measure: {budget: 3m}", "it belongs to `stop`"),
+        ("stop: {budget: 0s}", "stop.budget: `0s` is too short (Write more than 0 s.)"),
+        ("stop: {budget: soon}", "`soon` is not a duration (Write it as 90s, 20m or 1h30m.)"),
+        ("stop: {budget: .nan}", "`.nan` is not a duration"),
+        ("stop: {budget: true}", "`true` is not a duration"),
+        ("stop: {decide: 3}", "`3` is not a share between 0 % and 100 %"),
+        ("stop: {decide: 3%, precision: 1%}", "`decide` and `precision` exclude each other"),
+        ("stop: 20m", "`20m` is not a mapping (`key: value` lines)"),
+        ("measure: {slice: 0.5s}", "`0.5s` is too short (Write at least 1 s.)"),
+        ("measure: {slice: 2.5s}", "`2.5s` is not a whole number of seconds"),
+        ("measure: {ramp: 500ms}", "`500ms` is not a whole number of seconds"),
+        ("measure: {reset: daily}", "`daily` is not known (known: `auto`, `visit`, `block`"),
+        ("measure: {switch: restrat}", "did you mean `restart`?"),
+        ("measure: {prewarm: perhaps}", "`perhaps` is neither true nor false"),
+        ("measure: {discard: 5s, calibration: {}}", "`discard` already declares it"),
+        ("measure: {calibration: {run: 10s}}", "at_least (20 s) is longer than run (10 s)"),
+        ("measure: {calibration: {run: 2s, at_least: 1s}}", "`2s` is too short"),
+        ("measure: {calibration: {restarts: 0}}", "`0` is out of range (Write a number at least"),
+        ("baseline: othr", "there is no treatment `othr` (did you mean `other`?)"),
+        ("baseline: a b", "`a b` is no name"),
+        ("description: [a]", "`[a]` is not text"),
+    ],
+)
+def test_a_wrong_line_is_one_problem(line: str, expected: str) -> None:
+    """Each mistake gives exactly one problem, in words that name the value and the way out."""
+    problems = problems_of(with_line(line))
+    told = [problem.located("test.yaml") for problem in problems]
+    assert any(expected in each for each in told), told
+    assert all(problem.line == 7 for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("loads", "expected"),
+    [
+        ("{clients: 0}", "`0` is out of range"),
+        ("{clients: true}", "`true` is not a whole number"),
+        ("{clients: [1, many]}", "loads.clients.1: `many` is not a whole number"),
+        ("{clients: []}", "`clients` is empty"),
+        ("{clients: 1, threads: []}", "`threads` is empty"),
+        ("{clients: [2, 2]}", "2 is given 2 times"),
+        ("{clients: [1, 8], threads: 4}", "no thread count fits clients 1"),
+        ("{clients: [1, 8], threads: [1, 16]}", "threads 16 exceed every number of clients"),
+        ("{clients: 1, protocol: binary}", "known: `simple`, `extended` or `prepared`"),
+        ("{clients: 1, rate: 100}", "unknown key `rate`"),
+        ("{}", "`clients` is missing (Add it, as in `clients: [1, 10, 50]`.)"),
+        ("", "loads: it is empty"),
+    ],
+)
+def test_wrong_loads(loads: str, expected: str) -> None:
+    """Loads that the generator could not offer are refused before anything starts."""
+    assert expected in only_problem(SMALL.replace("{clients: 1}", loads))
+
+
+@pytest.mark.parametrize(
+    ("workload", "expected"),
+    [
+        ("{name: reads, builtin: select-only}", "`scale_factor` is missing"),
+        ("{name: reads, scale_factor: 1}", "neither `builtin` nor `scripts`"),
+        ("{builtin: select-only, scale_factor: 1}", "`name` is missing"),
+        ("{name: r, builtin: tpcb, scale_factor: 1}", "did you mean `tpcb-like`?"),
+        ("{name: r, builtin: select-only, scale_factor: 0}", "`0` is out of range"),
+        ("{name: r, scripts: [{file: no.sql}]}", "there is no file `no.sql`"),
+        ("reads", "`reads` is not a mapping"),
+    ],
+)
+def test_wrong_workloads(workload: str, expected: str) -> None:
+    """Workloads that ask for nothing, for the unknown, or for too little are refused."""
+    assert expected in only_problem(with_workload(workload))
+
+
+@pytest.mark.parametrize(
+    ("treatment", "expected"),
+    [
+        ("{extends: defalt}", "there is no treatment `defalt` (did you mean `default`?)"),
+        ("{extends: other}", "`other` extends itself"),
+        ("{profile: fited}", "other.profile: there is no profile `fited` (did you mean `fitted`?)"),
+        ("{shared_buffers: 1GB}", "PostgreSQL settings go below `postgres:`"),
+        ("{linux: {vm.swappiness: 1}}", "the layer `linux` is not supported yet"),
+        ("{redis: {maxmemory: 1gb}}", "the layer `redis` is not supported yet"),
+        ("{target: {kind: rds, instance: x}}", "`rds` is not supported in this version"),
+        ("{target: {kind: lokal}}", "`lokal` is no kind of target (did you mean `local`?)"),
+        ("{target: {bin: embeded}}", "neither `embedded`, nor a version, nor a directory"),
+        ("{target: {port: 70000}}", "`70000` is out of range (Write a number from 1 to 65535.)"),
+        ("{target: {connection: udp}}", "known: `socket` or `tcp`"),
+        ("{target: {restore: rsync}}", "known: `reflink`, `copy` or `template`"),
+        ("{postgres: {work_mem: [1]}}", "`[1]` is a list or mapping"),
+        ('{postgres: {work_mem: "1\\n2"}}', "the value has a line break"),
+        ("{postgres: {'work mem': 1}}", "`work mem` is no name of a PostgreSQL setting"),
+        ("{postgres: {Port: 5433}}", "Steelyard sets `Port` itself"),
+        ("{postgres: {work_mem: 1MB, Work_Mem: 2MB}}", "`Work_Mem` is given twice"),
+        ("{postgres: {work_mem: null}}", "there is no inherited `work_mem` to remove"),
+        ("{postgres: {a.b: 'postgresql://u:pw@h/d'}}", "the value has a password in it"),
+    ],
+)
+def test_wrong_treatments(treatment: str, expected: str) -> None:
+    """Each mistake in a treatment is one problem with the way out."""
+    assert expected in only_problem(with_other(treatment))
+
+
+def test_the_version_is_needed_and_known() -> None:
+    """A later format is not misread as this one."""
+    assert "version `3` of the file format" in only_problem(
+        SMALL.replace("version: 1", "version: 3")
+    )
+    assert "`version` is missing" in only_problem(SMALL.replace("version: 1\n", ""))
+
+
+def test_a_comparison_needs_two_treatments() -> None:
+    """One treatment alone answers no question; the hint shows how to compare it with itself."""
+    told = only_problem(SMALL.replace("  other: {extends: default}\n", ""))
+    assert "`again: {extends: default}`" in told
+
+
+def test_a_baseline_is_asked_for_when_none_is_called_so() -> None:
+    """The control treatment is never guessed from the order of the file."""
+    text = SMALL.replace("  default: {}", "  one: {}").replace("extends: default", "extends: one")
+    assert "`baseline` is missing (Add `baseline: one`" in only_problem(text)
+    both = SMALL + "  baseline: {}\n"
+    assert "`baseline` is missing" in only_problem(both)
+    assert load(SMALL).experiment.baseline == "default"
+
+
+def test_workload_names_are_unique_and_treatments_are_named_like_words() -> None:
+    """Names end in tables and file names."""
+    line = "  - {name: reads, builtin: select-only, scale_factor: 1}\n"
+    assert "two workloads called `reads`" in only_problem(SMALL.replace(line, line * 2))
+    assert "no name for tables" in only_problem(SMALL + "  ../x: {}\n")
+
+
+def test_a_ring_of_treatments_is_told_once() -> None:
+    """Treatments that extend each other are one problem, and nothing follows from it."""
+    text = SMALL + "  a: {extends: b}\n  b: {extends: c}\n  c: {extends: a}\n  d: {extends: a}\n"
+    assert "in a ring: a -> b -> c -> a" in only_problem(text)
+
+
+def test_initdb_options_are_equal_in_all_treatments() -> None:
+    """A prepared state is comparable only when its clusters were made alike."""
+    differing = with_other("{target: {initdb: [--data-checksums]}}")
+    assert "the initdb options of `other` differ from those of `default`" in only_problem(differing)
+    governed = with_other("{extends: default}").replace(
+        "default: {}", "default: {target: {initdb: ['--pgdata=/x']}}"
+    )
+    assert "`--pgdata=/x` is not yours to give" in only_problem(governed)
+
+
+def test_one_mistake_does_not_hide_another_elsewhere() -> None:
+    """Checks across sections run on the sound parts of a file that is wrong elsewhere."""
+    text = with_other("{extends: nobody}").replace("scale_factor: 1", "scale_factor: 0")
+    assert [problem.line for problem in problems_of(text)] == [4, 9]

@@ -1,0 +1,79 @@
+"""Settings profiles: what they ask for, and what they never touch."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.model.units import GIB, MIB, parse_bytes
+from steelyard.tuning.profiles import MachineFacts, profile_names, profiled_settings
+
+LAPTOP = MachineFacts(cpus=8.0, memory_bytes=16 * GIB, free_disk_bytes=100 * GIB)
+DURABILITY = {"fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method"}
+
+machines = st.builds(
+    MachineFacts,
+    cpus=st.floats(0.1, 512.0),
+    memory_bytes=st.integers(128 * MIB, 4096 * GIB),
+    free_disk_bytes=st.none() | st.integers(0, 1024 * GIB),
+)
+
+
+def values(facts: MachineFacts) -> dict[str, str]:
+    """Return the fitted settings by name."""
+    return {each.setting.name: each.setting.value for each in profiled_settings("fitted", facts)}
+
+
+def test_a_machine_of_known_size() -> None:
+    """The documented shares of memory, disk and CPUs come out as whole megabytes and counts."""
+    assert values(LAPTOP) == {
+        "shared_buffers": "4096MB",
+        "effective_cache_size": "12288MB",
+        "work_mem": "20MB",
+        "maintenance_work_mem": "512MB",
+        "wal_buffers": "64MB",
+        "checkpoint_timeout": "15min",
+        "max_wal_size": "4096MB",
+        "min_wal_size": "1024MB",
+        "random_page_cost": "1.1",
+        "effective_io_concurrency": "100",
+        "max_worker_processes": "8",
+        "max_parallel_workers": "8",
+        "max_parallel_workers_per_gather": "4",
+        "max_parallel_maintenance_workers": "4",
+    }
+
+
+def test_wal_follows_the_free_disk() -> None:
+    """WAL takes 1/20 of the free disk, at most 4 GB, never less than PostgreSQL's default."""
+    for free, expected in ((400, "4096MB"), (40, "2048MB"), (5, "1024MB")):
+        facts = MachineFacts(cpus=1.0, memory_bytes=GIB, free_disk_bytes=free * GIB)
+        assert values(facts)["max_wal_size"] == expected
+    assert "max_wal_size" not in values(MachineFacts(cpus=1.0, memory_bytes=GIB))
+
+
+@given(facts=machines)
+def test_any_machine_gets_settings_within_its_means(facts: MachineFacts) -> None:
+    """Memory stays below the machine's, durability is untouched, no name comes twice."""
+    found = profiled_settings("fitted", facts)
+    names = [each.setting.name for each in found]
+    assert len(names) == len(set(names))
+    assert not DURABILITY & set(names)
+    sizes = {each.setting.name: each.setting.value for each in found}
+    assert parse_bytes(sizes["shared_buffers"]) <= max(facts.memory_bytes // 4, 128 * MIB)
+    assert parse_bytes(sizes["effective_cache_size"]) <= facts.memory_bytes
+    assert int(sizes["max_parallel_workers"]) <= max(1, facts.cpus)
+
+
+def test_every_setting_says_why_and_from_where() -> None:
+    """A reader can check each value, and sees which ones are guesses."""
+    found = profiled_settings("fitted", LAPTOP)
+    assert all(each.reason and each.source for each in found)
+    guesses = {each.setting.name for each in found if "guess" in each.reason.lower()}
+    assert {"random_page_cost", "effective_io_concurrency", "work_mem"} <= guesses
+
+
+def test_an_unknown_profile_is_an_error_of_the_caller() -> None:
+    """Files are checked against the names first; the lookup itself forgives nothing."""
+    assert profile_names() == ("fitted",)
+    with pytest.raises(KeyError):
+        profiled_settings("fited", LAPTOP)
