@@ -1,6 +1,6 @@
 """What a campaign tells while it runs; ``cli`` shows it, tests collect it."""
 
-from typing import Protocol
+from typing import Protocol, Self
 
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.campaign import BlockOutcome
@@ -33,6 +33,12 @@ class Progress(Protocol):
 
 class Silence:
     """Listens and says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
 
     def stage(self, what: str) -> None:
         """Say nothing."""

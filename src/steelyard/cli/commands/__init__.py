@@ -1,0 +1,1 @@
+"""One module per verb; each holds a click command named ``command``."""

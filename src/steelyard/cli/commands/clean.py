@@ -1,0 +1,72 @@
+"""``steelyard clean``: undo what dead campaigns left behind."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from steelyard.experiment.ledger import Leftover
+
+
+@click.command("clean")
+@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--cache", is_flag=True, help="Also remove prepared data and staged programs.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(directories: tuple[Path, ...], *, cache: bool, dry_run: bool, yes: bool) -> None:
+    """Remove processes and data that dead campaigns left behind.
+
+    Looks at the campaigns in DIRECTORIES, or at all that this account has run. Living campaigns
+    and every campaign's record stay as they are.
+    """
+    from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
+    from steelyard.experiment.ledger import find_leftovers, undo  # noqa: PLC0415
+
+    doors = system_doors()
+    found = find_leftovers(doors, directories)
+    _say(found)
+    if found and not dry_run and _agreed("Remove it?", yes=yes):
+        for leftover in found:
+            undo(leftover, doors)
+        click.echo("Removed.")
+    if cache:
+        _clean_cache(dry_run=dry_run, yes=yes)
+
+
+def _say(found: "Sequence[Leftover]") -> None:
+    from steelyard.model.units import format_bytes  # noqa: PLC0415 - lazy
+
+    if not found:
+        click.echo("No campaign has left anything behind.")
+    for leftover in found:
+        click.echo(f"{leftover.campaign_id} ({leftover.record or 'its record is gone'}):")
+        for directory in leftover.directories:
+            click.echo(f"  directory {directory}")
+        for pid in leftover.processes:
+            click.echo(f"  process {pid}")
+        click.echo(f"  {format_bytes(leftover.size_bytes)} on disk")
+
+
+def _clean_cache(*, dry_run: bool, yes: bool) -> None:
+    from steelyard.gateways.files import (  # noqa: PLC0415 - lazy
+        cache_directory,
+        remove_tree,
+        tree_bytes,
+    )
+    from steelyard.model.units import format_bytes  # noqa: PLC0415
+
+    root = cache_directory()
+    parts = [root / name for name in ("prepared", "programs") if (root / name).exists()]
+    size = format_bytes(sum(map(tree_bytes, parts)))
+    click.echo(f"The cache in {root} holds {size} of prepared data and staged programs.")
+    if parts and not dry_run and _agreed("Remove the cache?", yes=yes):
+        for part in parts:
+            remove_tree(part)
+        click.echo("Removed; the next campaign prepares its data anew.")
+
+
+def _agreed(question: str, *, yes: bool) -> bool:
+    return yes or click.confirm(question)

@@ -1,0 +1,17 @@
+"""``steelyard schema``: the experiment file as a JSON Schema."""
+
+import json
+
+import click
+
+
+@click.command("schema")
+def command() -> None:
+    """Print the JSON Schema of experiment files.
+
+    Editors with a YAML language server use it by a first line such as
+    ``# yaml-language-server: $schema=experiment.schema.json``.
+    """
+    from steelyard.experiment.schema import experiment_schema  # noqa: PLC0415 - lazy
+
+    click.echo(json.dumps(experiment_schema(), indent=2))

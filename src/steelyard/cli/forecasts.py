@@ -1,0 +1,115 @@
+"""Showing a forecast: before a campaign, and for ``--dry-run``."""
+
+from pathlib import Path
+
+from steelyard.experiment.forecast import Forecast, cells_of
+from steelyard.experiment.schedule import make_schedule
+from steelyard.model.experiment import Experiment
+from steelyard.model.schedule import PlannedBlock
+from steelyard.model.units import format_bytes, format_duration, format_percent
+
+_BLOCKS_SHOWN = 2
+
+
+def forecast_text(
+    experiment: Experiment,
+    expected: Forecast,
+    *,
+    path: Path | None = None,
+    with_schedule: bool = False,
+) -> str:
+    """Return a forecast for people, a line per question they would ask."""
+    lines = [
+        f"{experiment.name}: {' against '.join(t.name for t in experiment.treatments)}",
+        *_facts(experiment, expected),
+    ]
+    lines += [_disk_line(expected)]
+    if path is not None:
+        lines.append(f"  record     {path}")
+    if with_schedule:
+        lines += ["", *_schedule(experiment, expected)]
+    return "\n".join(lines)
+
+
+def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
+    stop = experiment.stop
+    goal = (
+        f"at a half-width of {format_percent(stop.precision, signed=False)}"
+        if stop.precision is not None
+        else "when every workload is decided"
+    )
+    cells = len(cells_of(experiment))
+    design = (
+        f"{expected.mode}, because switching needs a {expected.switch};"
+        f" data restored per {expected.reset}; seed {experiment.seed}"
+    )
+    block = (
+        f"{len(experiment.treatments)} treatments x {cells} cells,"
+        f" about {format_duration(expected.block_s)}"
+    )
+    first = (
+        f"preparation about {format_duration(expected.preparation_s)}, first look after"
+        f" {expected.stopping.first_look} blocks at about {format_duration(expected.first_look_s)}"
+    )
+    end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks) or {goal}"
+    return [
+        f"  design     {design}",
+        f"  block      {block}",
+        f"  time       {first}; {end}",
+    ]
+
+
+def _disk_line(expected: Forecast) -> str:
+    parts = [
+        f"{format_bytes(needed)} in {directory} ({format_bytes(free)} free)"
+        for directory, (needed, free) in expected.disk_bytes.items()
+    ]
+    return f"  disk       at most {'; '.join(parts)}"
+
+
+def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
+    schedule = make_schedule(
+        treatments=[treatment.name for treatment in experiment.treatments],
+        cells=cells_of(experiment),
+        seed=experiment.seed,
+        mode=expected.mode,
+        blocks=max(min(expected.max_blocks, _BLOCKS_SHOWN), 1),
+    )
+    more = expected.max_blocks - len(schedule.blocks)
+    lines = [line for block in schedule.blocks for line in _block_lines(block)]
+    return [*lines, f"and about {more} more blocks"] if more > 0 else lines
+
+
+def _block_lines(block: PlannedBlock) -> list[str]:
+    lines = [f"block {block.index + 1}"]
+    for visit in block.visits:
+        runs = ", ".join(
+            f"{run.cell.workload} {run.cell.load.clients}c/{run.cell.load.threads}t"
+            f" [{run.treatment}]"
+            for run in visit.runs
+        )
+        lines.append(f"  visit of {visit.treatment}: {runs}")
+    return lines
+
+
+def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
+    """Return a forecast for programs; units are in the names."""
+    return {
+        "format": 1,
+        "name": experiment.name,
+        "treatments": [treatment.name for treatment in experiment.treatments],
+        "seed": experiment.seed,
+        "mode": expected.mode,
+        "switch": expected.switch,
+        "reset": expected.reset,
+        "preparation_s": round(expected.preparation_s, 1),
+        "block_s": round(expected.block_s, 1),
+        "max_blocks": expected.max_blocks,
+        "first_look_blocks": expected.stopping.first_look,
+        "first_look_s": round(expected.first_look_s, 1),
+        "budget_s": experiment.stop.budget_s,
+        "disk": [
+            {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}
+            for directory, (needed, free) in expected.disk_bytes.items()
+        ],
+    }

@@ -1,0 +1,165 @@
+"""What ``run`` does, step by step: load, check, forecast, run, report."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.progress import progress_for
+from steelyard.cli.reports import rendered, show, write_reports
+from steelyard.experiment import forecast as forecasts
+from steelyard.experiment import preflight, session
+from steelyard.experiment.assembly import assemble
+from steelyard.experiment.doors import Doors, system_doors
+from steelyard.experiment.files import LoadedExperiment, load_experiment, load_preset
+from steelyard.experiment.progress import Progress, Silence
+from steelyard.gateways.files import cache_directory, free_bytes
+from steelyard.model.errors import SteelyardError
+from steelyard.platforms.local.machine import capacity
+from steelyard.record.directory import read_campaign
+from steelyard.tuning.profiles import MachineFacts
+
+_PRESET = "preset:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The command line of ``run``."""
+
+    source: str
+    flags: tuple[str, ...]
+    budget: str | None
+    precision: str | None
+    seed: int | None
+    out: Path | None
+    resume: Path | None
+    overrides: tuple[str, ...]
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+    yes: bool
+
+    @property
+    def all_overrides(self) -> tuple[str, ...]:
+        """Return ``--set`` and the flags that stand for one."""
+        named = {"stop.budget": self.budget, "stop.precision": self.precision}
+        return (*self.overrides, *(f"{path}={text}" for path, text in named.items() if text))
+
+
+class _NoLedger:
+    """A ledger for looking only: nothing is made."""
+
+    def created(self, directory: Path) -> None:
+        """Nothing is made."""
+
+    def removed(self, directory: Path) -> None:
+        """Nothing was made."""
+
+
+def run(options: RunOptions) -> None:
+    """Run a new campaign and report it."""
+    doors = system_doors()
+    loaded = _load(options, doors)
+    findings = preflight.check(loaded, doors)
+    experiment = loaded.experiment
+    assembly = assemble(experiment, "preflight", _NoLedger(), doors)
+    expected = forecasts.forecast(experiment, assembly)
+    forecasts.require_disk(expected)
+    if not options.yes:
+        forecasts.require_first_look(expected, experiment)
+    path = options.out or session.default_directory(experiment.name, doors)
+    request = session.Request(
+        experiment=experiment,
+        text=loaded.text,
+        command=session.command_line(
+            loaded.source, experiment.seed, options.all_overrides, options.flags
+        ),
+        findings=findings,
+    )
+    if not options.quiet:
+        click.echo(forecast_text(experiment, expected, path=path), err=True)
+    _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
+
+
+def resume(options: RunOptions, given: Sequence[str]) -> None:
+    """Go on with a campaign and report it."""
+    assert options.resume is not None  # noqa: S101 - the caller asked
+    path = options.resume
+    session.require_resumable(path, given)
+    doors = system_doors()
+    _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
+
+
+def dry_run(options: RunOptions) -> None:
+    """Show what would happen; nothing is started and nothing is written."""
+    doors = system_doors()
+    loaded = _load(options, doors)
+    preflight.check(loaded, doors)
+    assembly = assemble(loaded.experiment, "dry-run", _NoLedger(), doors)
+    expected = forecasts.forecast(loaded.experiment, assembly)
+    if options.as_json:
+        click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)
+    else:
+        click.echo(forecast_text(loaded.experiment, expected, with_schedule=True))
+    forecasts.require_disk(expected)
+    forecasts.require_first_look(expected, loaded.experiment)
+
+
+def _load(options: RunOptions, doors: Doors) -> LoadedExperiment:
+    usable = capacity(doors.host)
+    facts = MachineFacts(
+        cpus=usable.cpus,
+        memory_bytes=usable.memory_bytes,
+        free_disk_bytes=free_bytes(cache_directory()),
+    )
+    if options.source.startswith(_PRESET):
+        return load_preset(
+            options.source.removeprefix(_PRESET),
+            facts=facts,
+            overrides=options.all_overrides,
+            seed=options.seed,
+            generator_flags=options.flags,
+        )
+    return load_experiment(
+        Path(options.source),
+        facts=facts,
+        overrides=options.all_overrides,
+        seed=options.seed,
+        generator_flags=options.flags,
+    )
+
+
+def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: RunOptions) -> None:
+    """Run to the end, and report whatever there is, also after a failure or Ctrl-C."""
+    listener = Silence() if options.quiet else progress_for(click.get_text_stream("stderr"))
+    try:
+        with listener as progress:
+            analysis = work(progress)
+    except SteelyardError:
+        _report_what_there_is(path, options)
+        raise
+    write_reports(read_campaign(path), analysis, path)
+    _print(analysis, path, options)
+
+
+def _report_what_there_is(path: Path, options: RunOptions) -> None:
+    try:
+        record = read_campaign(path)
+        analysis = analyse(record)
+        write_reports(record, analysis, path)
+    except SteelyardError:
+        return  # there is no campaign, or no disk for its report; the error itself follows
+    if analysis.blocks:
+        _print(analysis, path, options)
+    click.echo(f"The record is in {path}.", err=True)
+
+
+def _print(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:
+    if options.as_json:
+        click.echo(rendered(analysis, "json"), nl=False)
+    else:
+        show(analysis, path)

@@ -1,0 +1,95 @@
+"""The command line: finds the verb, and turns every failure into a sentence and an exit code.
+
+Verbs live in modules of their own that are imported when they are used: ``--help`` stays fast.
+"""
+
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+import steelyard
+from steelyard.model.errors import ExitCode, Interrupted, SteelyardError
+
+# Verb -> first line of its help, so that `steelyard --help` imports none of them.
+_VERBS = {
+    "run": "Weigh the treatments of an experiment file or preset.",
+    "report": "Show and rebuild the report of a campaign from its record.",
+    "presets": "List the presets, or print one.",
+    "schema": "Print the JSON Schema of experiment files, for editors.",
+    "clean": "Remove what dead campaigns left behind, and on request the cache.",
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in _VERBS:
+            return None
+        command = import_module(f"steelyard.cli.commands.{name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_VERBS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(steelyard.__version__, prog_name="steelyard")
+def cli() -> None:
+    """Weigh databases: which configuration is faster, by how much, and how sure that is.
+
+    Exit codes: 0 done, 2 bad input, 3 refused before the start, 4 target unreachable or refused,
+    5 measurement failed, 6 record damaged, 7 something left behind, 8 privilege missing,
+    130 interrupted.
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    _stop_in_order()
+    sys.exit(_outcome())
+
+
+def _outcome() -> int:
+    try:
+        result = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Abort:
+        return ExitCode.INTERRUPTED
+    except SteelyardError as error:
+        click.echo(f"{_word(error)}: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away; there is nobody left to tell
+        return ExitCode.DONE
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _word(error: SteelyardError) -> str:
+    return "stopped" if isinstance(error, Interrupted) else "error"
+
+
+def _stop_in_order() -> None:
+    """Turn the first Ctrl-C, TERM or HUP into an orderly stop; further ones do not disturb it."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)
+        raise Interrupted(f"interrupted by {signal.Signals(number).name}")
+
+    for number in numbers:
+        signal.signal(number, stop)

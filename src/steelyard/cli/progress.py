@@ -1,0 +1,179 @@
+"""Live progress: a closing table on a terminal, plain lines elsewhere."""
+
+from types import TracebackType
+from typing import Self, TextIO
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.model.campaign import BlockOutcome
+from steelyard.model.plan import CampaignPlan
+from steelyard.model.units import format_duration, format_percent
+
+_BAR_WIDTH = 30
+
+
+class PlainProgress:
+    """One line per step, for logs and pipes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def stage(self, what: str) -> None:
+        """Say which step before the first block begins."""
+        click.echo(f"  {what} ...", err=True)
+
+    def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
+        """Say what was frozen."""
+        click.echo(
+            f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
+            f" about {format_duration(plan.block_s)}, discard"
+            f" {format_duration(plan.discard.discard_s)} ({plan.discard.how})",
+            err=True,
+        )
+
+    def run_started(self, *, block: int, label: str) -> None:
+        """Say nothing: a line per run is too much for a log."""
+
+    def block_ended(self, outcome: BlockOutcome) -> None:
+        """Say why a block is redone."""
+        if not outcome.complete:
+            click.echo(f"  block {outcome.index + 1} is redone: {outcome.reason}", err=True)
+
+    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
+        """Say where every headline stands."""
+        total = analysis.plan.stopping.max_blocks if analysis.plan else "?"
+        standings = "; ".join(standing(headline) for headline in analysis.headlines)
+        click.echo(
+            f"  block {analysis.blocks} of {total}, {format_duration(elapsed_s)}: {standings}",
+            err=True,
+        )
+
+
+class LiveProgress:
+    """A table of headlines and cells whose intervals close in, and a bar to the budget."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, transient=True, auto_refresh=False)
+        self._stage = ""
+        self._analysis: CampaignAnalysis | None = None
+        self._elapsed_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def stage(self, what: str) -> None:
+        """Show which step before the first block runs."""
+        self._stage = what
+        self._draw()
+
+    def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
+        """Show that the blocks begin."""
+        self._elapsed_s = elapsed_s
+        self._stage = f"block 1 of at most {plan.stopping.max_blocks}"
+        self._draw()
+
+    def run_started(self, *, block: int, label: str) -> None:
+        """Show the run that goes on."""
+        self._stage = f"block {block + 1}: {label}"
+        self._draw()
+
+    def block_ended(self, outcome: BlockOutcome) -> None:
+        """Leave a line above the table when a block is redone."""
+        if not outcome.complete:
+            self._live.console.print(
+                f"block {outcome.index + 1} is redone: {outcome.reason}", highlight=False
+            )
+
+    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
+        """Show the estimates after a complete block."""
+        self._analysis, self._elapsed_s = analysis, elapsed_s
+        self._draw()
+
+    def _draw(self) -> None:
+        self._live.update(self._picture(), refresh=True)
+
+    def _picture(self) -> RenderableType:
+        status = Text(f"{self._stage}", style="dim")
+        if self._analysis is None:
+            return status
+        return Group(_standings(self._analysis), _bar(self._analysis, self._elapsed_s), status)
+
+
+def _standings(analysis: CampaignAnalysis) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("workload", "treatment", "load", "effect", "95 % interval", "so far"):
+        table.add_column(heading, justify="right" if heading == "effect" else "left")
+    single = len(analysis.experiment.loads) == 1
+    for comparison in analysis.comparisons:
+        if comparison.load is not None and single:
+            continue  # the cell is the headline
+        table.add_row(*_row(comparison), style="bold" if comparison.load is None else "")
+    return table
+
+
+def _row(comparison: Comparison) -> tuple[str, ...]:
+    effect = comparison.effect
+    return (
+        comparison.workload,
+        comparison.treatment,
+        "pooled" if comparison.load is None else comparison.load.label,
+        "-" if effect is None else format_percent(effect.value),
+        interval_text(comparison),
+        comparison.verdict,
+    )
+
+
+def interval_text(comparison: Comparison) -> str:
+    """Return ``[-1.1 %, +2.4 %]``, or why there is none yet."""
+    effect = comparison.effect
+    if effect is None or effect.low is None or effect.high is None:
+        return "after the first look"
+    return f"[{format_percent(effect.low)}, {format_percent(effect.high)}]"
+
+
+def standing(comparison: Comparison) -> str:
+    """Return where one headline stands, in one phrase."""
+    effect = comparison.effect
+    value = "-" if effect is None else format_percent(effect.value)
+    return (
+        f"{comparison.workload} {comparison.treatment} {value} {interval_text(comparison)}"
+        f" {comparison.verdict}"
+    )
+
+
+def _bar(analysis: CampaignAnalysis, elapsed_s: float) -> RenderableType:
+    budget_s = analysis.experiment.stop.budget_s
+    total = analysis.plan.stopping.max_blocks if analysis.plan else 0
+    left = format_duration(max(budget_s - elapsed_s, 0.0))
+    row = Table.grid(padding=(0, 1))
+    row.add_row(
+        ProgressBar(total=budget_s, completed=min(elapsed_s, budget_s), width=_BAR_WIDTH),
+        Text(f"{analysis.blocks} of at most {total} blocks, at most {left} left", style="dim"),
+    )
+    return row
+
+
+def progress_for(stream: TextIO) -> PlainProgress | LiveProgress:
+    """Return live progress for a terminal, plain lines for anything else."""
+    console = Console(file=stream)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return LiveProgress(console)
+    return PlainProgress()

@@ -1,0 +1,61 @@
+"""Writing and showing the reports of an analysis."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.experiment.session import as_json
+from steelyard.gateways.files import write_text
+from steelyard.model.campaign import CampaignRecord
+from steelyard.record.tables import write_tables
+from steelyard.report.builder import build_document
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.summary import summary
+from steelyard.report.terminal import render_terminal
+
+_WIDTH_UNKNOWN = 100
+_WIDEST = 120
+
+
+def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path) -> None:
+    """Write every derived file of a campaign; each is whole or not there.
+
+    Raises:
+        SteelyardError: The disk is full or read-only.
+    """
+    document = build_document(analysis)
+    write_text(path / "summary.json", as_json(summary(analysis)))
+    write_text(path / "report.md", render_markdown(document))
+    write_text(path / "report.html", render_html(document))
+    write_tables(record, path)
+
+
+def rendered(analysis: CampaignAnalysis, form: str) -> str:
+    """Return the report in one form: ``terminal``, ``markdown``, ``html`` or ``json``."""
+    if form == "json":
+        return as_json(summary(analysis))
+    document = build_document(analysis)
+    if form == "markdown":
+        return render_markdown(document)
+    return render_html(document) if form == "html" else render_terminal(document)
+
+
+def show(analysis: CampaignAnalysis, path: Path) -> None:
+    """Print the short report for this terminal."""
+    text = render_terminal(
+        build_document(analysis),
+        width=_width(),
+        colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
+        files=tuple(str(path / name) for name in ("report.html", "report.md", "summary.json")),
+    )
+    click.echo(text, nl=False)
+
+
+def _width() -> int:
+    if not sys.stdout.isatty():
+        return _WIDTH_UNKNOWN
+    return min(os.get_terminal_size().columns, _WIDEST)

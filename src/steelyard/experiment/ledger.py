@@ -1,0 +1,196 @@
+"""What a campaign makes outside its record, and how it is undone after a death."""
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.engines.postgres.server import shared_memory_residue
+from steelyard.experiment.doors import Doors
+from steelyard.gateways.files import (
+    cache_directory,
+    make_directory,
+    read_text,
+    remove_tree,
+    tree_bytes,
+    write_text,
+)
+from steelyard.model.errors import LeftBehindError, RecordError, SteelyardError
+from steelyard.record.directory import CampaignDirectory, is_held, left_over
+from steelyard.record.entries import Created, Removed
+from steelyard.record.journal import Journal
+
+_GRACE_S = 5.0
+_POLL_S = 0.1
+
+
+class JournalLedger:
+    """Writes into the journal what a platform makes, before it makes it."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def created(self, directory: Path) -> None:
+        """Note a directory about to be made."""
+        self._journal.append(Created(resource="directory", name=str(directory)))
+
+    def removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        self._journal.append(Removed(resource="directory", name=str(directory)))
+
+
+def register(campaign_id: str, directory: Path) -> None:
+    """Note where a campaign's record is, so that ``clean`` finds it after a death."""
+    registry = cache_directory() / "campaigns"
+    make_directory(registry)
+    write_text(registry / campaign_id, f"{directory.absolute()}\n")
+
+
+def unregister(campaign_id: str) -> None:
+    """Forget a campaign that left nothing behind."""
+    (cache_directory() / "campaigns" / campaign_id).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What a dead campaign left behind.
+
+    Attributes:
+        campaign_id: Its id, or ``?`` for a directory without a record.
+        record: Directory of its record, or None when that is gone.
+        directories: Made and not removed; those that still exist.
+        processes: Ids of processes that still run in them.
+    """
+
+    campaign_id: str
+    record: Path | None
+    directories: tuple[Path, ...]
+    processes: tuple[int, ...]
+    size_bytes: int
+
+
+def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
+    """Return what dead campaigns left behind; living ones are passed over.
+
+    Args:
+        doors: To find their processes.
+        records: Campaign directories to look at; empty means every one that is registered.
+    """
+    found = []
+    for campaign_id, record in _candidates(records):
+        leftover = _leftover(campaign_id, record, doors)
+        if leftover is not None:
+            found.append(leftover)
+        elif not records and not (record.exists() and is_held(record)):
+            unregister(campaign_id)
+    return tuple(found)
+
+
+def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
+    if records:
+        return [(path.name, path) for path in records]
+    registry = cache_directory() / "campaigns"
+    if not registry.is_dir():
+        return []
+    entries = sorted(entry for entry in registry.iterdir() if not entry.name.startswith("."))
+    return [(entry.name, Path((read_text(entry) or "").strip())) for entry in entries]
+
+
+def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
+    if (record / "journal.jsonl").exists():
+        if is_held(record):
+            return None
+        names = [Path(name) for name in left_over(record)]
+    else:
+        # The record was deleted; the live data in the cache still carry the campaign's name.
+        names = [cache_directory() / "live" / campaign_id]
+    directories = tuple(path for path in names if path.exists())
+    if not directories:
+        return None
+    return Leftover(
+        campaign_id=campaign_id,
+        record=record if record.exists() else None,
+        directories=directories,
+        processes=tuple(pid for path in directories for pid in doors.processes.within(path)),
+        size_bytes=sum(tree_bytes(path) for path in directories),
+    )
+
+
+def undo(leftover: Leftover, doors: Doors) -> None:
+    """End the processes and remove the directories of a dead campaign.
+
+    Raises:
+        LeftBehindError: A process would not end or a directory could not be removed.
+    """
+    for directory in leftover.directories:
+        end_processes(directory, doors)
+        _free_shared_memory(directory, doors)
+        try:
+            remove_tree(directory)
+        except SteelyardError as error:
+            raise LeftBehindError(error.message, hint=error.hint) from error
+    if leftover.record is not None and (leftover.record / "journal.jsonl").exists():
+        _note_removed(leftover, doors)
+    unregister(leftover.campaign_id)
+
+
+def _note_removed(leftover: Leftover, doors: Doors) -> None:
+    assert leftover.record is not None  # noqa: S101 - the caller asked
+    directory = CampaignDirectory.reopen(leftover.record, doors.clock)
+    try:
+        for path in leftover.directories:
+            directory.journal.append(Removed(resource="directory", name=str(path)))
+    finally:
+        directory.close()
+
+
+def end_processes(directory: Path, doors: Doors) -> None:
+    """End every process that works in a directory: in order first, then by force.
+
+    Raises:
+        LeftBehindError: One is still there.
+    """
+    for number in (signal.SIGQUIT, signal.SIGKILL):
+        for pid in doors.processes.within(directory):
+            if pid != os.getpid():
+                doors.processes.signal(pid, number)
+                doors.processes.signal(pid, signal.SIGCONT)
+        deadline = doors.clock.monotonic() + _GRACE_S
+        while doors.processes.within(directory):
+            if doors.clock.monotonic() > deadline:
+                break
+            doors.clock.sleep(_POLL_S)
+        else:
+            return
+    remaining = ", ".join(map(str, doors.processes.within(directory)))
+    raise LeftBehindError(
+        f"processes {remaining} in {directory} do not end",
+        hint="They may wait for a disk that hangs; look at them with ps.",
+    )
+
+
+def _free_shared_memory(directory: Path, doors: Doors) -> None:
+    for data in directory.glob("*/data"):
+        command = shared_memory_residue(data)
+        if command is not None:
+            try:
+                doors.processes.run(command, timeout_s=10)
+            except SteelyardError:
+                continue  # without ipcrm the 56 bytes stay until the machine restarts
+
+
+def require_nothing_left(directory: Path) -> None:
+    """Raise when a finished campaign's journal still lists something.
+
+    Raises:
+        LeftBehindError: With what it lists.
+    """
+    try:
+        names = [name for name in left_over(directory) if Path(name).exists()]
+    except RecordError:
+        return
+    if names:
+        raise LeftBehindError(
+            f"left behind: {', '.join(names)}", hint="Remove it with `steelyard clean`."
+        )

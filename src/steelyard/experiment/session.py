@@ -1,0 +1,194 @@
+"""One session of work on a campaign: new or resumed, from an experiment to its files."""
+
+import json
+import secrets
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import steelyard
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.engines.postgres.engine import PostgresEngine
+from steelyard.experiment import ledger
+from steelyard.experiment.assembly import Assembly, assemble, data_root
+from steelyard.experiment.bench import Bench
+from steelyard.experiment.doors import Doors
+from steelyard.experiment.progress import Progress
+from steelyard.experiment.runner import Campaign
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.environment import Fact
+from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.experiment import Experiment
+from steelyard.model.findings import Finding
+from steelyard.model.plan import Status
+from steelyard.platforms.local.machine import machine_facts
+from steelyard.record.directory import CampaignDirectory, read_campaign
+from steelyard.record.entries import Resumed, Started
+
+_FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the user asked for, once it is validated.
+
+    Attributes:
+        text: The experiment file as given.
+        command: The command line that reproduces the campaign.
+        findings: Of the preflight.
+    """
+
+    experiment: Experiment
+    text: str
+    command: str
+    findings: tuple[Finding, ...] = ()
+
+
+def new_campaign(
+    request: Request, path: Path, doors: Doors, progress: Progress
+) -> CampaignAnalysis:
+    """Run a new campaign in a new directory.
+
+    Raises:
+        SteelyardError: It failed or was interrupted; the record tells what there is.
+    """
+    campaign_id = f"{path.absolute().name}-{secrets.token_hex(3)}"
+    directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
+    try:
+        directory.journal.append(
+            Started(
+                campaign_id=campaign_id,
+                experiment=request.experiment,
+                command=request.command,
+                version=steelyard.__version__,
+            )
+        )
+        ledger.register(campaign_id, path)
+        return _work(request.experiment, campaign_id, directory, doors, progress, request.findings)
+    finally:
+        directory.close()
+        _forget_if_clean(campaign_id, path)
+
+
+def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAnalysis:
+    """Go on with a campaign; what its last session left behind is removed first.
+
+    Raises:
+        SteelyardError: It failed or was interrupted again; the record tells what there is.
+    """
+    record = read_campaign(path)
+    if record.status in _FINISHED:
+        return analyse(record)
+    for leftover in ledger.find_leftovers(doors, [path]):
+        ledger.undo(leftover, doors)
+    directory = CampaignDirectory.reopen(path, doors.clock)
+    try:
+        ledger.register(record.campaign_id, path)
+        directory.journal.append(Resumed(version=steelyard.__version__))
+        return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
+    finally:
+        directory.close()
+        _forget_if_clean(record.campaign_id, path)
+
+
+def _work(
+    experiment: Experiment,
+    campaign_id: str,
+    directory: CampaignDirectory,
+    doors: Doors,
+    progress: Progress,
+    findings: tuple[Finding, ...],
+) -> CampaignAnalysis:
+    assembly = assemble(experiment, campaign_id, ledger.JournalLedger(directory.journal), doors)
+    record = directory.read()
+    _require_same_versions(record, assembly.engine)
+    campaign = Campaign(
+        experiment=experiment,
+        engine=assembly.engine,
+        bench=Bench(experiment, assembly, doors.clock),
+        directory=directory,
+        clock=doors.clock,
+        progress=progress,
+        facts=facts_of(experiment, assembly, doors),
+        findings=findings,
+    )
+    analysis = campaign.run()
+    ledger.require_nothing_left(directory.path)
+    return analysis
+
+
+def _require_same_versions(record: CampaignRecord, engine: PostgresEngine) -> None:
+    """Refuse to mix versions within a campaign.
+
+    Raises:
+        PreflightError: A server is of another version than when the campaign began.
+    """
+    for server in record.environment.servers if record.environment else ():
+        now = engine.program(server.treatment).version
+        if now != server.version:
+            raise PreflightError(
+                f"treatment `{server.treatment}` ran PostgreSQL {server.version};"
+                f" installed now is {now}",
+                hint="Install the old version again, or start a new campaign.",
+            )
+
+
+def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[Fact, ...]:
+    """Return the facts of machine and tools, in the order to print them."""
+    root = data_root(experiment.treatment(experiment.baseline).target)
+    versions = {t.name: assembly.installations[t.name].version for t in experiment.treatments}
+    tools = {
+        "steelyard": steelyard.__version__,
+        "python": sys.version.split()[0],
+        "pgbench": assembly.engine.generator.version,
+        **{f"server of {name}": f"PostgreSQL {version}" for name, version in versions.items()},
+    }
+    return (
+        *machine_facts(doors.host, root),
+        *(Fact(name=name, value=value, subject="tools") for name, value in tools.items()),
+    )
+
+
+def _forget_if_clean(campaign_id: str, path: Path) -> None:
+    try:
+        ledger.require_nothing_left(path)
+    except Exception:  # noqa: BLE001 - then clean must find it, whatever the reason
+        return
+    ledger.unregister(campaign_id)
+
+
+def default_directory(name: str, doors: Doors) -> Path:
+    """Return a fresh directory name below ``campaigns/``: time first, so that they sort."""
+    moment = datetime.fromtimestamp(doors.clock.now(), UTC).strftime("%Y%m%d-%H%M%S")
+    words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
+    return Path("campaigns") / "-".join([moment, *words[:6]])
+
+
+def command_line(source: str, seed: int, overrides: Sequence[str], flags: Sequence[str]) -> str:
+    """Return the command that repeats a campaign in the same order."""
+    words = ["steelyard", "run", source, "--seed", str(seed)]
+    for override in overrides:
+        words += ["--set", override]
+    return shlex.join([*words, *(["--", *flags] if flags else [])])
+
+
+def require_resumable(path: Path, given: Sequence[str]) -> None:
+    """Refuse flags that a resumed campaign cannot take.
+
+    Raises:
+        InputError: It keeps its experiment, seed, budget and number of looks.
+    """
+    if given:
+        raise InputError(
+            f"{', '.join(given)} cannot be changed when a campaign is resumed",
+            hint=f"Leave it out: the campaign in {path} keeps its experiment, seed and budget.",
+        )
+
+
+def as_json(content: object) -> str:
+    """Return JSON that never holds NaN, in stable order."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
