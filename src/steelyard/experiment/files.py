@@ -10,12 +10,17 @@ from pathlib import Path
 
 from steelyard.experiment.checks import checked
 from steelyard.experiment.document import Document, Issue, KeyPath, parse_document
-from steelyard.experiment.lineage import extends_issues, merged_issues, merged_treatments
+from steelyard.experiment.lineage import (
+    Merged,
+    extends_issues,
+    merged_issues,
+    merged_treatments,
+)
 from steelyard.experiment.overrides import apply_overrides
 from steelyard.experiment.presets import preset_text
 from steelyard.experiment.resolution import Surroundings, resolve
 from steelyard.experiment.scripts import read_scripts
-from steelyard.experiment.validation import validate
+from steelyard.experiment.validation import Draft, validate
 from steelyard.model.errors import ExperimentFileError, Problem
 from steelyard.model.experiment import Experiment
 from steelyard.tuning.profiles import MachineFacts
@@ -120,14 +125,8 @@ def load_text(
     draft, issues = validate(document)
     scripts = read_scripts(draft.workloads, surroundings.base)
     merged = merged_treatments(draft, surroundings.facts)
-    issues = (
-        *issues,
-        *checked(draft),
-        *extends_issues(draft),
-        *merged_issues(draft, merged),
-        *scripts.issues,
-    )
-    problems = [*document.problems, *(document.problem(issue) for issue in issues)]
+    found = (*issues, *_between_sections(draft, merged), *scripts.issues)
+    problems = [*document.problems, *map(document.problem, found)]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
     return LoadedExperiment(
@@ -137,6 +136,10 @@ def load_text(
         document=document,
         parents={name: form.extends for name, form in draft.treatments.items()},
     )
+
+
+def _between_sections(draft: Draft, merged: Mapping[str, Merged]) -> tuple[Issue, ...]:
+    return (*checked(draft), *extends_issues(draft), *merged_issues(draft, merged))
 
 
 def in_line_order(problems: Sequence[Problem]) -> list[Problem]:

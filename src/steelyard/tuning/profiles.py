@@ -85,8 +85,6 @@ def fitted(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
 
 def _memory(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
     memory = facts.memory_bytes
-    # Half of a quarter of the memory if every connection sorts once at the same time.
-    work_mem = _clamped(memory // 4 // (2 * _DEFAULT_CONNECTIONS), 4 * MIB, 64 * MIB)
     return (
         _setting(
             "shared_buffers",
@@ -100,6 +98,14 @@ def _memory(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
             "75 % of the memory is shared buffers or page cache; it allocates nothing",
             _PLANNING,
         ),
+        *_working_memory(memory),
+    )
+
+
+def _working_memory(memory: int) -> tuple[ProfiledSetting, ...]:
+    # 1/8 of the memory if every connection sorts once at the same time.
+    work_mem = _clamped(memory // 8 // _DEFAULT_CONNECTIONS, 4 * MIB, 64 * MIB)
+    return (
         _setting(
             "work_mem",
             _megabytes(work_mem),
