@@ -1,0 +1,294 @@
+"""A whole campaign from its record."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_records import a_record, an_experiment, compared, noise
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.decision import decide
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.environment import EffectiveSetting, Environment, Fact, ServerEnvironment
+from steelyard.model.experiment import Layer, Reset, Setting, Stop, SwitchCost, Treatment
+from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.plan import Status
+from steelyard.model.verdicts import Verdict
+
+
+def test_two_workloads_and_two_contenders() -> None:
+    """Four headlines in file order, each followed by its cells, each at a quarter of the error."""
+    experiment = an_experiment(treatments=3, workloads=2, loads=3)
+    analysis = analyse(compared(12, 0.05, experiment=experiment))
+    named = [(c.workload, c.treatment) for c in analysis.headlines]
+    assert named == [("w0", "t1"), ("w0", "t2"), ("w1", "t1"), ("w1", "t2")]
+    assert [c.load for c in analysis.comparisons[:4]] == [None, *experiment.loads]
+    assert len(analysis.comparisons) == 16
+    assert all(c.verdict is Verdict.FASTER for c in analysis.headlines)
+    assert analysis.plan.stopping.alpha == 0.01
+
+
+def test_what_is_passed_on() -> None:
+    """Identity, times, command, facts and the record's own findings arrive unchanged."""
+    noted = Finding(code="noted", severity=Severity.INFO, message="noted by the runner")
+    environment = Environment(facts=(Fact(name="kernel", value="6.1"),))
+    record = replace(compared(9), findings=(noted,), environment=environment)
+    analysis = analyse(record)
+    assert analysis.findings[0] == noted
+    assert analysis.facts == environment.facts
+    assert (analysis.campaign_id, analysis.command) == ("test", "steelyard run test.yaml")
+    assert (analysis.elapsed_s, analysis.status) == (1080.0, Status.BUDGET)
+    assert analysis.runs == record.counted_runs
+    assert analysis.measured_s == pytest.approx(9 * 2 * 5 * 5.0)
+    assert (analysis.blocks, analysis.looks) == (9, 2)
+
+
+def test_before_the_plan() -> None:
+    """A campaign that failed while it prepared has an analysis that claims nothing."""
+    analysis = analyse(replace(compared(0), plan=None, status=Status.FAILED))
+    assert analysis.comparisons == analysis.cells == analysis.stalls == analysis.warmup == ()
+    assert (analysis.blocks, analysis.looks, analysis.measured_s) == (0, 0, 0)
+    assert analysis.unit == "nothing was replicated: there is no complete block"
+
+
+def test_an_early_stop_is_noted() -> None:
+    """The headline of a campaign that ended by its verdict says that its estimate is large."""
+    early = analyse(compared(12, 0.1, status=Status.DECIDED))
+    late = analyse(compared(12, 0.1, status=Status.DECIDED, max_blocks=12))
+    assert early.headlines[0].note == "stopped early: the estimate is a little too large"
+    assert late.headlines[0].note == ""
+
+
+def test_the_decision_follows_from_the_analysis() -> None:
+    """A large effect decides, none does not, and one treatment alone never does."""
+    for record, status in (
+        (compared(12, 0.1), Status.DECIDED),
+        (compared(9, 0.0), None),
+        (compared(12, experiment=an_experiment(treatments=1)), None),
+    ):
+        assert decide(analyse(record).comparisons, record.plan.stopping) is status
+
+
+def test_precision_mode() -> None:
+    """With a precision the interval is the plain one and its width ends the campaign."""
+    experiment = an_experiment(stop=Stop(precision=0.03))
+    record = compared(12, 0.1, experiment=experiment)
+    analysis = analyse(record)
+    assert analysis.headlines[0].level == 0.045
+    assert decide(analysis.comparisons, record.plan.stopping) is Status.PRECISION
+
+
+def test_cells_are_described_one_by_one() -> None:
+    """Each treatment in each cell: median, interval, latency, worst validity, distinct findings."""
+    record = compared(8, 0.1)
+    doubt = Finding(code="steal", severity=Severity.WARNING, message="4 % steal")
+    odd = next(run for run in record.runs if run.treatment == "t1" and run.block == 3)
+    doubtful = replace(odd, validity=Validity.SUSPECT, findings=(doubt, doubt))
+    runs = tuple(doubtful if run is odd else run for run in record.runs)
+    analysis = analyse(replace(record, runs=runs))
+    assert [c.treatment for c in analysis.cells] == ["t0", "t1"] * 5
+    summary = next(c for c in analysis.cells if (c.treatment, c.cell) == ("t1", odd.cell))
+    tps = [r.measurement.tps for r in runs if (r.treatment, r.cell) == ("t1", odd.cell)]
+    assert summary.tps.value == pytest.approx(np.median(tps))
+    assert summary.tps.low < summary.tps.value < summary.tps.high
+    assert (summary.runs, summary.latency_mean_s, summary.stalled) == (8, 0.001, 0)
+    assert (summary.validity, summary.findings) == (Validity.SUSPECT, (doubt,))
+    assert all(c.validity is Validity.VALID for c in analysis.cells if c is not summary)
+
+
+def test_few_blocks_have_no_bounds() -> None:
+    """Below 6 blocks a cell's level has no bounds, rather than guessed ones."""
+    assert all(c.tps.low is c.tps.high is None for c in analyse(compared(5)).cells)
+    assert all(c.tps.low is not None for c in analyse(compared(6)).cells)
+
+
+def test_latency_that_was_not_reported() -> None:
+    """A generator without latency gives None, not zero."""
+    record = compared(6)
+    runs = tuple(
+        replace(run, measurement=replace(run.measurement, latency_mean_s=None))
+        for run in record.runs
+    )
+    assert all(c.latency_mean_s is None for c in analyse(replace(record, runs=runs)).cells)
+
+
+def test_thrown_away_tries_are_listed() -> None:
+    """Each with its block and try as people count, and the reason."""
+    thrown = BlockOutcome(index=2, attempt=0, complete=False, reason="steal of 20 %")
+    record = compared(9)
+    analysis = analyse(replace(record, blocks=(thrown, *record.blocks)))
+    assert analysis.blocks_redone == ("block 3, try 1: steal of 20 %",)
+
+
+def stalling(share: float) -> CampaignRecord:
+    """Return 20 blocks in which t1 runs at a third of its speed in a share of its slices."""
+    log_tps = noise(20)
+    hit = np.random.default_rng(3).random((20, 5)) < share
+    log_tps[:, 1][hit] -= np.log(3.0)
+    return a_record(log_tps, an_experiment())
+
+
+def test_stalls_of_one_arm() -> None:
+    """A treatment that stalls in a sixth of its runs is found out, with the counts."""
+    analysis = analyse(stalling(0.17))
+    (test,) = analysis.stalls
+    assert (test.baseline_stalled, test.baseline_runs, test.treatment_runs) == (0, 100, 100)
+    assert 10 <= test.treatment_stalled <= 25
+    assert test.treatment_stalled == sum(c.stalled for c in analysis.cells)
+    finding = next(f for f in analysis.findings if f.code == "stalls-differ")
+    assert finding.subject == "t1"
+    assert f"{test.treatment_stalled} of 100" in finding.message
+
+
+def test_no_stalls_no_finding() -> None:
+    """Arms that do not stall are tested and not mentioned."""
+    analysis = analyse(stalling(0.0))
+    assert analysis.stalls[0].p_value == 1.0
+    assert "stalls-differ" not in {f.code for f in analysis.findings}
+
+
+def warming(per_place: float, blocks: int = 15) -> CampaignRecord:
+    """Return a record in which t1 loses ``per_place`` at each place less in the visit."""
+    record = compared(blocks)
+    return replace(
+        record,
+        runs=tuple(
+            replace(
+                run,
+                measurement=replace(
+                    run.measurement,
+                    transactions=run.measurement.transactions
+                    * float(np.exp(per_place * run.position)),
+                ),
+            )
+            if run.treatment == "t1"
+            else run
+            for run in record.runs
+        ),
+    )
+
+
+def test_unequal_warmup_is_a_warning_light() -> None:
+    """A contrast that rises along the visit is measured and reported; a flat one is not."""
+    lit, dark = analyse(warming(0.03)), analyse(warming(0.0))
+    assert lit.warmup[0].slope_per_position == pytest.approx(0.03, abs=0.01)
+    assert lit.warmup[0].p_value < 0.01
+    assert "warm-up-differs" in {f.code for f in lit.findings}
+    assert "warm-up-differs" not in {f.code for f in dark.findings}
+
+
+def test_when_warmup_cannot_be_checked() -> None:
+    """Not with few blocks, not with one run per visit, not back to back on one server."""
+    assert len(analyse(warming(0.0, blocks=6)).warmup) == 1
+    assert analyse(warming(0.0, blocks=5)).warmup == ()
+    assert analyse(compared(9, experiment=an_experiment(loads=1))).warmup == ()
+    assert analyse(compared(9, switch=SwitchCost.RELOAD)).warmup == ()
+
+
+@pytest.mark.parametrize(
+    ("switch", "reset", "sentence"),
+    [
+        (
+            SwitchCost.RESTART,
+            Reset.VISIT,
+            (
+                "9 restarts of one server per treatment on this machine, each from the same prepared"
+                " data; not two machines, not two storage products"
+            ),
+        ),
+        (
+            SwitchCost.RELOAD,
+            Reset.BLOCK,
+            (
+                "9 visits to one server on this machine, in which each cell ran the treatments back"
+                " to back, with the prepared data restored before each block; not restarts of it,"
+                " not two machines"
+            ),
+        ),
+        (
+            SwitchCost.REPROVISION,
+            Reset.CAMPAIGN,
+            (
+                "9 newly made servers per treatment on this machine, on data prepared once and"
+                " carried along; not other machines than these"
+            ),
+        ),
+    ],
+)
+def test_the_unit_of_replication(switch: SwitchCost, reset: Reset, sentence: str) -> None:
+    """What was repeated, counted from the record, and what was not."""
+    record = compared(9, switch=switch)
+    assert analyse(replace(record, plan=replace(record.plan, reset=reset))).unit == sentence
+
+
+def test_settings_that_differ() -> None:
+    """Requested ones first, with units; where a server lives is no difference; None is unknown."""
+
+    def server(name: str, *settings: EffectiveSetting) -> ServerEnvironment:
+        port = EffectiveSetting(name="port", value=str(len(name)))
+        return ServerEnvironment(treatment=name, version="18.1", settings=(*settings, port))
+
+    def effective(name: str, value: str, unit: str | None = None) -> EffectiveSetting:
+        return EffectiveSetting(name=name, value=value, unit=unit)
+
+    environment = Environment(
+        facts=(),
+        servers=(
+            server(
+                "t0",
+                effective("autovacuum", "on"),
+                effective("shared_buffers", "16384", "8kB"),
+                effective("work_mem", "4096", "kB"),
+            ),
+            server(
+                "t11",
+                effective("autovacuum", "on"),
+                effective("shared_buffers", "32768", "8kB"),
+                effective("huge_page_size", "0", "kB"),
+                effective("work_mem", "8192", "kB"),
+            ),
+        ),
+    )
+    experiment = an_experiment(treatments=1)
+    asked = (Setting(layer=Layer.POSTGRES, name="Shared_Buffers", value="256MB"),)
+    contender = Treatment(name="t11", target=experiment.treatments[0].target, settings=asked)
+    experiment = replace(experiment, treatments=(*experiment.treatments, contender))
+    record = replace(compared(0, experiment=experiment), environment=environment)
+    shown = [(s.name, s.values, s.requested) for s in analyse(record).settings]
+    assert shown == [
+        ("shared_buffers", ("16384 x 8kB", "32768 x 8kB"), True),
+        ("huge_page_size", (None, "0 kB"), False),
+        ("work_mem", ("4096 kB", "8192 kB"), False),
+    ]
+
+
+def test_one_server_has_no_differences() -> None:
+    """With one server seen there is nothing to tell apart."""
+    only = ServerEnvironment(treatment="t0", version="18.1", settings=())
+    record = replace(compared(0), environment=Environment(facts=(), servers=(only,)))
+    assert analyse(record).settings == ()
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2, 5, 7, 8, 9, 10, 33])
+@pytest.mark.parametrize("switch", [SwitchCost.SESSION, SwitchCost.RESTART])
+@pytest.mark.parametrize("loads", [1, 2, 5])
+def test_every_length_of_campaign(blocks: int, switch: SwitchCost, loads: int) -> None:
+    """From no block to more than planned, no warning is raised and no number is not a number."""
+    record = compared(blocks, 0.02, experiment=an_experiment(loads=loads), switch=switch)
+    analysis = analyse(record)
+    assert "nan" not in repr(analysis)
+    assert "inf" not in repr(analysis).replace("Severity.INFO", "").replace("'info'", "")
+
+
+def test_it_is_fast_enough_for_every_block() -> None:
+    """60 blocks of 10 cells take less than 30 ms once the levels are known (best of five)."""
+    experiment = an_experiment(workloads=2)
+    record = compared(60, 0.02, experiment=experiment, max_blocks=60)
+    analyse(record)
+    taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        analyse(record)
+        taken.append(time.perf_counter() - start)
+    assert min(taken) < 0.030

@@ -1,0 +1,92 @@
+"""What the user should know beside the verdicts, each as data with a remedy."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_records import a_record, an_experiment, compared, noise
+
+from steelyard.analysis.campaign import analyse
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.findings import Finding, Severity
+
+
+def found(record: CampaignRecord, code: str) -> Finding | None:
+    """Return the finding of a rule, or None."""
+    return next((f for f in analyse(record).findings if f.code == code), None)
+
+
+def test_a_clean_campaign_has_none() -> None:
+    """Enough valid blocks without stalls, failures or drift: nothing to say."""
+    assert analyse(compared(12, 0.02)).findings == ()
+
+
+def test_not_enough_blocks() -> None:
+    """Seven blocks are one too few; the remedy names the budget they would have needed."""
+    finding = found(compared(7), "not-enough-blocks")
+    assert finding is not None
+    assert finding.message == "7 complete blocks; a verdict needs at least 8"
+    assert "16 min" in finding.remedy
+    assert found(compared(8), "not-enough-blocks") is None
+
+
+def test_failed_transactions() -> None:
+    """Failures are added up per treatment and named."""
+    record = compared(9)
+    runs = tuple(
+        replace(run, measurement=replace(run.measurement, failed=2))
+        if (run.treatment, run.block) == ("t1", 4)
+        else run
+        for run in record.runs
+    )
+    finding = found(replace(record, runs=runs), "failed-transactions")
+    assert finding is not None
+    assert (finding.message, finding.subject) == ("t1: 10 transactions failed", "t1")
+
+
+@pytest.mark.parametrize(
+    ("residual", "severity"), [((), Severity.INFO), ((0.002, 0.03), Severity.WARNING)]
+)
+def test_discard_risk(residual: tuple[float, ...], severity: Severity) -> None:
+    """What the discard may have missed is told; a measured rest above 1 % is a warning."""
+    record = compared(9)
+    discard = replace(record.plan.discard, risk="not measured", residual_fraction=residual)
+    told = found(replace(record, plan=replace(record.plan, discard=discard)), "discard-risk")
+    assert told is not None
+    assert (told.message, told.severity) == ("not measured", severity)
+
+
+@pytest.mark.parametrize(("per_block", "told"), [(-0.03, True), (0.0, False)])
+def test_drift(per_block: float, *, told: bool) -> None:
+    """A machine that gets slower throughout is told of, and the effect is unharmed."""
+    log_tps = noise(15) + per_block * np.arange(15)[:, None, None]
+    log_tps[:, 1] += 0.05
+    record = a_record(log_tps, an_experiment())
+    assert (found(record, "drift") is not None) is told
+    effect = analyse(record).headlines[0].effect
+    assert effect.low < np.expm1(0.05) < effect.high
+
+
+@pytest.mark.parametrize(("thrown", "severity"), [(2, Severity.INFO), (5, Severity.WARNING)])
+def test_blocks_redone(thrown: int, severity: Severity) -> None:
+    """Tries thrown away are counted; more than a fifth of all is a warning."""
+    record = compared(12)
+    tries = tuple(
+        BlockOutcome(index=index, attempt=7, complete=False, reason="steal")
+        for index in range(thrown)
+    )
+    finding = found(replace(record, blocks=(*tries, *record.blocks)), "blocks-redone")
+    assert finding is not None
+    assert finding.severity is severity
+    assert finding.message.startswith(f"{thrown} of {12 + thrown} tries")
+
+
+def test_a_block_with_a_hole() -> None:
+    """A complete block without one of its measurements is an error of the record."""
+    record = compared(9)
+    first, *rest = record.runs
+    holed = replace(record, runs=(replace(first, measurement=None), *rest))
+    finding = found(holed, "incomplete-block")
+    assert finding is not None
+    assert finding.severity is Severity.ERROR
+    assert finding.message.startswith("block 1:")
