@@ -193,8 +193,8 @@ def test_when_warmup_cannot_be_checked() -> None:
             SwitchCost.RESTART,
             Reset.VISIT,
             (
-                "9 restarts of one server per treatment on this machine, each from the same prepared"
-                " data; not two machines, not two storage products"
+                "9 restarts of one server per treatment on this machine, each from the same"
+                " prepared data; not two machines, not two storage products"
             ),
         ),
         (
