@@ -24,6 +24,7 @@ def build_document(analysis: CampaignAnalysis) -> Document:
     return Document(
         title=experiment.name,
         subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
+        description=experiment.description,
         sections=_sections(analysis),
     )
 

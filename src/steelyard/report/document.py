@@ -228,8 +228,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A whole report."""
+    """A whole report.
+
+    Attributes:
+        subtitle: Who against whom, how it ended, when it was.
+        description: Why the question was asked; empty when nobody said.
+    """
 
     title: str
     subtitle: str
+    description: str = ""
     sections: tuple[Section, ...]

@@ -87,6 +87,12 @@ def utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def ended(text: str) -> str:
+    """Return a sentence with its full stop."""
+    stripped = text.strip()
+    return stripped if not stripped or stripped[-1] in ".!?…" else f"{stripped}."
+
+
 def enumeration(names: tuple[str, ...]) -> str:
     """Return names as a list in words: ``a``, ``a and b``, ``a, b and c``."""
     return ", ".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -19,17 +19,19 @@ from steelyard.report.formats import (
     count,
     effect_range,
     effect_value,
+    ended,
 )
 from steelyard.report.wording import (
     TONE_OF,
+    decided_early,
     extreme_cells,
     more_minutes,
     pending,
-    stopped_early,
     verdict_sentence,
     verdict_word,
 )
 
+_PARTIAL = (Status.INTERRUPTED, Status.FAILED, Status.RUNNING)
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
 
 
@@ -46,7 +48,7 @@ def headline_section(analysis: CampaignAnalysis) -> Section:
 
 def _nothing_compared(analysis: CampaignAnalysis) -> str:
     if analysis.blocks == 0:
-        return f"No verdict: the campaign {_was(analysis.status)} before a block was complete."
+        return f"No verdict: the campaign {_was(analysis.status)}, and no block is complete."
     return f"No verdict: nothing was compared in {count(analysis.blocks, 'block')}."
 
 
@@ -54,22 +56,24 @@ def _was(status: Status) -> str:
     return {
         Status.FAILED: "failed",
         Status.INTERRUPTED: "was interrupted",
-        Status.RUNNING: "is not finished and stands",
+        Status.RUNNING: "is not finished",
     }.get(status, "ended")
 
 
 def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
     remarks = []
-    if analysis.headlines and analysis.status in (Status.INTERRUPTED, Status.FAILED):
-        text = f"The campaign {_was(analysis.status)} after {count(analysis.blocks, 'block')}; "
-        remarks.append(Paragraph(text=text + "this is what there is.", tone=Tone.WARNING))
+    if analysis.headlines and analysis.status in _PARTIAL:
+        there = f"this is what there is after {count(analysis.blocks, 'block')}"
+        text = f"The campaign {_was(analysis.status)}; {there}."
+        remarks.append(Paragraph(text=text, tone=Tone.WARNING))
     grave = [f for f in findings.collected(analysis) if f.severity is not Severity.INFO]
-    if grave and not analysis.headlines:
-        remarks.extend(Paragraph(text=f"{f.message}. {f.remedy}".strip()) for f in grave[:1])
+    if grave and not analysis.blocks:
+        remarks += [Paragraph(text=f"{ended(f.message)} {ended(f.remedy)}") for f in grave[:1]]
     elif grave:
         tone = Tone.ERROR if grave[0].severity is Severity.ERROR else Tone.WARNING
-        text = f"{count(len(grave), 'finding')} to read before relying on this: {grave[0].message}"
-        remarks.append(Paragraph(text=text + (" …" if len(grave) > 1 else ""), tone=tone))
+        first = ended(grave[0].message)
+        text = f"{count(len(grave), 'finding')} to read before relying on this: {first}"
+        remarks.append(Paragraph(text=text, tone=tone))
     return remarks
 
 
@@ -86,14 +90,20 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
         sentence=verdict_sentence(analysis, comparison),
         details=_details(analysis, comparison),
         drawing=None if divided else _drawing(comparison, margin),
-        notes=(comparison.note,) if comparison.note else (),
+        notes=(comparison.note,) if _adds(analysis, comparison) else (),
     )
+
+
+def _adds(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
+    """Return whether the note says anything that the card does not say elsewhere."""
+    told = bounds(comparison.effect) is None or decided_early(analysis, comparison)
+    return bool(comparison.note) and not told
 
 
 def _main(comparison: Comparison) -> str:
     pair = bounds(comparison.effect)
     if pair is None:
-        return effect_value(comparison.effect)
+        return "no interval yet"
     if comparison.depends_on_load:
         return "read the cells"
     return effect_range(*pair)
@@ -101,14 +111,14 @@ def _main(comparison: Comparison) -> str:
 
 def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, ...]:
     if bounds(comparison.effect) is None:
-        return (pending(analysis, comparison),)
+        return (pending(comparison),)
     if comparison.depends_on_load:
         return _details_by_load(analysis, comparison)
     details = [f"{CONFIDENCE} interval, estimate {effect_value(comparison.effect)}"]
     if comparison.no_practical_weight:
         details.append("of no practical weight")
-    early = stopped_early(analysis) and comparison.verdict.decided
-    details.append(count(comparison.blocks, "block") + (", stopped early" if early else ""))
+    early = f", {comparison.note or 'stopped early'}" if decided_early(analysis, comparison) else ""
+    details.append(count(comparison.blocks, "block") + early)
     more = more_minutes(comparison, analysis.experiment.stop.decide)
     return (*details, more) if more else tuple(details)
 

@@ -8,7 +8,7 @@ from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import Mode
 from steelyard.model.verdicts import Verdict
 from steelyard.report.document import BulletList, Paragraph, Section
-from steelyard.report.formats import CONFIDENCE, count, enumeration
+from steelyard.report.formats import CONFIDENCE, count, ended, enumeration
 from steelyard.report.wording import cell_name, stopped_early
 
 # METHOD.md 3.8: with fewer re-made instances a difference belongs to this pair of instances.
@@ -34,11 +34,10 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     )
     yield _stopping(analysis, plan)
     discard = plan.discard
-    risk = f" Its risk: {discard.risk}." if discard.risk else ""
     yield (
         f"The first {discard.discard_s:g} s after each activation were thrown away, for all "
-        f"treatments alike ({discard.how}).{risk}"
-    )
+        f"treatments alike ({discard.how}). {ended(discard.risk)}"
+    ).strip()
     if analysis.blocks_redone:
         tries = len(analysis.blocks_redone)
         yield (

@@ -20,6 +20,7 @@ from steelyard.report.document import (
     VerdictCard,
     VerdictCards,
 )
+from steelyard.report.formats import ended
 
 # Underscores within words and brackets that make no link are left alone, so that
 # shared_buffers and [+1 %, +2 %] stay legible in the source too.
@@ -30,6 +31,8 @@ _MARK = {Tone.WARNING: "**Note:** ", Tone.ERROR: "**Attention:** "}
 def render_markdown(document: Document) -> str:
     """Return the whole document; charts are described in words."""
     parts = [f"# {escape(document.title)}", escape(document.subtitle)]
+    if document.description:
+        parts.append(escape(document.description))
     parts.extend(_section(section) for section in document.sections)
     return "\n\n".join(parts) + "\n"
 
@@ -40,8 +43,14 @@ def escape(text: str) -> str:
 
 
 def _section(section: Section) -> str:
-    blocks = [_block(block) for block in section.blocks]
+    blocks = [_titled(block, section.title) for block in section.blocks]
     return "\n\n".join([f"## {escape(section.title)}", *blocks])
+
+
+def _titled(block: Block, heading: str) -> str:
+    if isinstance(block, Table) and block.title != heading:
+        return f"**{escape(block.title)}**\n\n{_block(block)}"
+    return _block(block)
 
 
 @singledispatch
@@ -96,9 +105,9 @@ def _(block: FindingList) -> str:
 
 def _finding(item: FindingItem) -> str:
     subject = f" ({escape(item.subject)})" if item.subject else ""
-    remedy = f" {escape(item.remedy)}" if item.remedy else ""
+    remedy = f" {escape(ended(item.remedy))}" if item.remedy else ""
     source = f" *Source: {escape(item.source)}.*" if item.source else ""
-    return f"- **{item.severity}**{subject}: {escape(item.message)}.{remedy}{source}"
+    return f"- **{item.severity}**{subject}: {escape(ended(item.message))}{remedy}{source}"
 
 
 @_block.register

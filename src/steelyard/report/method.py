@@ -5,7 +5,7 @@ from steelyard.model.plan import CampaignPlan, DiscardChoice, StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration
 from steelyard.report.document import Command, KeyValues, Paragraph, Section
-from steelyard.report.formats import CONFIDENCE, MISSING, count, p_value, share, utc
+from steelyard.report.formats import CONFIDENCE, MISSING, count, ended, p_value, share, utc
 from steelyard.report.wording import blocks_of_all, ending
 
 _MODE = {
@@ -75,8 +75,8 @@ def _discard(choice: DiscardChoice) -> str:
         "floor": "the least the method allows, not measured",
         "measured": f"measured by {count(choice.restarts, 'activation')} per treatment",
     }.get(choice.how, choice.how)
-    risk = f"; risk: {choice.risk}" if choice.risk else ""
-    return f"{choice.discard_s:g} s after each activation, equal for all, {how}{risk}"
+    thrown = f"{choice.discard_s:g} s after each activation, equal for all, {how}"
+    return f"{thrown}. {ended(choice.risk)}".strip()
 
 
 def _reset(plan: CampaignPlan) -> str:

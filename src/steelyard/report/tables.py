@@ -101,13 +101,15 @@ def _load_cells(comparison: Comparison) -> tuple[str, str]:
 
 
 def _comparison_note(analysis: CampaignAnalysis) -> str:
+    ratios = "Effects come from the ratios within blocks, not from the medians in the cells."
+    if len(analysis.experiment.loads) == 1:
+        return f"With one load, each headline and its cell rest on the same blocks. {ratios}"
     first = (
-        "" if analysis.plan is None else f" from {analysis.plan.stopping.cell_first_look} blocks"
+        "" if analysis.plan is None else f" (from block {analysis.plan.stopping.cell_first_look})"
     )
     return (
-        f"Simultaneous intervals: all of one comparison's cells hold together at {CONFIDENCE}, so "
-        f"each is wider than alone; there is one{first} on. Effects come from the ratios within "
-        "blocks, not from the medians in the table of cells."
+        f"Simultaneous intervals{first}: those of one treatment and workload hold together at "
+        f"{CONFIDENCE}, so each is wider than it would be alone. {ratios}"
     )
 
 

@@ -150,10 +150,11 @@ def _widths(block: Table, room: int) -> dict[int, int]:
     for place in reversed(range(len(headings))):
         if _total(least) > room and block.columns[place].spare:
             del least[place]
-    for place in least:
-        wanted = max(least[place], len(headings[place]))
-        least[place] += max(0, min(wanted - least[place], room - _total(least)))
-    return least
+    widths = dict(least)
+    for place, width in least.items():
+        wanted = max(width, len(headings[place]))
+        widths[place] = width + max(0, min(wanted - width, room - _total(widths)))
+    return widths
 
 
 def _total(widths: dict[int, int]) -> int:

@@ -34,19 +34,24 @@ def stopped_early(analysis: CampaignAnalysis) -> bool:
     return ended and plan is not None and analysis.blocks < plan.stopping.max_blocks
 
 
+def decided_early(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
+    """Return whether this verdict took part in ending the campaign early."""
+    return stopped_early(analysis) and comparison.verdict.decided
+
+
 def ending(analysis: CampaignAnalysis) -> str:
     """Return how the campaign ended, in one clause."""
-    if analysis.blocks == 0 and analysis.status in (Status.FAILED, Status.INTERRUPTED):
-        return f"{analysis.status.value} before the first block was complete"
     precision = analysis.experiment.stop.precision
     words = {
-        Status.RUNNING: "not finished: the record ends",
+        Status.RUNNING: "not finished",
         Status.DECIDED: "decided",
         Status.PRECISION: f"asked half-width of ±{share(precision or 0.0)} reached",
         Status.BUDGET: f"budget of {format_duration(analysis.experiment.stop.budget_s)} used up",
         Status.INTERRUPTED: "interrupted",
         Status.FAILED: "failed",
     }
+    if analysis.blocks == 0:
+        return f"{words[analysis.status]} before the first block was complete"
     early = "stopped early, " if stopped_early(analysis) else ""
     return f"{words[analysis.status]}, {early}after {blocks_of_all(analysis)}"
 
@@ -102,15 +107,12 @@ def more_minutes(comparison: Comparison, decide: float) -> str:
     return f"about {count(max(1, round(minutes)), 'more minute')} would decide {share(decide)}"
 
 
-def pending(analysis: CampaignAnalysis, comparison: Comparison) -> str:
+def pending(comparison: Comparison) -> str:
     """Return why there is no interval yet, with the estimate so far if there is one."""
     if comparison.effect is None:
-        return "not measured: no block is complete"
-    plan = analysis.plan
-    first = None if plan is None else plan.stopping.first_look
-    look = "" if first is None else f", the first look is after {first}"
-    so_far = effect_value(comparison.effect)
-    return f"{count(comparison.blocks, 'block')}{look}; {so_far} so far, without an interval"
+        return "no block is complete"
+    reason = comparison.note or count(comparison.blocks, "block")
+    return f"{reason}; {effect_value(comparison.effect)} so far, without an interval"
 
 
 def effect_phrase(comparison: Comparison, *, interval_first: bool) -> str:
@@ -129,7 +131,7 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     """Return the verdict on one comparison as a clause without the workload's name."""
     ours, theirs = comparison.treatment, comparison.baseline
     if bounds(comparison.effect) is None:
-        return f"no verdict yet on {ours} against {theirs}: {pending(analysis, comparison)}"
+        return f"no verdict yet on {ours} against {theirs}: {pending(comparison)}"
     effect = effect_phrase(comparison, interval_first=stopped_early(analysis))
     margin = share(analysis.experiment.stop.equivalence)
     if comparison.depends_on_load:
@@ -192,6 +194,6 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     clause = verdict_clause(analysis, comparison)
     if bounds(comparison.effect) is None:
         return f"{comparison.workload}: {clause}"
-    early = ", stopped early" if stopped_early(analysis) and comparison.verdict.decided else ""
+    early = ", stopped early" if decided_early(analysis, comparison) else ""
     blocks = count(comparison.blocks, "block")
     return f"{comparison.workload}: {clause}, {blocks}{early}"

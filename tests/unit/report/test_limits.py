@@ -1,0 +1,107 @@
+"""What a report says that it does not show follows from the design."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import analyses
+
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.experiment import Layer, Load, Reset, Setting, SwitchCost
+from steelyard.model.plan import CampaignPlan, Status
+from steelyard.report.document import BulletList
+from steelyard.report.limits import limits_section
+
+
+def words(analysis: CampaignAnalysis) -> str:
+    """Return all statements of the section, one a line."""
+    blocks = limits_section(analysis).blocks
+    lists = [block for block in blocks if isinstance(block, BulletList)]
+    return "\n".join(item for block in lists for item in block.items)
+
+
+def plan_of(analysis: CampaignAnalysis) -> CampaignPlan:
+    """Return the plan, which these campaigns have."""
+    assert analysis.plan is not None
+    return analysis.plan
+
+
+def test_unit_seed_stop_and_discard_are_named() -> None:
+    """The design that supports the verdicts is spelled out, with the risk of the discard."""
+    text = words(analyses.quick())
+    assert "9 restarts of one server per treatment on this machine" in text
+    assert "seed 20261121" in text
+    assert "a little too large, so quote the interval" in text
+    assert "The first 5 s after each activation were thrown away" in text
+    assert "understated by up to 0.6 %." in text
+
+
+def test_slices_after_a_restart_are_not_the_sustained_rate() -> None:
+    """Restarts put every run into the early checkpoint phase; a session switch does not."""
+    assert "early phase of a checkpoint cycle" in words(analyses.quick())
+    assert "shorter than a checkpoint or vacuum cycle" in words(analyses.same_twice())
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (Status.PRECISION, "half-widths were small enough, whatever the verdicts"),
+        (Status.INTERRUPTED, "at whatever block the campaign ended"),
+    ],
+)
+def test_the_stopping_rule_is_named(status: Status, text: str) -> None:
+    """Each way to end says why its intervals hold."""
+    assert text in words(replace(analyses.quick(), status=status))
+
+
+@pytest.mark.parametrize(
+    ("reset", "text"),
+    [
+        (Reset.CAMPAIGN, "the data were not reset between visits"),
+        (Reset.BLOCK, "the data were reset between blocks only"),
+    ],
+)
+def test_history_is_named_where_data_are_not_reset_each_time(reset: Reset, text: str) -> None:
+    """Carry-over is a limit unless every visit starts from the same bytes."""
+    analysis = analyses.quick()
+    assert text not in words(analysis)
+    assert text in words(replace(analysis, plan=replace(plan_of(analysis), reset=reset)))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"), [(5, "this pair of instances"), (6, "only these instances were measured")]
+)
+def test_few_instances_do_not_support_a_cause(blocks: int, text: str) -> None:
+    """Below six re-made instances a side the difference may be the pair's."""
+    analysis = analyses.quick()
+    plan = replace(plan_of(analysis), switch=SwitchCost.REPROVISION)
+    assert text in words(replace(analysis, plan=plan, blocks=blocks))
+
+
+def test_equal_clients_are_not_equal_work() -> None:
+    """A closed loop gives the faster server more to do; a rate gives all the same."""
+    analysis = analyses.quick()
+    rated = replace(analysis.experiment, loads=(Load(clients=8, threads=4, rate_per_s=500.0),))
+    assert "the faster server did more" in words(analysis)
+    assert "offered at a fixed rate" in words(replace(analysis, experiment=rated))
+
+
+def test_settings_changed_together_share_the_effect() -> None:
+    """The effect of a bundle is not the effect of any one setting in it."""
+    analysis = analyses.quick()
+    base, fitted = analysis.experiment.treatments
+    more = Setting(layer=Layer.POSTGRES, name="wal_buffers", value="16MB")
+    bundle = replace(fitted, settings=(*fitted.settings, more))
+    experiment = replace(analysis.experiment, treatments=(base, bundle))
+    assert "changed together" not in words(analysis)
+    assert "Which of the 2 settings asked for" in words(replace(analysis, experiment=experiment))
+
+
+def test_not_distinguishable_is_not_equal() -> None:
+    """The most common misreading is addressed where it can happen."""
+    assert "does not mean equal" in words(analyses.same_twice())
+    assert "does not mean equal" not in words(analyses.quick())
+
+
+def test_without_a_block_nothing_is_shown() -> None:
+    """A campaign that failed early claims nothing."""
+    assert not words(analyses.failed_early())

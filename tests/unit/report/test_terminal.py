@@ -1,0 +1,49 @@
+"""The terminal report: short, as wide as asked, plain without colour."""
+
+import pytest
+from fakes import analyses
+
+from steelyard.report.render import build_document, render_terminal
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@pytest.mark.parametrize("scene", [analyses.quick, analyses.same_twice, analyses.interrupted])
+def test_no_line_is_wider_than_the_terminal(scene: object, width: int) -> None:
+    """Spare columns go, headings break, and nothing overflows."""
+    assert callable(scene)
+    text = render_terminal(build_document(scene()), width)
+    assert max(len(line) for line in text.split("\n")) <= width
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_intervals_are_never_broken(width: int) -> None:
+    """An interval stands on one line in every table."""
+    text = render_terminal(build_document(analyses.many_loads()), width)
+    assert "[+10.9 %, +13.3 %]" in text
+    assert "[58,245, 59,573]" in text
+
+
+def test_colour_only_when_asked() -> None:
+    """Without colour there is no escape sequence; with colour the words are the same."""
+    document = build_document(analyses.quick())
+    assert "\x1b[" not in render_terminal(document, 100)
+    assert "\x1b[1;32mfaster\x1b[0m" in render_terminal(document, 100, colour=True)
+
+
+def test_markup_in_names_is_text() -> None:
+    """Brackets that Rich would take for markup are shown as they are."""
+    text = render_terminal(build_document(analyses.hostile()), 100)
+    assert "<script>alert('x')</script>" in text
+
+
+def test_files_are_named() -> None:
+    """The last lines say where the whole report lies."""
+    text = render_terminal(build_document(analyses.quick()), 100, files=("dir/report.html",))
+    assert text.rstrip().endswith("dir/report.html")
+
+
+def test_an_interval_is_drawn_with_its_zero() -> None:
+    """The drawing has a zero line, the margin, the interval and the estimate."""
+    drawn = render_terminal(build_document(analyses.quick()), 100).split("\n")
+    line = next(line for line in drawn if "━◆━" in line)
+    assert line.index("│") < line.index("━") < line.index("◆")
