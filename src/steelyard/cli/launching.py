@@ -9,7 +9,7 @@ import click
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.cli.progress import progress_for
+from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.cli.reports import rendered, show, write_reports
 from steelyard.experiment import forecast as forecasts
 from steelyard.experiment import preflight, session
@@ -24,6 +24,7 @@ from steelyard.record.directory import read_campaign
 from steelyard.tuning.profiles import MachineFacts
 
 _PRESET = "preset:"
+Listener = Silence | PlainProgress | LiveProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,9 @@ def _load(options: RunOptions, doors: Doors) -> LoadedExperiment:
 
 def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: RunOptions) -> None:
     """Run to the end, and report whatever there is, also after a failure or Ctrl-C."""
-    listener = Silence() if options.quiet else progress_for(click.get_text_stream("stderr"))
+    listener: Listener = (
+        Silence() if options.quiet else progress_for(click.get_text_stream("stderr"))
+    )
     try:
         with listener as progress:
             analysis = work(progress)

@@ -145,7 +145,7 @@ def interval_text(comparison: Comparison) -> str:
     """Return ``[-1.1 %, +2.4 %]``, or why there is none yet."""
     effect = comparison.effect
     if effect is None or effect.low is None or effect.high is None:
-        return "after the first look"
+        return "no interval yet"
     return f"[{format_percent(effect.low)}, {format_percent(effect.high)}]"
 
 
@@ -153,10 +153,9 @@ def standing(comparison: Comparison) -> str:
     """Return where one headline stands, in one phrase."""
     effect = comparison.effect
     value = "-" if effect is None else format_percent(effect.value)
-    return (
-        f"{comparison.workload} {comparison.treatment} {value} {interval_text(comparison)}"
-        f" {comparison.verdict}"
-    )
+    verdict = f" {comparison.verdict}" if comparison.level is not None else ""
+    subject = f"{comparison.workload}, {comparison.treatment}"
+    return f"{subject}: {value} {interval_text(comparison)}{verdict}"
 
 
 def _bar(analysis: CampaignAnalysis, elapsed_s: float) -> RenderableType:
