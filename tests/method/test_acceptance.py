@@ -97,3 +97,21 @@ def test_the_product_passes(name, checks):
         print(f"repeated with {MORE} times the campaigns: {check}")
         check = repeated(adapter, check, MORE * FIXED_CAMPAIGNS, MORE * FULL_CAMPAIGNS)
     assert check.passed, str(check)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "typical: A/A false positives, per cell, fixed n",
+        "calm: median half-width, pooled, 60 min",
+        "typical: power at 3 %, pooled, 60 min",
+        "end-to-end calm +3%: median minutes to verdict",
+    ],
+)
+def test_a_repeat_is_the_same_check(name, checks):
+    """Repeated with as many campaigns, a check has the same value and the same bound."""
+    check = checks[name]
+    again = repeated(adapter, check, FIXED_CAMPAIGNS, FULL_CAMPAIGNS)
+    assert again.value == pytest.approx(check.value, abs=1e-4)
+    assert (again.bound, again.relation) == (check.bound, check.relation)

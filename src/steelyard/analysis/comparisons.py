@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.analysis.numerals import count
 from steelyard.analysis.results import Comparison
 from steelyard.analysis.stopping import cell_level, headline_level
 from steelyard.model.experiment import Load
@@ -186,11 +187,11 @@ def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
     """Return one sentence about what limits an undecided statement."""
     if weighed.verdict.decided:
         return ""
-    count = f"{weighed.blocks} block{'s' if weighed.blocks != 1 else ''}"
+    blocks = count(weighed.blocks, "block")
     if not weighed.looked:
-        return f"{count}; the first look is at {first_look}"
+        return f"{blocks}; the first look is at {first_look}"
     if weighed.width is None:
-        return f"{count} cannot bound the effect at the level of this look; more blocks can"
+        return f"{blocks} cannot bound the effect at the level of this look; more blocks can"
     if _minutes_to_decide(weighed, terms) is None:
         wanted = format_percent(terms.decide, signed=False)
         return f"precise enough to decide an effect of {wanted}; one that is there is smaller"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import StallTest, WarmupCheck
 from steelyard.model.campaign import CampaignRecord
@@ -28,7 +29,7 @@ def campaign_findings(
     return (
         *record.findings,
         *_holes(seen),
-        *_too_few_blocks(seen, record.plan),
+        *_too_few_blocks(seen, record),
         *_differing_stalls(stalls),
         *_visible_warmup(warmup),
         *_failed_transactions(seen),
@@ -51,15 +52,19 @@ def _holes(seen: Observations) -> Iterator[Finding]:
         )
 
 
-def _too_few_blocks(seen: Observations, plan: CampaignPlan | None) -> Iterator[Finding]:
-    if plan is None or seen.blocks >= plan.stopping.first_look:
+def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Finding]:
+    plan = record.plan
+    if plan is None or not record.experiment.contenders:
+        return
+    if seen.blocks >= plan.stopping.first_look:
         return
     needed_s = plan.stopping.first_look * plan.block_s
     yield Finding(
         code="not-enough-blocks",
         severity=Severity.WARNING,
         message=(
-            f"{seen.blocks} complete blocks; a verdict needs at least {plan.stopping.first_look}"
+            f"{count(seen.blocks, 'complete block')}; "
+            f"a verdict needs at least {plan.stopping.first_look}"
         ),
         remedy=(
             f"Give a budget of {format_duration(needed_s)} and more: "
@@ -118,9 +123,9 @@ def _failed_transactions(seen: Observations) -> Iterator[Finding]:
             yield Finding(
                 code="failed-transactions",
                 severity=Severity.WARNING,
-                message=f"{treatment}: {failed} transactions failed",
-                remedy="Failed transactions are not counted as done; look into the raw output.",
-                source="pgbench, failed transactions",
+                message=f"{treatment}: {count(failed, 'failed transaction')}",
+                remedy="They are not counted as done; the raw output says why they failed.",
+                source="the load generator's own count",
                 subject=treatment,
             )
 

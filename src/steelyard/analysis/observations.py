@@ -1,7 +1,7 @@
 """The runs of complete blocks as one array: what every estimate starts from."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,17 +57,9 @@ def observe(record: CampaignRecord) -> Observations:
         for load in experiment.loads
     )
     indices = [index for index, _ in record.complete_blocks]
-    shape = (len(indices), len(treatments), len(cells))
-    log_tps, positions = np.full(shape, np.nan), np.zeros(shape)
-    rows = {index: row for row, index in enumerate(indices)}
-    sides = {treatment: side for side, treatment in enumerate(treatments)}
-    columns = {cell: column for column, cell in enumerate(cells)}
-    for run in record.counted_runs:
-        if run.measurement is not None:
-            place = rows[run.block], sides[run.treatment], columns[run.cell]
-            log_tps[place], positions[place] = run.measurement.log_tps, run.position
+    log_tps, positions = _placed(record.counted_runs, indices, treatments, cells)
     whole = np.isfinite(log_tps).all(axis=(1, 2))
-    holes = tuple(index for index, kept in zip(indices, whole, strict=True) if not kept)
+    holes = tuple(indices[row] for row in np.flatnonzero(~whole))
     return Observations(
         treatments=treatments,
         cells=cells,
@@ -76,6 +68,25 @@ def observe(record: CampaignRecord) -> Observations:
         runs=_grouped(record, set(holes)),
         holes=holes,
     )
+
+
+def _placed(
+    runs: Sequence[Run],
+    indices: Sequence[int],
+    treatments: Sequence[str],
+    cells: Sequence[CellKey],
+) -> tuple[FloatArray, FloatArray]:
+    """Return log throughput and positions, shape (blocks, treatments, cells); NaN is a hole."""
+    shape = (len(indices), len(treatments), len(cells))
+    log_tps, positions = np.full(shape, np.nan), np.zeros(shape)
+    rows = {index: row for row, index in enumerate(indices)}
+    sides = {treatment: side for side, treatment in enumerate(treatments)}
+    columns = {cell: column for column, cell in enumerate(cells)}
+    for run in runs:
+        if run.measurement is not None:
+            place = rows[run.block], sides[run.treatment], columns[run.cell]
+            log_tps[place], positions[place] = run.measurement.log_tps, run.position
+    return log_tps, positions
 
 
 def _grouped(

@@ -1,5 +1,6 @@
 """The unit of replication in words: what the interval may be generalised to."""
 
+from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
 from steelyard.model.experiment import Experiment, LocalTarget, Reset, SwitchCost
 from steelyard.model.plan import CampaignPlan
@@ -19,18 +20,17 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
     local = all(isinstance(t.target, LocalTarget) for t in experiment.treatments)
     place = " on this machine" if local else ""
     activations = _activations(seen, experiment.baseline)
-    times = "s" if activations != 1 else ""
     if plan.mode is Mode.BACK_TO_BACK:
         what = (
-            f"{activations} visit{times} to one server{place}, in which each cell ran the "
+            f"{count(activations, 'visit')} to one server{place}, in which each cell ran the "
             "treatments back to back"
         )
         limits = "not restarts of it, not two machines"
     elif plan.switch is SwitchCost.REPROVISION:
-        what = f"{activations} newly made server{times} per treatment{place}"
+        what = f"{count(activations, 'newly made server')} per treatment{place}"
         limits = "not other machines than these"
     else:
-        what = f"{activations} restart{times} of one server per treatment{place}"
+        what = f"{count(activations, 'restart')} of one server per treatment{place}"
         limits = "not two machines, not two storage products"
     return f"{what}, {_DATA[plan.reset]}; {limits}"
 

@@ -28,6 +28,13 @@ def test_not_enough_blocks() -> None:
     assert finding.message == "7 complete blocks; a verdict needs at least 8"
     assert "16 min" in finding.remedy
     assert found(compared(8), "not-enough-blocks") is None
+    assert found(compared(1), "not-enough-blocks").message.startswith("1 complete block;")
+
+
+def test_a_single_treatment_needs_no_verdict() -> None:
+    """Where nothing is compared, few blocks are no shortcoming."""
+    alone = compared(2, experiment=an_experiment(treatments=1))
+    assert found(alone, "not-enough-blocks") is None
 
 
 def test_failed_transactions() -> None:
@@ -41,7 +48,7 @@ def test_failed_transactions() -> None:
     )
     finding = found(replace(record, runs=runs), "failed-transactions")
     assert finding is not None
-    assert (finding.message, finding.subject) == ("t1: 10 transactions failed", "t1")
+    assert (finding.message, finding.subject) == ("t1: 10 failed transactions", "t1")
 
 
 @pytest.mark.parametrize(
