@@ -25,8 +25,16 @@ _ROW_PX = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One part of a chart: what it is called and the records it shows, in drawing order."""
+    """One part of a chart.
 
+    Attributes:
+        dataset: The name its records have in the specification.
+        names: What it is called, most general first.
+        records: What it shows, in drawing order.
+        last: Whether it is the lowest, which carries the axis title for all.
+    """
+
+    dataset: str
     names: tuple[str, ...]
     records: list[Record]
     last: bool
@@ -43,17 +51,23 @@ class Panel:
 
 def specification(figure: Figure) -> str:
     """Return the figure as Vega-Lite JSON."""
-    chart = _DRAW[figure.kind](figure)
-    return str(chart.configure(**theme.configuration()).to_json(indent=None))
+    draw, keys = _DRAW[figure.kind]
+    panels = _panels(figure, keys)
+    drawn = draw(figure, panels).configure(**theme.configuration()).to_dict()
+    # Put in last: Altair copies what a chart holds in every step of a chain.
+    drawn["datasets"] = {panel.dataset: panel.records for panel in panels}
+    return json.dumps(drawn)
 
 
-def _panels(figure: Figure, *keys: str) -> list[Panel]:
+def _panels(figure: Figure, keys: tuple[str, ...]) -> list[Panel]:
     found: dict[tuple[str, ...], list[Record]] = {}
     for row in figure.rows:
         record = dict(zip(figure.columns, row, strict=True))
         found.setdefault(tuple(str(record[key]) for key in keys), []).append(record)
-    final = list(found)[-1]
-    return [Panel(names=n, records=r, last=n == final) for n, r in found.items()]
+    return [
+        Panel(dataset=f"panel-{place}", names=names, records=records, last=place == len(found))
+        for place, (names, records) in enumerate(found.items(), start=1)
+    ]
 
 
 def _colour(figure: Figure, *, legend: bool) -> alt.Color:
@@ -63,7 +77,7 @@ def _colour(figure: Figure, *, legend: bool) -> alt.Color:
 
 
 def _base(panel: Panel) -> Chart:
-    return alt.Chart(alt.InlineData(values=panel.records))
+    return alt.Chart(alt.NamedData(name=panel.dataset))
 
 
 def _percent_axis(title: str | None) -> alt.Axis:
@@ -73,8 +87,8 @@ def _percent_axis(title: str | None) -> alt.Axis:
 # --- rows with names left, an interval each, and its numbers right: effects, and single loads ---
 
 
-def _effects(figure: Figure) -> Chart:
-    return _stacked([_effect_panel(figure, panel) for panel in _panels(figure, "workload")])
+def _effects(figure: Figure, panels: list[Panel]) -> Chart:
+    return _stacked([_effect_panel(figure, panel) for panel in panels])
 
 
 def _effect_panel(figure: Figure, panel: Panel) -> Chart:
@@ -146,8 +160,7 @@ def _stacked(panels: list[Chart]) -> Chart:
 # --- tps over loads ---
 
 
-def _loads(figure: Figure) -> Chart:
-    panels = _panels(figure, "workload")
+def _loads(figure: Figure, panels: list[Panel]) -> Chart:
     if all(len(panel.values("order")) == 1 for panel in panels):
         return _stacked([_single_load_panel(figure, panel) for panel in panels])
     across = len(panels) > 1
@@ -187,8 +200,7 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
 # --- block by block ---
 
 
-def _blocks(figure: Figure) -> Chart:
-    panels = _panels(figure, "workload", "treatment")
+def _blocks(figure: Figure, panels: list[Panel]) -> Chart:
     width = 380 if len(panels) > 1 else 830
     drawn = [_block_panel(figure, panel, width=width) for panel in panels]
     return _side_by_side(drawn)
@@ -224,8 +236,7 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
 # --- second by second ---
 
 
-def _strips(figure: Figure) -> Chart:
-    panels = _panels(figure, "workload", "load")
+def _strips(figure: Figure, panels: list[Panel]) -> Chart:
     height = 96 if len(panels) <= 6 else 64
     return _stacked([_strip_panel(figure, panel, height=height) for panel in panels])
 
@@ -245,8 +256,8 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
 
 
 _DRAW = {
-    ChartKind.EFFECTS: _effects,
-    ChartKind.LOADS: _loads,
-    ChartKind.BLOCKS: _blocks,
-    ChartKind.STRIPS: _strips,
+    ChartKind.EFFECTS: (_effects, ("workload",)),
+    ChartKind.LOADS: (_loads, ("workload",)),
+    ChartKind.BLOCKS: (_blocks, ("workload", "treatment")),
+    ChartKind.STRIPS: (_strips, ("workload", "load")),
 }

@@ -61,7 +61,7 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
             _right(f"{CONFIDENCE} interval"),
             Column(name="verdict"),
             _right("blocks", spare=True),
-            _right(f"more time for {share(analysis.experiment.stop.decide)}", spare=True),
+            _right("more time", spare=True),
         ),
         rows=tuple(_comparison_row(analysis, c) for c in cells),
         tone_column=6,
@@ -101,7 +101,10 @@ def _load_cells(comparison: Comparison) -> tuple[str, str]:
 
 
 def _comparison_note(analysis: CampaignAnalysis) -> str:
-    ratios = "Effects come from the ratios within blocks, not from the medians in the cells."
+    ratios = (
+        "Effects come from the ratios within blocks, not from the medians in the cells. "
+        f"More time is about what would decide {share(analysis.experiment.stop.decide)}."
+    )
     if len(analysis.experiment.loads) == 1:
         return f"With one load, each headline and its cell rest on the same blocks. {ratios}"
     first = (

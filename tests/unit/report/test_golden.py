@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes import analyses
 
+from fakes import analyses
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.render import build_document, render_markdown, render_terminal, summary
 

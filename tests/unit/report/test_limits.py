@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from fakes import analyses
 
+from fakes import analyses
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import Layer, Load, Reset, Setting, SwitchCost
 from steelyard.model.plan import CampaignPlan, Status

@@ -1,8 +1,8 @@
 """The terminal report: short, as wide as asked, plain without colour."""
 
 import pytest
-from fakes import analyses
 
+from fakes import analyses
 from steelyard.report.render import build_document, render_terminal
 
 

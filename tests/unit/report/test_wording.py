@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from fakes import analyses
 
+from fakes import analyses
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.experiment import Load
 from steelyard.model.plan import Status
@@ -58,18 +58,24 @@ def full() -> CampaignAnalysis:
         ),
         (
             EQUAL,
-            "reads: fitted and default are equivalent within 1 %: "
-            "+0.20 % [-0.60 %, +0.80 %] (95 %), 9 blocks",
+            (
+                "reads: fitted and default are equivalent within 1 %: "
+                "+0.20 % [-0.60 %, +0.80 %] (95 %), 9 blocks"
+            ),
         ),
         (
             TINY,
-            "reads: fitted is faster than default, but by less than 1 %, of no practical weight: "
-            "+0.60 % [+0.20 %, +0.90 %] (95 %), 9 blocks",
+            (
+                "reads: fitted is faster than default, but by less than 1 %, of no practical "
+                "weight: +0.60 % [+0.20 %, +0.90 %] (95 %), 9 blocks"
+            ),
         ),
         (
             OPEN,
-            "reads: fitted is not distinguishable from default: the effect is between -1.1 % and "
-            "+2.4 % (95 %); about 14 more minutes would decide 3 %, 9 blocks",
+            (
+                "reads: fitted is not distinguishable from default: the effect is between -1.1 % "
+                "and +2.4 % (95 %); about 14 more minutes would decide 3 %, 9 blocks"
+            ),
         ),
     ],
 )

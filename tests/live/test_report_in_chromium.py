@@ -1,0 +1,167 @@
+"""The HTML report in a real browser: it draws, it fits a phone, it works on paper and in the dark.
+
+Chromium runs headless and offline on copies of the page. Where there is no Chromium the tests are
+skipped; in CI, which must have one, they fail.
+"""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from fakes import analyses
+from steelyard.report.render import build_document, render_html
+
+pytestmark = pytest.mark.live
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PHONE_PX = 400
+TIMEOUT_S = 120
+
+# What the page measures of itself ends up in its title, which --dump-dom prints.
+PROBE = """
+<script>
+addEventListener("load", () => {
+  const root = document.documentElement;
+  const seen = [...document.querySelectorAll("svg")].filter(
+    (svg) => svg.getBoundingClientRect().width > 20 && svg.getBoundingClientRect().height > 10);
+  document.title = ["probe", root.clientWidth, root.scrollWidth, seen.length].join(" ");
+});
+</script>
+"""
+# Chromium's window is never narrower than 500 px; a frame is as narrow as it is told to be.
+FRAME = """<!DOCTYPE html><html><head><title>waiting</title></head><body style="margin:0">
+<iframe src="{page}" style="border:0;width:{width}px;height:900px"
+ onload="const d = this.contentDocument.documentElement;
+ document.title = ['probe', d.clientWidth, d.scrollWidth, 0].join(' ')"></iframe></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    """Return the path of a Chromium, or skip; in CI a missing one is a failure."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        message = f"none of {', '.join(NAMES)} is installed"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+@pytest.fixture(scope="module", params=[analyses.quick, analyses.many_loads, analyses.hostile])
+def page(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Return the file of a rendered report."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render_html(build_document(request.param())), encoding="utf-8")
+    return path
+
+
+def run(browser: str, profile: Path, *arguments: str) -> str:
+    """Run Chromium once, offline and with a profile of its own, and return what it prints."""
+    flags = (
+        "--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run "
+        "--hide-scrollbars --allow-file-access-from-files --virtual-time-budget=5000"
+    )
+    command = [browser, *flags.split(), f"--user-data-dir={profile}", *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
+    return done.stdout
+
+
+def probed(dom: str) -> tuple[int, int, int]:
+    """Return the width of the window, that of the content, and how many drawings are visible."""
+    found = re.search(r"<title>probe (\d+) (\d+) (\d+)</title>", dom)
+    assert found is not None, dom[:500]
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def with_probe(page: Path) -> Path:
+    """Return a copy of the page that measures itself; the report has no script of its own."""
+    copy = page.with_name("probed.html")
+    text = page.read_text(encoding="utf-8")
+    copy.write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    return copy
+
+
+def pixels(png: bytes) -> set[bytes]:
+    """Return the different colours of a PNG with 8 bits a channel, as Chromium writes it."""
+    width, _, depth, kind = struct.unpack(">IIBB", png[16:26])
+    assert (depth, kind) in {(8, 2), (8, 6)}
+    size = 3 if kind == 2 else 4
+    stream, place = b"", 8
+    while place < len(png):
+        (length,) = struct.unpack(">I", png[place : place + 4])
+        if png[place + 4 : place + 8] == b"IDAT":
+            stream += png[place + 8 : place + 8 + length]
+        place += 12 + length
+    return colours(zlib.decompress(stream), width, size)
+
+
+def colours(raw: bytes, width: int, size: int) -> set[bytes]:
+    """Return the colours of filtered scan lines."""
+    stride, seen = width * size, set()
+    above = bytes(stride)
+    for start in range(0, len(raw), stride + 1):
+        above = unfiltered(raw[start], bytearray(raw[start + 1 : start + 1 + stride]), above, size)
+        seen |= {above[i : i + size] for i in range(0, stride, size)}
+    return seen
+
+
+def unfiltered(kind: int, line: bytearray, above: bytes, size: int) -> bytes:
+    """Return one scan line of a PNG without its filter."""
+    for i in range(len(line)):
+        left = line[i - size] if i >= size else 0
+        corner = above[i - size] if i >= size else 0
+        guess = (0, left, above[i], (left + above[i]) // 2, paeth(left, above[i], corner))[kind]
+        line[i] = (line[i] + guess) & 0xFF
+    return bytes(line)
+
+
+def paeth(left: int, above: int, corner: int) -> int:
+    """Return the neighbour that the PNG predictor chooses."""
+    base = left + above - corner
+    return min((left, above, corner), key=lambda value: abs(base - value))
+
+
+def test_every_chart_is_visible(browser: str, page: Path, tmp_path: Path) -> None:
+    """All drawings have a size on the screen: four charts, a mark, an interval per card."""
+    dom = run(browser, tmp_path, "--window-size=1200,900", "--dump-dom", with_probe(page).as_uri())
+    _, content, drawings = probed(dom)
+    assert drawings >= 5
+    assert content <= 1200
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser: str, page: Path, tmp_path: Path) -> None:
+    """At 400 px wide tables and charts scroll within themselves, the page does not."""
+    frame = page.with_name("frame.html")
+    frame.write_text(FRAME.format(page=page.name, width=PHONE_PX), encoding="utf-8")
+    width, content, _ = probed(run(browser, tmp_path, "--dump-dom", frame.as_uri()))
+    assert width == PHONE_PX
+    assert content <= PHONE_PX
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_picture_is_not_blank(browser: str, page: Path, tmp_path: Path, scheme: str) -> None:
+    """Light and dark both show many colours, on a ground that is light or dark."""
+    picture = tmp_path / "page.png"
+    dark = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
+    size = "--window-size=700,500"
+    run(browser, tmp_path / "profile", size, *dark, f"--screenshot={picture}", page.as_uri())
+    seen = pixels(picture.read_bytes())
+    assert len(seen) > 50
+    ground = bytes.fromhex("12171d" if scheme == "dark" else "ffffff")
+    assert any(colour[:3] == ground for colour in seen)
+
+
+def test_it_prints(browser: str, page: Path, tmp_path: Path) -> None:
+    """On paper it is a few pages, not blank and not endless."""
+    paper = tmp_path / "page.pdf"
+    run(browser, tmp_path / "profile", f"--print-to-pdf={paper}", page.as_uri())
+    pages = len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
+    assert 2 <= pages <= 20

@@ -1,0 +1,105 @@
+"""Charts: well-formed, self-contained, settled, and honest about what they compare."""
+
+import json
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from fakes import analyses
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.report import charts
+from steelyard.report.builder import build_document
+from steelyard.report.chart_specs import specification
+from steelyard.report.charts import render_chart
+from steelyard.report.document import ChartKind, Figure
+from steelyard.report.svg import settle
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def figures(analysis: CampaignAnalysis) -> dict[ChartKind, Figure]:
+    """Return the figures of a report by their kind."""
+    blocks = (block for section in build_document(analysis).sections for block in section.blocks)
+    return {block.kind: block for block in blocks if isinstance(block, Figure)}
+
+
+def test_every_chart_is_a_titled_drawing() -> None:
+    """Each is well-formed XML with title and description, and its ids carry its name."""
+    drawn = figures(analyses.many_loads())
+    assert list(drawn) == list(ChartKind)
+    for figure in drawn.values():
+        root = ET.fromstring(render_chart(figure) or "")  # noqa: S314 - our own drawing
+        assert root.findtext(f"{SVG}title") == figure.title
+        assert root.findtext(f"{SVG}desc") == figure.alt
+        ids = [element.get("id") for element in root.iter() if element.get("id")]
+        assert all(name and name.startswith(figure.identity) for name in ids)
+
+
+def test_a_chart_repeated_is_the_same() -> None:
+    """The counter behind the drawing's ids leaves no trace."""
+    figure = figures(analyses.quick())[ChartKind.EFFECTS]
+    assert render_chart(figure) == render_chart(figure)
+
+
+def test_without_the_packages_there_is_no_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None says so; the page then names the extra."""
+    monkeypatch.setattr(charts, "find_spec", lambda _: None)
+    assert render_chart(figures(analyses.quick())[ChartKind.EFFECTS]) is None
+
+
+@pytest.mark.parametrize("kind", list(ChartKind))
+def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
+    """Every panel holds one workload, and its scales are its own."""
+    spec = json.loads(specification(figures(analyses.many_loads())[kind]))
+    panels = spec.get("vconcat") or spec["concat"]
+    assert spec["resolve"]["scale"]["y"] == "independent"
+    assert spec["resolve"]["scale"]["x"] == "independent"
+    for panel in panels:
+        names = {part["data"]["name"] for part in (panel, *panel["layer"]) if "data" in part}
+        records = [record for name in names for record in spec["datasets"][name]]
+        assert len({record["workload"] for record in records}) == 1
+
+
+def test_the_strip_chart_stays_small() -> None:
+    """A long campaign is thinned to every so many blocks, and the caption says so."""
+    analysis = analyses.many_loads()
+    runs = (replace(r, block=r.block + 14 * i) for i in range(5) for r in analysis.runs)
+    many = replace(analysis, runs=tuple(runs))
+    figure = figures(many)[ChartKind.STRIPS]
+    assert "every 3rd is drawn" in figure.caption
+    assert len(figure.rows) < 7000
+    assert len(render_chart(figure) or "") < 200_000
+
+
+def test_strips_fade_the_ramp_and_lift_the_pen_between_runs() -> None:
+    """Seconds of the ramp are marked, and a row without rate stands before each run."""
+    figure = figures(analyses.quick())[ChartKind.STRIPS]
+    tps, ramp = figure.columns.index("tps"), figure.columns.index("ramp")
+    assert sum(row[tps] is None for row in figure.rows) == 36
+    assert sum(bool(row[ramp]) for row in figure.rows) == 2 * 36
+
+
+def test_a_single_load_is_drawn_as_rows() -> None:
+    """With one load there is no line over loads, and headline and cell are not shown twice."""
+    drawn = figures(analyses.quick())
+    assert drawn[ChartKind.LOADS].title == "Transactions per second"
+    assert len(drawn[ChartKind.EFFECTS].rows) == 2
+
+
+def test_settling_renames_references_with_their_ids() -> None:
+    """A clip path keeps its user when its id gets the chart's name."""
+    drawn = '<svg viewBox="0 0 9 8"><g clip-path="url(#clip7)"/><clipPath id="clip7"/></svg>'
+    settled = settle(drawn, identity="c", title="t", alt="a & b")
+    assert 'clip-path="url(#c-0)"' in settled
+    assert 'id="c-0"' in settled
+    assert "a &amp; b" in settled
+    assert 'viewBox="0 0 9 8"' in settled
+
+
+def test_settling_touches_no_text() -> None:
+    """Decimals are cut in geometry, never in what a reader reads."""
+    drawn = '<svg viewBox="0 0 9 8"><path d="M1.23456,2"/><text class="x">1.23456</text></svg>'
+    settled = settle(drawn, identity="c", title="t", alt="a")
+    assert 'd="M1.23,2"' in settled
+    assert "<text>1.23456</text>" in settled
