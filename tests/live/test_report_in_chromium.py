@@ -54,9 +54,7 @@ def browser() -> str:
 
 
 @pytest.fixture(scope="module", params=[analyses.quick, analyses.many_loads, analyses.hostile])
-def page(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a rendered report."""
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(render_html(build_document(request.param())), encoding="utf-8")

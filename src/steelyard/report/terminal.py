@@ -39,6 +39,7 @@ _STYLE = {
 }
 _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
+_MOST_ROWS = 30  # of a table
 _LINE = 56  # columns of an interval's drawing
 
 
@@ -125,11 +126,12 @@ class _Page:
             right = column.align is Align.RIGHT
             title = Text(column.heading)
             drawn.add_column(title, justify="right" if right else "left", width=width)
-        for row in block.rows:
+        for row in block.rows[:_MOST_ROWS]:
             drawn.add_row(*(_cell(block, row, place) for place in widths))
-        if block.title == heading:
-            return drawn
-        return Group(Text(), Text(block.title, style=_QUIET), drawn)
+        titled = () if block.title == heading else (Text(), Text(block.title, style=_QUIET))
+        left = len(block.rows) - _MOST_ROWS
+        more = (Text(f"and {left} more in the whole report", style=_QUIET),) if left > 0 else ()
+        return Group(*titled, drawn, *more)
 
 
 def _cell(block: Table, row: Row, place: int) -> Text:

@@ -1,13 +1,17 @@
 """The terminal report: short, as wide as asked, plain without colour."""
 
+from dataclasses import replace
+
 import pytest
 
 from fakes import analyses
 from steelyard.report.render import build_document, render_terminal
 
+SCENES = [analyses.quick, analyses.same_twice, analyses.interrupted, analyses.hostile]
+
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-@pytest.mark.parametrize("scene", [analyses.quick, analyses.same_twice, analyses.interrupted])
+@pytest.mark.parametrize("scene", SCENES)
 def test_no_line_is_wider_than_the_terminal(scene: object, width: int) -> None:
     """Spare columns go, headings break, and nothing overflows."""
     assert callable(scene)
@@ -34,6 +38,16 @@ def test_markup_in_names_is_text() -> None:
     """Brackets that Rich would take for markup are shown as they are."""
     text = render_terminal(build_document(analyses.hostile()), 100)
     assert "<script>alert('x')</script>" in text
+
+
+def test_long_tables_are_cut() -> None:
+    """Two servers of different versions differ in many settings; the terminal shows the first."""
+    analysis = analyses.quick()
+    many = tuple(replace(analysis.settings[0], name=f"setting_{i}") for i in range(90))
+    text = render_terminal(build_document(replace(analysis, settings=many)), 100)
+    assert "setting_29" in text
+    assert "setting_30" not in text
+    assert "and 60 more in the whole report" in text
 
 
 def test_files_are_named() -> None:
