@@ -29,6 +29,14 @@ def test_longer_warmups_get_longer_discards() -> None:
     assert cuts[0] <= 5
 
 
+def test_a_steady_series_is_hardly_cut() -> None:
+    """Noise alone costs less than a quarter of the run in most cases, a tenth in the median."""
+    rng = np.random.default_rng(8)
+    cuts = [settled_after_s(0.05 * rng.standard_normal((5, 120))) for _ in range(400)]
+    assert np.median(cuts) <= 12
+    assert np.mean(np.array(cuts) < 30) > 0.75
+
+
 def test_a_series_that_never_settles() -> None:
     """A throughput that rises throughout is cut close to half, as the docstring says."""
     rising = np.linspace(-0.5, 0.0, 120)[None]
