@@ -41,7 +41,8 @@ def configuration() -> dict[str, object]:
             **quiet,
         },
         "axisX": {"titlePadding": 8, "tickCount": 7, "labelFlush": False},
-        "axisY": {"titlePadding": 10},
+        # Flush, so that no label reaches above a panel and moves its title.
+        "axisY": {"titlePadding": 10, "labelFlush": True},
         "title": {
             "color": INK,
             "fontSize": 13,

@@ -132,7 +132,7 @@ def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
         order = loads.index(load) if load in loads else len(loads)
         # Side by side, so that intervals of treatments that are alike do not cover one another.
         aside = _ASIDE * (names.index(cell.treatment) - (len(names) - 1) / 2)
-        text = f"{rate(cell.tps.value)} {rate_interval(cell.tps)}"
+        text = f"{rate(cell.tps.value)} ({rate_interval(cell.tps)})"
         yield (
             *(cell.cell.workload, cell.treatment, cell.treatment, False, text),
             *(short_load(analysis.experiment, load), order, round(order + aside, 4)),
@@ -214,4 +214,5 @@ def _seconds(
         if second.seconds > 0 and whole_s > 0:
             at = round(place + 0.1 + 0.9 * second.end_s / whole_s, 4)
             tps = round(second.transactions / second.seconds, 2)
-            yield (*panel, run.treatment, place, at, tps, second.end_s <= ramp_s + 1e-9)
+            in_ramp = second.end_s - second.seconds / 2 < ramp_s
+            yield (*panel, run.treatment, place, at, tps, in_ramp)

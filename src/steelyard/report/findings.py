@@ -27,10 +27,11 @@ def finding_section(analysis: CampaignAnalysis) -> Section:
 
 
 def _item(finding: Finding) -> FindingItem:
+    named = finding.message.startswith(f"{finding.subject}:")
     return FindingItem(
         severity=finding.severity.value,
         tone=_TONE[finding.severity],
-        subject=finding.subject,
+        subject="" if named else finding.subject,
         message=finding.message,
         remedy=finding.remedy,
         source=finding.source,

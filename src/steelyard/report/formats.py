@@ -58,9 +58,9 @@ def rate(value: float | None) -> str:
 
 
 def rate_interval(estimate: Estimate) -> str:
-    """Return the interval of a rate in brackets, or a dash."""
+    """Return the interval of a rate, ``4,273 to 10,083``, or a dash."""
     pair = bounds(estimate)
-    return MISSING if pair is None else f"[{rate(pair[0])}, {rate(pair[1])}]"
+    return MISSING if pair is None else f"{rate(pair[0])} to {rate(pair[1])}"
 
 
 def milliseconds(seconds: float | None) -> str:

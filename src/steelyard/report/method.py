@@ -1,9 +1,11 @@
 """How the numbers came about, what they show and what they do not, and how to repeat them."""
 
+import math
+
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.plan import CampaignPlan, DiscardChoice, StoppingRule
 from steelyard.model.schedule import Mode
-from steelyard.model.units import format_duration
+from steelyard.model.units import format_duration, format_percent
 from steelyard.report.document import Command, KeyValues, Paragraph, Section
 from steelyard.report.formats import CONFIDENCE, MISSING, count, ended, p_value, share, utc
 from steelyard.report.wording import blocks_of_all, ending
@@ -88,7 +90,7 @@ def _reset(plan: CampaignPlan) -> str:
 def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     pairs = []
     for check in analysis.warmup:
-        slope = f"{100 * check.slope_per_position:+.2f} % per place in the visit"
+        slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the visit"
         text = f"{check.treatment}: the contrast changes by {slope} ({p_value(check.p_value)})"
         pairs.append(("warm-up check", text))
     if analysis.blocks_redone:

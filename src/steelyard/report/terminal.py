@@ -87,10 +87,10 @@ class _Page:
     def section(self, section: Section) -> RenderableType:
         blocks = [self.block(block, section.title) for block in section.blocks]
         if section.anchor == "verdicts":
-            return Group(*(part for block in blocks for part in (Text(), block)))
+            return Group(*_spaced(blocks))
         title = Text(section.title, style="bold")
         heading = Rule(title, align="left", style=_QUIET, characters="─")
-        return Group(Text(), heading, *blocks)
+        return Group(Text(), heading, *_spaced(blocks)[1:])
 
     def block(self, block: Block, heading: str) -> RenderableType:
         match block:
@@ -128,10 +128,15 @@ class _Page:
             drawn.add_column(title, justify="right" if right else "left", width=width)
         for row in block.rows[:_MOST_ROWS]:
             drawn.add_row(*(_cell(block, row, place) for place in widths))
-        titled = () if block.title == heading else (Text(), Text(block.title, style=_QUIET))
+        titled = () if block.title == heading else (Text(block.title, style=_QUIET),)
         left = len(block.rows) - _MOST_ROWS
         more = (Text(f"and {left} more in the whole report", style=_QUIET),) if left > 0 else ()
         return Group(*titled, drawn, *more)
+
+
+def _spaced(blocks: list[RenderableType]) -> list[RenderableType]:
+    """Return the blocks with an empty line before each."""
+    return [part for block in blocks for part in (Text(), block)]
 
 
 def _cell(block: Table, row: Row, place: int) -> Text:

@@ -20,7 +20,10 @@ def blocks_of_all(analysis: CampaignAnalysis) -> str:
     """Return how many blocks there are of how many there might have been."""
     if analysis.plan is None:
         return count(analysis.blocks, "block")
-    return f"{analysis.blocks} of at most {count(analysis.plan.stopping.max_blocks, 'block')}"
+    most = analysis.plan.stopping.max_blocks
+    if analysis.blocks >= most:
+        return f"all {count(most, 'block')}"
+    return f"{analysis.blocks} of at most {count(most, 'block')}"
 
 
 def stopped_early(analysis: CampaignAnalysis) -> bool:
@@ -94,6 +97,8 @@ def time_to_decide(comparison: Comparison) -> str:
     minutes = comparison.minutes_to_decide
     if minutes is None or comparison.verdict.decided:
         return ""
+    if minutes >= 600:  # a forecast of many hours is not good to the minute
+        return f"{round(minutes / 60)} h"
     return format_duration(60.0 * minutes) if minutes >= 120 else f"{max(1, round(minutes))} min"
 
 

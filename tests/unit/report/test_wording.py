@@ -145,6 +145,7 @@ def test_before_any_block_nothing_is_measured(full: CampaignAnalysis) -> None:
         (14.2, "about 14 more minutes would decide 3 %"),
         (0.4, "about 1 more minute would decide 3 %"),
         (200.0, "about 3 h 20 min more would decide 3 %"),
+        (1061.0, "about 18 h more would decide 3 %"),
         (None, ""),
     ],
 )
@@ -157,7 +158,7 @@ def test_more_time(minutes: float | None, text: str) -> None:
     ("status", "blocks", "text"),
     [
         (Status.DECIDED, 9, "decided, stopped early, after 9 of at most 24 blocks"),
-        (Status.DECIDED, 24, "decided, after 24 of at most 24 blocks"),
+        (Status.DECIDED, 24, "decided, after all 24 blocks"),
         (Status.BUDGET, 20, "budget of 6 min used up, after 20 of at most 24 blocks"),
         (Status.INTERRUPTED, 3, "interrupted, after 3 of at most 24 blocks"),
         (Status.RUNNING, 3, "not finished, after 3 of at most 24 blocks"),
