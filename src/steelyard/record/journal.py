@@ -1,8 +1,8 @@
 """The append-only journal: one JSON object per line, each with its own checksum, fsync'd.
 
-Invariant: a line that ``append`` returned from is on disk and will be read back. The last line
-may be torn by a death in the middle of a write; it was never acknowledged and is cut off. A
-damaged line anywhere else is an error, because what follows it may rest on it.
+Invariant: a line that ``append`` returned from is on disk and will be read back. What stands
+after the last newline was torn by a death in the middle of a write; it was never acknowledged
+and is cut off. A damaged line is an error, because what follows it may rest on it.
 """
 
 import json
@@ -34,13 +34,13 @@ class Journal:
         self._path = path
         self._clock = clock
         lines, good_bytes = read_lines(path) if path.exists() else ((), 0)
-        self._sequence = lines[-1].sequence + 1 if lines else 0
+        # The next line's number, and the bytes of all lines that were acknowledged.
+        self._next = (len(lines), good_bytes)
         self._elapsed_before = lines[-1].elapsed_s if lines else 0.0
         self._opened = clock.monotonic()
         with translated(path, RecordError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(path, flags, 0o644)
-            os.ftruncate(self._descriptor, good_bytes)
             _sync_directory(path.parent)
 
     @property
@@ -54,16 +54,20 @@ class Journal:
         Raises:
             RecordError: The disk is full or fails.
         """
+        sequence, good_bytes = self._next
         line = Line(
-            sequence=self._sequence,
+            sequence=sequence,
             at=self._clock.now(),
             elapsed_s=self.elapsed_s,
             entry=entry,
         )
+        content = encode(line)
         with translated(self._path, RecordError):
-            _write_all(self._descriptor, encode(line))
+            # A full disk or Ctrl-C may have ended an append before this one half-way.
+            os.ftruncate(self._descriptor, good_bytes)
+            _write_all(self._descriptor, content)
             os.fsync(self._descriptor)
-        self._sequence += 1
+        self._next = (sequence + 1, good_bytes + len(content))
         return line
 
     def close(self) -> None:
@@ -93,28 +97,21 @@ def read_lines(path: Path) -> tuple[tuple[Line, ...], int]:
     """Return all good lines and how many bytes they take; a torn last line is left out.
 
     Raises:
-        RecordError: The file cannot be read, or a line before the last is damaged.
+        RecordError: The file cannot be read, or a line is damaged.
     """
     with translated(path, RecordError):
         content = path.read_bytes()
+    *whole, torn = content.split(b"\n")
     lines: list[Line] = []
-    good_bytes = 0
-    raw_lines = content.split(b"\n")
-    for number, raw in enumerate(raw_lines, 1):
-        is_last = number >= len(raw_lines) - 1  # split leaves an empty piece after the last \n
-        if not raw and is_last:
-            break
+    for number, raw in enumerate(whole, 1):
         try:
             lines.append(_decode(raw, expected_sequence=len(lines)))
         except ValueError as error:
-            if is_last:
-                break
             raise RecordError(
                 f"{path} is damaged at line {number}: {error}",
                 hint="Restore it from a copy, or keep what is before that line in a copy of it.",
             ) from error
-        good_bytes += len(raw) + 1
-    return tuple(lines), min(good_bytes, len(content))
+    return tuple(lines), len(content) - len(torn)
 
 
 def _decode(raw: bytes, *, expected_sequence: int) -> Line:
