@@ -175,6 +175,11 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
             f"{command.argv[0]} may not be run by {command.account or 'this account'}",
             hint="Check the permissions of the program and of the directories above it.",
         ) from error
+    except OSError as error:
+        raise TargetError(
+            f"{command.argv[0]} cannot be run: {error.strerror}",
+            hint="Was it built for another machine, or is the file damaged?",
+        ) from error
 
 
 def _identity(account: str | None) -> tuple[int | None, int | None, dict[str, str]]:
@@ -212,6 +217,7 @@ def _death_signal(number: int) -> Callable[[], None] | None:
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and all its descendants; some may outlive their leader's SIGTERM."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -220,8 +226,6 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
             return
         except subprocess.TimeoutExpired:
             continue
-        else:
-            return
 
 
 def _working_directories() -> Iterator[tuple[int, str]]:
