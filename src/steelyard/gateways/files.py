@@ -51,9 +51,15 @@ def cache_directory() -> Path:
 
 
 def make_directory(path: Path, *, account: str | None = None, mode: int = 0o755) -> None:
-    """Make a directory and its parents; the last one belongs to ``account`` when root asks."""
+    """Make a directory and its parents; the last one belongs to ``account`` when root asks.
+
+    Parents that are made may be entered by every account, whatever the umask.
+    """
     with translated(path):
+        made = [parent for parent in path.parents if not parent.exists()]
         path.mkdir(parents=True, exist_ok=True)
+        for parent in made:
+            parent.chmod(0o755)
         path.chmod(mode)
         if account is not None and os.geteuid() == 0:
             entry = account_entry(account)
@@ -63,10 +69,11 @@ def make_directory(path: Path, *, account: str | None = None, mode: int = 0o755)
 def remove_tree(path: Path) -> None:
     """Remove a directory with everything in it; an absent one is no error."""
     with translated(path):
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            return
+        while path.exists():
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                continue  # a dying server removed one of its files first
 
 
 def rename(source: Path, target: Path) -> None:
@@ -122,7 +129,7 @@ def existing_parent(path: Path) -> Path:
 def read_text(path: Path) -> str | None:
     """Return a small file's text, or None where it is absent or unreadable."""
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
 
@@ -131,7 +138,7 @@ def write_text(path: Path, text: str, *, account: str | None = None) -> None:
     """Write a file through a temporary name and a rename, so that it is whole or not there."""
     temporary = path.with_name(f".{path.name}.tmp")
     with translated(path):
-        with temporary.open("w") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
