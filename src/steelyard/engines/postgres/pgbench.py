@@ -16,13 +16,15 @@ from steelyard.model.units import MS_PER_S
 BUILTINS = ("select-only", "simple-update", "tpcb-like")
 READ_ONLY_BUILTINS = frozenset({"select-only"})
 # Flags that decide what is measured; the experiment file sets them.
+_SCRIPT_FLAGS = ("-b", "--builtin", "-S", "--select-only", "-N", "--skip-some-updates")
+_SCRIPT_FLAGS += ("-f", "--file")
 _OWN_FLAGS = {
     **dict.fromkeys(("-c", "--client"), "loads.clients"),
     **dict.fromkeys(("-j", "--jobs"), "loads.threads"),
     **dict.fromkeys(("-T", "--time", "-t", "--transactions"), "measure.slice"),
     **dict.fromkeys(("-P", "--progress", "--progress-timestamp"), "nothing: it is always on"),
     **dict.fromkeys(("-M", "--protocol"), "loads.protocol"),
-    **dict.fromkeys(("-b", "--builtin", "-S", "-N", "-f", "--file"), "workloads"),
+    **dict.fromkeys(_SCRIPT_FLAGS, "workloads"),
     **dict.fromkeys(("-i", "--initialize", "-s", "--scale"), "workloads[].scale_factor"),
     **dict.fromkeys(("-h", "--host", "-p", "--port", "-U", "--username"), "target"),
     **dict.fromkeys(("-l", "--log", "-d", "--dbname"), "nothing: it is not supported here"),

@@ -41,6 +41,14 @@ _MEMORY_BYTES = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4
 _TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
 _TIME_US["d"] = 24 * _TIME_US["h"]
 _QUANTITY = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
+# Words that the server shows as another: first in its list of the same meaning.
+_SYNONYMS = {
+    ("wal_compression", "on"): "pglz",
+    ("wal_level", "hot_standby"): "replica",
+    ("wal_level", "archive"): "replica",
+    ("client_min_messages", "debug"): "debug2",
+    ("log_min_messages", "debug"): "debug2",
+}
 # Values that the server replaces by what it finds best; the request was honoured all the same.
 _AUTOMATIC = {"-1"}
 
@@ -148,18 +156,17 @@ def _same(asked: str, actual: EffectiveSetting) -> bool:
         return True
     if actual.value in ("on", "off") and asked.lower() in _BOOLEANS:
         return _BOOLEANS[asked.lower()] == actual.value
-    numbers = in_unit(asked, actual.unit), in_unit(actual.value, None)
-    if None not in numbers:
-        wanted, is_ = numbers
-        return _close(wanted, is_)
-    return asked.strip().lower() == actual.value.lower()
+    wanted, in_force = in_unit(asked, actual.unit), in_unit(actual.value, None)
+    if wanted is not None and in_force is not None:
+        return _close(wanted, in_force, converted=asked.strip()[-1].isalpha())
+    word = asked.strip().lower()
+    return _SYNONYMS.get((actual.name, _BOOLEANS.get(word, word)), word) == actual.value.lower()
 
 
-def _close(wanted: float | None, actual: float | None) -> bool:
-    """Return whether two numbers are equal up to the server's rounding to whole units."""
-    if wanted is None or actual is None:
-        return False
-    return abs(wanted - actual) <= max(0.5 if actual == int(actual) else 0.0, 1e-9 * abs(actual))
+def _close(wanted: float, actual: float, *, converted: bool) -> bool:
+    """Return whether two numbers are equal, up to rounding to whole units when converted."""
+    rounding = 0.5 if converted and actual == int(actual) else 0.0
+    return abs(wanted - actual) <= max(rounding, 1e-9 * abs(actual))
 
 
 def in_unit(text: str, unit: str | None) -> float | None:
