@@ -8,6 +8,7 @@ from pathlib import Path
 from steelyard.gateways.files import existing_parent
 from steelyard.gateways.host import Host
 from steelyard.model.environment import Fact
+from steelyard.model.errors import PreflightError
 from steelyard.model.units import format_bytes
 
 _NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "no limit" with a number near 2^63
@@ -27,12 +28,18 @@ class Capacity:
 
 
 def capacity(host: Host) -> Capacity:
-    """Return the CPUs and memory that may really be used."""
-    memory = [_memory_total(host), *_memory_limits(host)]
-    return Capacity(
-        cpus=min([float(host.cpus()), *_cpu_quotas(host)]),
-        memory_bytes=min(limit for limit in memory if limit > 0),
-    )
+    """Return the CPUs and memory that may really be used.
+
+    Raises:
+        PreflightError: The machine does not say how much memory it has.
+    """
+    memory = [limit for limit in (_memory_total(host), *_memory_limits(host)) if limit > 0]
+    if not memory:
+        raise PreflightError(
+            "how much memory this machine has is not visible",
+            hint="Mount /proc where Steelyard runs: it reads MemTotal in /proc/meminfo.",
+        )
+    return Capacity(cpus=min([float(host.cpus()), *_cpu_quotas(host)]), memory_bytes=min(memory))
 
 
 def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
@@ -48,7 +55,7 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
         "governor": _governor(host),
         "transparent huge pages": _selected(host, "/sys/kernel/mm/transparent_hugepage/enabled"),
         "data file system": _file_system(host, directory),
-        "load average at the start": (host.read("/proc/loadavg") or "not visible").split()[0],
+        "load average at the start": _load_average(host),
     }
     return tuple(Fact(name=name, value=value, subject="machine") for name, value in facts.items())
 
@@ -119,6 +126,12 @@ def _governor(host: Host) -> str:
     return text.strip() if text else "not visible"
 
 
+def _load_average(host: Host) -> str:
+    """Return the mean number of running and waiting tasks over the last minute."""
+    fields = (host.read("/proc/loadavg") or "").split()
+    return fields[0] if fields else "not visible"
+
+
 def _selected(host: Host, path: str) -> str:
     match = re.search(r"\[(\w+)\]", host.read(path) or "")
     return match[1] if match else "not visible"
@@ -129,8 +142,13 @@ def _file_system(host: Host, directory: Path) -> str:
     place = str(existing_parent(directory).resolve())
     best = ("", "not visible")
     for line in (host.read("/proc/self/mounts") or "").splitlines():
-        device, mount, kind, *_ = line.split()
+        device, mount, kind, *_ = (_unescaped(field) for field in line.split())
         inside = place == mount or place.startswith(mount.rstrip("/") + "/")
         if inside and len(mount) >= len(best[0]):
             best = (mount, f"{kind} on {device}")
     return best[1]
+
+
+def _unescaped(field: str) -> str:
+    """Return a field of /proc/self/mounts, where a space is written as ``\\040``."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
