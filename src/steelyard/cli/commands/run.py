@@ -52,9 +52,11 @@ def _given(context: click.Context) -> list[str]:
         "out": "--out",
         "overrides": "--set",
         "flags": "pgbench flags",
+        "dry_run": "--dry-run",
     }
     return [
         word
         for name, word in words.items()
-        if context.get_parameter_source(name) is on_command_line and context.params[name]
+        if context.get_parameter_source(name) is on_command_line
+        and context.params[name] not in (None, ())
     ]
