@@ -169,7 +169,7 @@ def _disk(
     data = sum(d.expected_bytes for d in assembly.engine.datasets())
     one = int((_EMPTY_DATA_DIRECTORY_BYTES + data) * _GROWTH)
     needs: dict[Path, int] = {}
-    for root in {data_root(t.target) for t in experiment.treatments}:
+    for root in dict.fromkeys(data_root(t.target) for t in experiment.treatments):
         here = [t for t in experiment.treatments if data_root(t.target) == root]
         states = {assembly.engine.program(t.name).identity for t in here}
         prepared = 0 if cached_all else len(states) * one

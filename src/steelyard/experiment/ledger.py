@@ -89,7 +89,7 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
 
 def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
     if records:
-        return [(path.name, path) for path in records]
+        return [(path.resolve().name, path) for path in records]
     registry = cache_directory() / "campaigns"
     if not registry.is_dir():
         return []
