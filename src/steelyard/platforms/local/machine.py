@@ -150,5 +150,5 @@ def _file_system(host: Host, directory: Path) -> str:
 
 
 def _unescaped(field: str) -> str:
-    """Return a field of /proc/self/mounts, where a space is written as ``\\040``."""
+    """Return a field of /proc/self/mounts, where a space is written as its octal number."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

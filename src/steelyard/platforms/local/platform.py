@@ -198,11 +198,12 @@ class LocalPlatform:
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
         self.stop(keep_data=False)
-        for directory in (self._sockets, self._live if self._live.exists() else None):
-            if directory is not None:
-                remove_tree(directory)
-                self._ledger.removed(directory)
+        made = [path for path in (self._sockets, self._live) if path is not None and path.exists()]
+        for directory in made:
+            remove_tree(directory)
         self._sockets = None
+        for directory in made:  # last: a ledger on a full disk must not keep them from going
+            self._ledger.removed(directory)
 
     def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
         return LocalServer(
