@@ -1,27 +1,25 @@
 """Synthetic analyses: everything a report can be made from, without any server or statistics.
 
-The numbers look like a real campaign's but follow from a seed; ``random.Random`` is used because
-its stream never changes between versions, so golden files stay what they are.
+The numbers look like a real campaign's but follow from a seed.
 """
 
-import math
-import random
-from dataclasses import dataclass, field, replace
-from statistics import fmean, median, stdev
+from dataclasses import replace
 
-from steelyard.analysis.results import (
-    CampaignAnalysis,
-    CellSummary,
-    Comparison,
-    SettingDifference,
-    StallTest,
-    WarmupCheck,
+from fakes.scenes import (
+    STARTED_AT,
+    Scene,
+    cells_of,
+    comparisons_of,
+    load_of,
+    runs_of,
+    stalls_of,
+    warmup_of,
 )
+from steelyard.analysis.results import CampaignAnalysis, SettingDifference
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import (
     Experiment,
     Layer,
-    Load,
     LocalTarget,
     Measure,
     Reset,
@@ -32,39 +30,8 @@ from steelyard.model.experiment import (
     Workload,
 )
 from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.measurement import Measurement, Run, Second
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status, StoppingRule
-from steelyard.model.schedule import CellKey, Mode
-from steelyard.model.verdicts import Estimate, Verdict
-
-STARTED_AT = 1_795_269_600.0  # 2026-11-21 14:00 UTC
-BASE_TPS = {"reads": 48_000.0, "writes": 2_400.0, "orders": 830.0}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What a synthetic campaign is like.
-
-    Attributes:
-        effects: True relative effect by (treatment, workload); missing means none.
-        load_slope: Added to the effect at the last load, falling to 0 at the first.
-        noise: Standard deviation of a run's log rate.
-    """
-
-    name: str = "huge pages and buffers"
-    workloads: tuple[str, ...] = ("reads", "writes")
-    clients: tuple[int, ...] = (8,)
-    treatments: tuple[str, ...] = ("default", "fitted")
-    effects: dict[tuple[str, str], float] = field(default_factory=dict)
-    load_slope: float = 0.0
-    noise: float = 0.02
-    blocks: int = 9
-    max_blocks: int = 24
-    status: Status = Status.DECIDED
-    mode: Mode = Mode.VISITS
-    seed: int = 20_261_121
-    budget_s: float = 360.0
-    description: str = ""
+from steelyard.model.schedule import Mode
 
 
 def quick() -> CampaignAnalysis:
@@ -168,8 +135,7 @@ def hostile() -> CampaignAnalysis:
 
 def analysis_of(scene: Scene) -> CampaignAnalysis:
     """Return the analysis that a campaign of this kind might end with."""
-    runs = _runs(scene)
-    comparisons = _comparisons(scene, runs)
+    runs = runs_of(scene)
     return CampaignAnalysis(
         campaign_id="20261121-140000-7f3a",
         experiment=_experiment(scene),
@@ -181,10 +147,10 @@ def analysis_of(scene: Scene) -> CampaignAnalysis:
         measured_s=5.0 * len(runs),
         elapsed_s=42.0 + 11.5 * len(runs),
         started_at=STARTED_AT,
-        comparisons=comparisons,
-        cells=_cells(scene, runs),
-        stalls=_stalls(scene),
-        warmup=_warmup(scene),
+        comparisons=comparisons_of(scene, runs),
+        cells=cells_of(scene, runs),
+        stalls=stalls_of(scene),
+        warmup=warmup_of(scene),
         runs=runs,
         findings=(),
         settings=(
@@ -250,7 +216,7 @@ def _experiment(scene: Scene) -> Experiment:
             )
             for name in scene.workloads
         ),
-        loads=tuple(Load(clients=c, threads=min(c, 4)) for c in scene.clients),
+        loads=tuple(load_of(c) for c in scene.clients),
         protocol="prepared",
         measure=Measure(discard_s=5.0, prewarm=True),
         stop=Stop(budget_s=scene.budget_s),
@@ -288,140 +254,6 @@ def _plan(scene: Scene) -> CampaignPlan:
     )
 
 
-def _rate_of(scene: Scene, treatment: str, cell: CellKey) -> float:
-    base = next((v for k, v in BASE_TPS.items() if cell.workload.startswith(k)), 1000.0)
-    clients = cell.load.clients
-    place = scene.clients.index(clients) / max(1, len(scene.clients) - 1)
-    effect = scene.effects.get((treatment, cell.workload), 0.0)
-    if treatment == scene.treatments[-1] and len(scene.clients) > 1:
-        effect += scene.load_slope * place
-    saturation = clients / (1 + 0.09 * (clients - 1) + 0.0008 * clients * (clients - 1))
-    return base / 5 * saturation * (1 + effect)
-
-
-def _runs(scene: Scene) -> tuple[Run, ...]:
-    source = random.Random(scene.seed)  # noqa: S311 - a synthetic campaign, no secret
-    runs: list[Run] = []
-    drift = 0.0
-    for block in range(scene.blocks):
-        drift += source.gauss(0.0, scene.noise)
-        order = source.sample(scene.treatments, len(scene.treatments))
-        cells = [CellKey(workload=w, load=_load(c)) for w in scene.workloads for c in scene.clients]
-        source.shuffle(cells)
-        for visit, treatment in enumerate(order):
-            for position, cell in enumerate(cells):
-                rate = _rate_of(scene, treatment, cell)
-                rate *= math.exp(drift + source.gauss(0.0, scene.noise))
-                runs.append(_run(source, (block, visit, position), treatment, cell, rate))
-    return tuple(runs)
-
-
-def _load(clients: int) -> Load:
-    return Load(clients=clients, threads=min(clients, 4))
-
-
-def _run(
-    source: random.Random, place: tuple[int, int, int], treatment: str, cell: CellKey, rate: float
-) -> Run:
-    series = tuple(
-        Second(
-            end_s=float(second),
-            seconds=1.0,
-            transactions=round(
-                rate * min(1.0, 0.4 + 0.3 * second) * math.exp(source.gauss(0, 0.04))
-            ),
-            latency_mean_s=cell.load.clients / rate,
-        )
-        for second in range(1, 8)
-    )
-    measurement = Measurement(
-        transactions=round(rate * 5.0),
-        seconds=5.0,
-        latency_mean_s=cell.load.clients / rate,
-        latency_stddev_s=None,
-        failed=0,
-        connection_s=0.02,
-        series=series,
-    )
-    block, visit, position = place
-    return Run(
-        block=block,
-        attempt=0,
-        visit=visit,
-        position=position,
-        treatment=treatment,
-        cell=cell,
-        started_at=STARTED_AT + 42.0 + 38.0 * block + 17.0 * visit + 7.5 * position,
-        since_activation_s=5.0 + 7.5 * position,
-        measurement=measurement,
-        validity=Validity.VALID,
-    )
-
-
-def _contrasts(runs: tuple[Run, ...], arms: tuple[str, str], cell: CellKey) -> list[float]:
-    rates = {
-        (r.block, r.treatment): r.measurement.log_tps
-        for r in runs
-        if r.cell == cell and r.measurement is not None
-    }
-    blocks = sorted({block for block, _ in rates})
-    return [rates[b, arms[1]] - rates[b, arms[0]] for b in blocks]
-
-
-def _effect(contrasts: list[float], width: float) -> Estimate | None:
-    if not contrasts:
-        return None
-    centre = math.exp(fmean(contrasts)) - 1
-    if len(contrasts) < 6:
-        return Estimate(value=centre)
-    half = width * stdev(contrasts) / math.sqrt(len(contrasts))
-    mean = fmean(contrasts)
-    return Estimate(value=centre, low=math.exp(mean - half) - 1, high=math.exp(mean + half) - 1)
-
-
-def _verdict(effect: Estimate | None, margin: float) -> Verdict:
-    if effect is None or effect.low is None or effect.high is None:
-        return Verdict.NOT_DISTINGUISHABLE
-    if effect.low > 0:
-        return Verdict.FASTER
-    if effect.high < 0:
-        return Verdict.SLOWER
-    inside = -margin < effect.low and effect.high < margin
-    return Verdict.EQUIVALENT if inside else Verdict.NOT_DISTINGUISHABLE
-
-
-def _comparison(
-    scene: Scene, arms: tuple[str, str], workload: str, load: Load | None, contrasts: list[float]
-) -> Comparison:
-    effect = _effect(contrasts, 2.6 if load is None or len(scene.clients) == 1 else 3.1)
-    verdict = _verdict(effect, 0.01)
-    ranged = effect is not None and effect.low is not None
-    small = verdict is Verdict.FASTER and effect is not None and (effect.high or 1) < 0.01
-    return Comparison(
-        baseline=arms[0],
-        treatment=arms[1],
-        workload=workload,
-        load=load,
-        effect=effect,
-        verdict=verdict,
-        no_practical_weight=small,
-        blocks=scene.blocks,
-        level=0.0123 if ranged else None,
-        contrasts=tuple(contrasts),
-        minutes_to_decide=None if verdict.decided or not ranged else 14.2,
-        note=_note(scene, verdict, load, ranged=ranged),
-    )
-
-
-def _note(scene: Scene, verdict: Verdict, load: Load | None, *, ranged: bool) -> str:
-    if not ranged:
-        return f"{scene.blocks} blocks; the first look is at 6"
-    early = scene.status is Status.DECIDED and scene.blocks < scene.max_blocks
-    if load is None and early and verdict.decided:
-        return "stopped early: the estimate is a little too large"
-    return ""
-
-
 def _unit(scene: Scene) -> str:
     if not scene.blocks:
         return "nothing was replicated: there is no complete block"
@@ -434,92 +266,6 @@ def _unit(scene: Scene) -> str:
     return (
         f"{scene.blocks} restarts of one server per treatment on this machine, each from the same "
         "prepared data; not two machines, not two storage products"
-    )
-
-
-def _comparisons(scene: Scene, runs: tuple[Run, ...]) -> tuple[Comparison, ...]:
-    result = []
-    for workload in scene.workloads:
-        for treatment in scene.treatments[1:]:
-            arms = (scene.treatments[0], treatment)
-            by_load = [
-                (_load(c), _contrasts(runs, arms, CellKey(workload=workload, load=_load(c))))
-                for c in scene.clients
-            ]
-            pooled = [fmean(block) for block in zip(*(d for _, d in by_load), strict=True)]
-            headline = _comparison(scene, arms, workload, None, pooled)
-            cells = [_comparison(scene, arms, workload, load, d) for load, d in by_load]
-            result += [replace(headline, depends_on_load=_differ(cells)), *cells]
-    return tuple(result)
-
-
-def _differ(cells: list[Comparison]) -> bool:
-    pairs = [
-        (c.effect.low, c.effect.high)
-        for c in cells
-        if c.effect is not None and c.effect.low is not None and c.effect.high is not None
-    ]
-    return bool(pairs) and max(low for low, _ in pairs) > min(high for _, high in pairs)
-
-
-def _cells(scene: Scene, runs: tuple[Run, ...]) -> tuple[CellSummary, ...]:
-    result = []
-    for workload in scene.workloads:
-        for clients in scene.clients:
-            cell = CellKey(workload=workload, load=_load(clients))
-            for treatment in scene.treatments:
-                rates = [
-                    r.measurement.tps
-                    for r in runs
-                    if r.cell == cell and r.treatment == treatment and r.measurement is not None
-                ]
-                if rates:
-                    result.append(_cell(treatment, cell, rates))
-    return tuple(result)
-
-
-def _cell(treatment: str, cell: CellKey, rates: list[float]) -> CellSummary:
-    centre = median(rates)
-    half = 2.6 * stdev(rates) / math.sqrt(len(rates)) if len(rates) >= 6 else None
-    return CellSummary(
-        treatment=treatment,
-        cell=cell,
-        runs=len(rates),
-        tps=Estimate(
-            value=centre,
-            low=None if half is None else centre - half,
-            high=None if half is None else centre + half,
-        ),
-        latency_mean_s=cell.load.clients / centre,
-        validity=Validity.VALID,
-        stalled=0,
-    )
-
-
-def _stalls(scene: Scene) -> tuple[StallTest, ...]:
-    runs = scene.blocks * len(scene.clients)
-    return tuple(
-        StallTest(
-            baseline=scene.treatments[0],
-            treatment=treatment,
-            workload=workload,
-            baseline_stalled=0,
-            baseline_runs=runs,
-            treatment_stalled=min(1, runs),
-            treatment_runs=runs,
-            p_value=1.0,
-        )
-        for workload in scene.workloads
-        for treatment in scene.treatments[1:]
-    )
-
-
-def _warmup(scene: Scene) -> tuple[WarmupCheck, ...]:
-    if scene.blocks < 6 or scene.mode is Mode.BACK_TO_BACK:
-        return ()
-    return tuple(
-        WarmupCheck(treatment=name, slope_per_position=0.0013, p_value=0.43)
-        for name in scene.treatments[1:]
     )
 
 

@@ -218,7 +218,9 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     base = _base(panel).encode(color=_colour(figure, legend=False))
     base = base.transform_calculate(percent="100 * (exp(datum.log_ratio) - 1)")
     y_axis = alt.Axis(title=against, labelExpr=_SIGNED_PERCENT, tickCount=5)
-    y = alt.Y("percent:Q", axis=y_axis, scale=alt.Scale(zero=True))
+    # Padded instead of rounded: no label reaches above a panel and moves its title.
+    scale = alt.Scale(zero=True, nice=False, padding=10)
+    y = alt.Y("percent:Q", axis=y_axis, scale=scale)
     plain = _base(panel).transform_filter("datum.block == 1")
     ends = plain.encode(color=_colour(figure, legend=False))
     band = ends.mark_rect(opacity=0.16, stroke=None).encode(y="low:Q", y2="high:Q")

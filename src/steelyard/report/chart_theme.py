@@ -41,8 +41,7 @@ def configuration() -> dict[str, object]:
             **quiet,
         },
         "axisX": {"titlePadding": 8, "tickCount": 7, "labelFlush": False},
-        # Flush, so that no label reaches above a panel and moves its title.
-        "axisY": {"titlePadding": 10, "labelFlush": True},
+        "axisY": {"titlePadding": 10},
         "title": {
             "color": INK,
             "fontSize": 13,

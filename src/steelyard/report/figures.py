@@ -82,9 +82,10 @@ def _effect_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
             continue
         place = places[c.workload] = places.get(c.workload, -1) + 1
         low, high = bounds(c.effect) or (None, None)
-        text = " ".join(t for t in (effect_value(c.effect), effect_interval(c.effect)) if t)
+        interval = "no interval yet" if bounds(c.effect) is None else effect_interval(c.effect)
         yield (
-            *(c.workload, c.treatment, place, _effect_name(analysis, c), c.load is None, text),
+            *(c.workload, c.treatment, place, _effect_name(analysis, c), c.load is None),
+            f"{effect_value(c.effect)} {interval}",
             *(_percent(c.effect.value), _percent(low), _percent(high)),
             *(None if margin is None else -margin, margin),
         )
@@ -132,7 +133,8 @@ def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
         order = loads.index(load) if load in loads else len(loads)
         # Side by side, so that intervals of treatments that are alike do not cover one another.
         aside = _ASIDE * (names.index(cell.treatment) - (len(names) - 1) / 2)
-        text = f"{rate(cell.tps.value)} ({rate_interval(cell.tps)})"
+        interval = "no interval" if bounds(cell.tps) is None else f"({rate_interval(cell.tps)})"
+        text = f"{rate(cell.tps.value)} {interval}"
         yield (
             *(cell.cell.workload, cell.treatment, cell.treatment, False, text),
             *(short_load(analysis.experiment, load), order, round(order + aside, 4)),
@@ -146,7 +148,8 @@ def _blocks(analysis: CampaignAnalysis) -> Figure:
         kind=ChartKind.BLOCKS,
         title="Block by block",
         caption="Each dot is one block's effect, in run order; the line is their running mean, the "
-        f"shaded band the final {CONFIDENCE} interval. A slope would mean that the effect drifted.",
+        f"shaded band the final {CONFIDENCE} interval (none before the first look). A slope would "
+        "mean that the effect drifted.",
         alt=f"Effect of each of {count(analysis.blocks, 'block')} in run order, by workload and "
         "treatment, with the running mean and the final interval.",
         columns=("workload", "treatment", "block", "log_ratio", "low", "high"),
