@@ -1,0 +1,56 @@
+"""A server that is a table of statements and their rows."""
+
+from collections.abc import Callable, Sequence
+
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+
+Row = tuple[object, ...]
+Rows = list[Row] | Callable[[], list[Row]]
+
+
+class FakeSql:
+    """Answers statements from a table; what it does not know, it refuses."""
+
+    def __init__(self, answers: dict[str, Rows] | None = None) -> None:
+        self.answers: dict[str, Rows] = dict(answers or {})
+        self.refused: set[str] = set()
+        self.reachable = True
+        self.executed: list[tuple[str, str]] = []
+        self.asked: list[tuple[str, str, tuple[object, ...]]] = []
+        self.passwords: dict[str, str] = {}
+
+    def rows(
+        self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
+    ) -> list[Row]:
+        """Return the rows of a statement that is in the table."""
+        self._require_reachable(address)
+        self.asked.append((address.database, statement, tuple(parameters)))
+        answer = self.answers.get(statement)
+        if answer is None:
+            raise _refusal(address, f"no answer to {statement!r}")
+        return answer() if callable(answer) else list(answer)
+
+    def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
+        """Note statements one by one, up to the first that is refused."""
+        self._require_reachable(address)
+        for statement in statements:
+            if statement in self.refused:
+                raise _refusal(address, f"refused {statement!r}")
+            self.executed.append((address.database, statement))
+
+    def set_password(self, address: ServerAddress, password: str) -> None:
+        """Note the password of the address's user."""
+        self._require_reachable(address)
+        self.passwords[address.user] = password
+
+    def _require_reachable(self, address: ServerAddress) -> None:
+        if not self.reachable:
+            raise TargetError(
+                f"the server at {address.host}:{address.port} cannot be reached: it is not there",
+                hint="Is it running, and does it listen there?",
+            )
+
+
+def _refusal(address: ServerAddress, what: str) -> TargetError:
+    return TargetError(f"the server at {address.host}:{address.port} refused: {what}")

@@ -1,0 +1,61 @@
+"""SQL: what the real gateway and the fake promise without a server."""
+
+from pathlib import Path
+
+import pytest
+from fakes.sql import FakeSql
+
+from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import ExitCode, TargetError
+
+
+@pytest.fixture(params=["real", "fake"])
+def unreachable(request: pytest.FixtureRequest) -> Sql:
+    """Return each implementation without a server behind it."""
+    if request.param == "real":
+        return PsycopgSql()
+    fake = FakeSql({"SELECT 1": [(1,)]})
+    fake.reachable = False
+    return fake
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> ServerAddress:
+    """Return an address where nobody listens."""
+    return ServerAddress(
+        host=str(tmp_path), port=54321, user="steelyard", database="postgres", password="hush-hush"
+    )
+
+
+@pytest.mark.parametrize("call", ["rows", "execute", "set_password"])
+def test_an_unreachable_server_is_a_target_error(
+    unreachable: Sql, nowhere: ServerAddress, call: str
+) -> None:
+    """The sentence names the place and the way out, and holds no password."""
+    calls = {
+        "rows": lambda: unreachable.rows(nowhere, "SELECT 1"),
+        "execute": lambda: unreachable.execute(nowhere, ["SELECT 1"]),
+        "set_password": lambda: unreachable.set_password(nowhere, "other-secret"),
+    }
+    with pytest.raises(TargetError, match="cannot be reached") as caught:
+        calls[call]()
+    assert f"{nowhere.host}:{nowhere.port}" in caught.value.message
+    assert caught.value.hint
+    assert caught.value.exit_code is ExitCode.TARGET
+    assert "hush-hush" not in caught.value.message
+    assert "other-secret" not in caught.value.message
+
+
+def test_the_fake_answers_from_its_table(nowhere: ServerAddress) -> None:
+    """Known statements give their rows, each time anew; unknown ones are refused."""
+    sql = FakeSql({"SELECT 1": [(1,)]})
+    sql.rows(nowhere, "SELECT 1").clear()
+    assert sql.rows(nowhere, "SELECT 1") == [(1,)]
+    with pytest.raises(TargetError, match="refused"):
+        sql.rows(nowhere, "SELECT 2")
+
+
+def test_an_address_does_not_show_its_password(nowhere: ServerAddress) -> None:
+    """The representation that ends up in logs and tracebacks is without the secret."""
+    assert "hush-hush" not in repr(nowhere)
