@@ -7,7 +7,6 @@ from itertools import count
 from pathlib import Path
 
 from fakes.clock import FakeClock
-
 from steelyard.model.command import Command, Completed
 from steelyard.model.errors import MeasurementError, TargetError
 

@@ -1,8 +1,8 @@
 """The clock: the same promises from the real one and the fake one."""
 
 import pytest
-from fakes.clock import FakeClock
 
+from fakes.clock import FakeClock
 from steelyard.gateways.clock import Clock, SystemClock
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from fakes.host import FakeHost
 
+from fakes.host import FakeHost
 from steelyard.gateways.host import Host, LocalHost
 
 _FILES = {"/proc/loadavg": "0.5 0.4 0.3 1/200 77\n", "/sys/kernel/x": "a [b] c\n"}

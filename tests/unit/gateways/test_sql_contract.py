@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from fakes.sql import FakeSql
 
+from fakes.sql import FakeSql
 from steelyard.gateways.sql import PsycopgSql, Sql
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import ExitCode, TargetError

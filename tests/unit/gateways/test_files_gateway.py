@@ -1,0 +1,196 @@
+"""Files outside the record: trees, locks, errors in words, places."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steelyard.gateways import files
+from steelyard.model.errors import ExitCode, PreflightError, PrivilegeError, RecordError
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "no space is left on the device of /data"),
+        (errno.EDQUOT, "the disk quota at /data is used up"),
+        (errno.EROFS, "/data is on a read-only file system"),
+        (errno.EACCES, "/data may not be written by this account"),
+        (errno.EPERM, "/data may not be written by this account"),
+        (errno.EIO, "/data: Input/output error"),
+    ],
+)
+def test_errors_of_the_system_become_sentences(number: int, sentence: str) -> None:
+    """What the disk refuses is said with its place, as the error the caller stands for."""
+    with (
+        pytest.raises(RecordError, match=f"^{sentence}$") as caught,
+        files.translated(Path("/data"), RecordError),
+    ):
+        raise OSError(number, os.strerror(number))
+    assert caught.value.exit_code is ExitCode.RECORD
+
+
+def test_an_absent_tree_is_removed_already(tmp_path: Path) -> None:
+    """Removing twice is no error."""
+    tree = tmp_path / "tree"
+    (tree / "below").mkdir(parents=True)
+    (tree / "below" / "file").write_text("x")
+    files.remove_tree(tree)
+    assert not tree.exists()
+    files.remove_tree(tree)
+
+
+def test_a_file_that_vanishes_does_not_end_the_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dying server may remove its own files first; the rest still goes."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "postmaster.pid").write_text("1")
+    (tree / "rest").write_text("x")
+    remove = shutil.rmtree
+    calls = []
+
+    def racing(path: Path) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            (tree / "postmaster.pid").unlink()
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", "postmaster.pid")
+        remove(path)
+
+    monkeypatch.setattr(shutil, "rmtree", racing)
+    files.remove_tree(tree)
+    assert not tree.exists()
+    assert len(calls) == 2
+
+
+def test_parents_may_be_entered_whatever_the_umask(tmp_path: Path) -> None:
+    """The unprivileged account of a root campaign reaches its data below a fresh cache."""
+    before = os.umask(0o077)
+    try:
+        files.make_directory(tmp_path / "a" / "b" / "c", mode=0o700)
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / part).stat().st_mode & 0o777 for part in ("a", "a/b", "a/b/c")]
+    assert modes == [0o755, 0o755, 0o700]
+
+
+def test_written_text_is_whole_and_leaves_nothing_else(tmp_path: Path) -> None:
+    """A file is replaced in one step and no temporary stays."""
+    path = tmp_path / "postgresql.auto.conf"
+    files.write_text(path, "old\n")
+    files.write_text(path, "work_mem = '4MB' # Größe\n")
+    assert path.read_bytes() == "work_mem = '4MB' # Größe\n".encode()
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    assert files.read_text(path) == "work_mem = '4MB' # Größe\n"
+
+
+def test_text_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+    """A locale with another encoding changes nothing in a file."""
+    script = (
+        "import sys; from pathlib import Path; from steelyard.gateways.files import write_text;"
+        "write_text(Path(sys.argv[1]), '\\u2212\\u00bd')"
+    )
+    path = tmp_path / "report.md"
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, env=environment)
+    assert path.read_bytes() == "\N{MINUS SIGN}½".encode()
+
+
+def test_an_unreadable_file_is_none(tmp_path: Path) -> None:
+    """Absent files and directories read as None."""
+    assert files.read_text(tmp_path / "absent") is None
+    assert files.read_text(tmp_path) is None
+
+
+def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+    """A second holder is refused until the first gives it back; giving back twice is no error."""
+    path = tmp_path / "lock"
+    first, second = files.Lock(path), files.Lock(path)
+    assert first.acquire()
+    assert not second.acquire()
+    first.release()
+    first.release()
+    assert second.acquire()
+    second.release()
+
+
+def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
+    """The kernel releases the lock of a killed process: no stale lock is ever left."""
+    path = tmp_path / "lock"
+    script = (
+        "import sys, os, signal; from pathlib import Path;"
+        "from steelyard.gateways.files import Lock; lock = Lock(Path(sys.argv[1]));"
+        "assert lock.acquire(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert ended.returncode == -9
+    assert files.Lock(path).acquire()
+
+
+def test_short_directories_are_private_and_announced_first() -> None:
+    """The ledger hears the path before it exists; the path leaves room for a socket's name."""
+    heard: list[tuple[Path, bool]] = []
+    path = files.short_directory("sy-test-", announce=lambda p: heard.append((p, p.exists())))
+    try:
+        assert heard == [(path, False)]
+        assert path.stat().st_mode & 0o777 == 0o700
+        assert len(str(path / ".s.PGSQL.65535.lock").encode()) < 107
+    finally:
+        path.rmdir()
+
+
+def test_tree_bytes_counts_what_is_allocated(tmp_path: Path) -> None:
+    """Bytes are of blocks on the disk, below subdirectories too; absence is 0."""
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "file").write_bytes(b"x" * 100_000)
+    assert 100_000 <= files.tree_bytes(tmp_path) < 200_000
+    assert files.tree_bytes(tmp_path / "absent") == 0
+
+
+def test_the_nearest_existing_parent_is_found(tmp_path: Path) -> None:
+    """Free space of a directory that will be made is asked of where it will be made."""
+    assert files.existing_parent(tmp_path / "a" / "b") == tmp_path
+    assert files.existing_parent(tmp_path) == tmp_path
+    assert files.free_bytes(tmp_path / "a" / "b") > 0
+
+
+def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """STEELYARD_CACHE first, then the account's usual place."""
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
+    assert files.cache_directory() == tmp_path
+    monkeypatch.delenv("STEELYARD_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert files.cache_directory() == tmp_path / "xdg" / "steelyard"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert files.cache_directory() == Path("/var/cache/steelyard")
+
+
+def test_a_file_in_the_way_of_a_directory_is_a_sentence(tmp_path: Path) -> None:
+    """Making a directory where a file is says so with exit code 3."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(PreflightError, match="file: File exists"):
+        files.make_directory(tmp_path / "file")
+    with pytest.raises(PreflightError, match="Not a directory"):
+        files.make_directory(tmp_path / "file" / "below")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts servers as another account")
+def test_root_sees_what_another_account_can_reach(tmp_path: Path) -> None:
+    """One closed directory above is enough to be out of reach; an absent path is an error."""
+    tmp_path.chmod(0o700)
+    assert not files.reachable_by(tmp_path, "nobody")
+    assert files.reachable_by(Path("/usr/bin"), "nobody")
+    with pytest.raises(PrivilegeError, match="cannot be read"):
+        files.reachable_by(tmp_path / "absent", "nobody")
+
+
+def test_what_our_own_account_reaches_is_asked_of_the_system(tmp_path: Path) -> None:
+    """Without another account only our own access counts."""
+    assert files.reachable_by(tmp_path, None)
+    assert not files.reachable_by(tmp_path / "absent", None)

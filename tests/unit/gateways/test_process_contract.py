@@ -1,0 +1,113 @@
+"""Running programs: the same promises from the real gateway and the fake."""
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fakes.processes import Answer, FakeProcesses
+from steelyard.gateways.process import Processes, SystemProcesses
+from steelyard.model.command import Command
+from steelyard.model.errors import ExitCode, MeasurementError, TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TALK = ("/bin/sh", "-c", "echo out; echo err >&2; exit 3")
+_SLEEP = ("/bin/sleep", "30")
+_TRUE = ("/bin/true",)
+
+
+def _fake() -> FakeProcesses:
+    processes = FakeProcesses()
+    processes.on("sh", answer=Answer(stdout="out\n", stderr="err\n", exit_status=3))
+    processes.on("sleep", answer=Answer(takes_s=30.0))
+    processes.on("true")
+    processes.on_start("sleep")
+    return processes
+
+
+@pytest.fixture(params=[SystemProcesses, _fake], ids=["real", "fake"])
+def processes(request: pytest.FixtureRequest) -> Processes:
+    """Return each implementation in turn."""
+    make: Callable[[], Processes] = request.param
+    return make()
+
+
+def test_output_and_status_come_back(processes: Processes) -> None:
+    """What a program prints on both streams and how it ends is returned, with its argv."""
+    completed = processes.run(Command(argv=_TALK), timeout_s=10)
+    assert (completed.stdout, completed.stderr, completed.exit_status) == ("out\n", "err\n", 3)
+    assert completed.argv == _TALK
+    assert not completed.succeeded
+
+
+def test_success_is_an_exit_status_of_zero(processes: Processes) -> None:
+    """A program that ends well has succeeded and printed nothing."""
+    completed = processes.run(Command(argv=_TRUE), timeout_s=10)
+    assert completed.succeeded
+    assert completed.tail() == ""
+
+
+@pytest.mark.parametrize("verb", ["run", "start"])
+def test_a_missing_program_is_a_target_error_with_a_way_out(
+    processes: Processes, verb: str, tmp_path: Path
+) -> None:
+    """Absence is a sentence that names the program, with exit code 4 and a hint."""
+    command = Command(argv=("/nonexistent/postgres", "--version"))
+    calls = {
+        "run": lambda: processes.run(command, timeout_s=10),
+        "start": lambda: processes.start(command, output=tmp_path / "log"),
+    }
+    with pytest.raises(TargetError, match="/nonexistent/postgres") as caught:
+        calls[verb]()
+    assert caught.value.hint
+    assert caught.value.exit_code is ExitCode.TARGET
+
+
+def test_a_program_that_does_not_end_is_a_measurement_error(processes: Processes) -> None:
+    """A timeout names the program and the seconds."""
+    with pytest.raises(MeasurementError, match=r"/bin/sleep did not end within 0 s"):
+        processes.run(Command(argv=_SLEEP), timeout_s=0.05)
+
+
+def test_a_started_process_runs_until_a_signal_ends_it(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """It has an id, no status while it runs, and a negative one after a signal."""
+    running = processes.start(Command(argv=_SLEEP), output=tmp_path / "log")
+    try:
+        assert running.pid > 0
+        assert running.exit_status() is None
+        assert not running.wait(0.01)
+    finally:
+        running.signal(signal.SIGKILL)
+    assert running.wait(10)
+    assert running.exit_status() == -signal.SIGKILL
+
+
+def test_signals_to_the_dead_do_nothing(processes: Processes, tmp_path: Path) -> None:
+    """A process that is gone takes signals without an error, by handle and by id."""
+    running = processes.start(Command(argv=_SLEEP), output=tmp_path / "log")
+    running.signal(signal.SIGTERM)
+    assert running.wait(10)
+    running.signal(signal.SIGTERM)
+    processes.signal(running.pid, signal.SIGTERM)
+    assert running.exit_status() == -signal.SIGTERM
+
+
+def test_processes_are_found_by_their_directory(processes: Processes, tmp_path: Path) -> None:
+    """Leftovers are recognised by where they work, below it too, and only while they live."""
+    inside, other = tmp_path / "live" / "state", tmp_path / "live-2"
+    inside.mkdir(parents=True)
+    other.mkdir()
+    running = processes.start(Command(argv=_SLEEP, directory=inside), output=tmp_path / "log")
+    try:
+        assert processes.within(tmp_path / "live") == (running.pid,)
+        assert processes.within(inside) == (running.pid,)
+        assert processes.within(other) == ()
+    finally:
+        processes.signal(running.pid, signal.SIGKILL)
+    assert running.wait(10)
+    assert processes.within(tmp_path / "live") == ()

@@ -1,0 +1,194 @@
+"""Real programs: secrets, process groups, accounts and the death of the parent."""
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from steelyard.gateways.process import SystemProcesses, account_entry
+from steelyard.model.command import Command
+from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
+
+_SECRET = "planted-secret-5d41"
+_WAIT_S = 20.0
+
+
+def _eventually(holds: Callable[[], bool]) -> bool:
+    """Return whether something becomes true before a deadline that no healthy machine needs."""
+    deadline = time.monotonic() + _WAIT_S
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _lives(pid: int) -> bool:
+    """Return whether a process exists and is no zombie."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_children_do_not_inherit_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords in our own environment stay there; the path to programs is passed on."""
+    for name in ("PGPASSWORD", "AWS_SECRET_ACCESS_KEY", "REDISCLI_AUTH"):
+        monkeypatch.setenv(name, _SECRET)
+    completed = SystemProcesses().run(Command(argv=("/usr/bin/env",)), timeout_s=10)
+    assert _SECRET not in completed.stdout
+    assert f"PATH={os.environ['PATH']}" in completed.stdout.splitlines()
+
+
+def test_a_password_travels_in_the_environment_alone() -> None:
+    """The child can read it; argv, the command's text and the result do not hold it."""
+    script = 'test -n "$PGPASSWORD" && tr "\\0" " " </proc/self/cmdline'
+    command = Command(argv=("/bin/sh", "-c", script), environment={"PGPASSWORD": _SECRET})
+    completed = SystemProcesses().run(command, timeout_s=10)
+    assert completed.succeeded
+    assert _SECRET not in completed.stdout
+    assert _SECRET not in repr(command)
+    assert _SECRET not in repr(completed)
+
+
+def test_standard_input_reaches_the_program() -> None:
+    """Scripts are fed to psql this way; a program that does not read is no error."""
+    processes = SystemProcesses()
+    assert processes.run(Command(argv=("/bin/cat",)), timeout_s=10, stdin="für").stdout == "für"
+    assert processes.run(Command(argv=("/bin/true",)), timeout_s=10, stdin="x" * 10**6).succeeded
+
+
+def test_undecodable_output_is_replaced() -> None:
+    """Bytes that are no UTF-8 do not end in a traceback."""
+    command = Command(argv=("/bin/sh", "-c", r"printf 'a\377b'"))
+    assert SystemProcesses().run(command, timeout_s=10).stdout == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_file_that_is_no_program_is_a_sentence(tmp_path: Path) -> None:
+    """A binary of another machine says so instead of a traceback."""
+    program = tmp_path / "postgres"
+    program.write_bytes(b"\x7fELF, but for another world")
+    program.chmod(0o755)
+    with pytest.raises(TargetError, match="cannot be run: Exec format error") as caught:
+        SystemProcesses().run(Command(argv=(str(program),)), timeout_s=10)
+    assert caught.value.hint
+
+
+def test_a_file_that_may_not_be_run_is_a_sentence(tmp_path: Path) -> None:
+    """Permission is told apart from absence."""
+    program = tmp_path / "postgres"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o644)
+    with pytest.raises(TargetError, match="may not be run by this account"):
+        SystemProcesses().run(Command(argv=(str(program),)), timeout_s=10)
+
+
+def test_a_missing_working_directory_is_named(tmp_path: Path) -> None:
+    """It is the directory that does not exist, not the program."""
+    command = Command(argv=("/bin/true",), directory=tmp_path / "gone")
+    with pytest.raises(TargetError, match="gone does not exist"):
+        SystemProcesses().run(command, timeout_s=10)
+
+
+def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
+    """A grandchild that ignores SIGTERM and closed its output does not survive a timeout."""
+    pid_file = tmp_path / "pid"
+    stubborn = f"trap '' TERM; echo $$ >{pid_file}; while :; do sleep 0.05; done"
+    script = f'sh -c "$0" >/dev/null 2>&1 & while [ ! -s {pid_file} ]; do sleep 0.01; done; sleep 9'
+    with pytest.raises(MeasurementError):
+        SystemProcesses().run(Command(argv=("/bin/sh", "-c", script, stubborn)), timeout_s=2.0)
+    pid = int(pid_file.read_text())
+    assert _eventually(lambda: not _lives(pid))
+
+
+def test_an_interruption_ends_the_whole_group(tmp_path: Path) -> None:
+    """Ctrl-C while a program runs ends it before the exception goes on."""
+    pid_file = tmp_path / "pid"
+    script = f"echo $$ >{pid_file}; exec sleep 30"
+
+    def interrupt_once_it_runs(_number: int, _frame: object) -> None:
+        if pid_file.exists() and pid_file.read_text().endswith("\n"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt_once_it_runs)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            SystemProcesses().run(Command(argv=("/bin/sh", "-c", script)), timeout_s=20)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not _lives(int(pid_file.read_text()))
+
+
+def test_children_are_out_of_reach_of_the_terminal() -> None:
+    """A program leads a session of its own, so Ctrl-C reaches Steelyard alone."""
+    script = "import os; print(os.getsid(0) == os.getpid())"
+    completed = SystemProcesses().run(Command(argv=(sys.executable, "-c", script)), timeout_s=20)
+    assert completed.stdout == "True\n"
+
+
+def test_output_of_a_started_program_is_appended(tmp_path: Path) -> None:
+    """Both streams go to the log, after what stands there already."""
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    command = Command(argv=("/bin/sh", "-c", "echo out; echo err >&2"))
+    assert SystemProcesses().start(command, output=log).wait(10)
+    assert log.read_text() == "before\nout\nerr\n"
+
+
+_PARENT = """
+import sys, time
+from pathlib import Path
+from steelyard.gateways.process import SystemProcesses
+from steelyard.model.command import Command
+command = Command(argv=("/bin/sleep", "60"), parent_death_signal=int(sys.argv[2]))
+running = SystemProcesses().start(command, output=Path("/dev/null"))
+Path(sys.argv[1]).write_text(f"{running.pid}\\n")
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGKILL])
+def test_kill_9_of_the_parent_ends_the_child(tmp_path: Path, number: signal.Signals) -> None:
+    """The kernel itself sends the death signal: nothing is left when Steelyard cannot act."""
+    pid_file = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", _PARENT, str(pid_file), str(number)]) as parent:
+        try:
+            assert _eventually(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+            child = int(pid_file.read_text())
+            assert _lives(child)
+        finally:
+            parent.kill()
+    assert _eventually(lambda: not _lives(child))
+
+
+def test_an_unknown_account_is_a_privilege_error() -> None:
+    """The sentence names the account and the key that sets it."""
+    with pytest.raises(PrivilegeError, match="no account 'nobody-of-that-name'") as caught:
+        account_entry("nobody-of-that-name")
+    assert "run_as" in caught.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the account of a child")
+def test_root_runs_a_program_as_another_account() -> None:
+    """User, group and home are the account's; no group of root's stays."""
+    command = Command(argv=("/bin/sh", "-c", "id -u; id -G; echo $HOME $USER"), account="nobody")
+    lines = SystemProcesses().run(command, timeout_s=10).stdout.splitlines()
+    entry = pwd.getpwnam("nobody")
+    assert lines == [str(entry.pw_uid), str(entry.pw_gid), f"{entry.pw_dir} nobody"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can change the account of a child")
+def test_an_ordinary_user_keeps_its_account() -> None:
+    """An account asked for changes nothing where it cannot be changed."""
+    command = Command(argv=("/bin/sh", "-c", "id -u"), account="nobody")
+    assert SystemProcesses().run(command, timeout_s=10).stdout == f"{os.getuid()}\n"
