@@ -30,9 +30,10 @@ _OWN_FLAGS = {
     **dict.fromkeys(("-h", "--host", "-p", "--port", "-U", "--username"), "target"),
     **dict.fromkeys(("-l", "--log", "-d", "--dbname"), "nothing: it is not supported here"),
 }
+_NUMBER = r"\d{1,18}(?:\.\d{1,18})?"  # bounded, so that no output gives an infinite number
 _PROGRESS = re.compile(
-    r"^progress: (?P<end>\d+(?:\.\d+)?) s, (?P<tps>\d+(?:\.\d+)?) tps, "
-    r"lat (?P<latency>\d+(?:\.\d+)?|NaN|-nan) ms stddev [^\s,]+(?:, (?P<failed>\d+) failed)?"
+    rf"^progress: (?P<end>{_NUMBER}) s, (?P<tps>{_NUMBER}) tps, "
+    rf"lat (?P<latency>{_NUMBER}|NaN|-nan) ms stddev [^\s,]+(?:, (?P<failed>\d{{1,18}}) failed)?"
 )
 _INTERVAL_S = 1.0  # --progress=1
 _EPOCH = 1e9  # a progress time beyond this is a time stamp, before it seconds since the start
@@ -113,8 +114,8 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
     if not completed.succeeded:
         raise MeasurementError(f"pgbench exited with {completed.exit_status}: {completed.tail(3)}")
     summary = completed.stdout
-    processed = _required(r"^number of transactions actually processed: (\d+)", summary)
-    tps = _required(r"^tps = (\d+(?:\.\d+)?) ", summary)
+    processed = _required(r"^number of transactions actually processed: (\d{1,18})\b", summary)
+    tps = _required(rf"^tps = ({_NUMBER}) ", summary)
     if processed == 0 or tps == 0:
         raise MeasurementError(
             "pgbench completed no transaction",
@@ -122,15 +123,15 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
         )
     series = parse_progress(completed.stderr, started_at=started_at)
     ramp = _ramp(series, ramp_s)
-    latency_ms = _optional(r"^latency average = (\d+(?:\.\d+)?) ms", summary)
-    stddev_ms = _optional(r"^latency stddev = (\d+(?:\.\d+)?) ms", summary)
-    connection_ms = _optional(r"^initial connection time = (\d+(?:\.\d+)?) ms", summary)
+    latency_ms = _optional(rf"^latency average = ({_NUMBER}) ms", summary)
+    stddev_ms = _optional(rf"^latency stddev = ({_NUMBER}) ms", summary)
+    connection_ms = _optional(rf"^initial connection time = ({_NUMBER}) ms", summary)
     return Measurement(
         transactions=max(processed - sum(second.transactions for second in ramp), 0.0),
         seconds=max(processed / tps - sum(second.seconds for second in ramp), 1e-3),
         latency_mean_s=None if latency_ms is None else latency_ms / MS_PER_S,
         latency_stddev_s=None if stddev_ms is None else stddev_ms / MS_PER_S,
-        failed=int(_optional(r"^number of failed transactions: (\d+)", summary) or 0),
+        failed=int(_optional(r"^number of failed transactions: (\d{1,18})\b", summary) or 0),
         connection_s=None if connection_ms is None else connection_ms / MS_PER_S,
         series=series,
     )
@@ -179,7 +180,7 @@ def _required(pattern: str, text: str) -> float:
     value = _optional(pattern, text)
     if value is None:
         raise MeasurementError(
-            f"pgbench's summary has no line like {pattern.strip('^')!r}",
+            f"pgbench's summary has no line {pattern.strip('^').split('(')[0].strip()!r}",
             hint="Its output is in the campaign's raw/ directory; please report it.",
         )
     return value
