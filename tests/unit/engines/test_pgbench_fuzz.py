@@ -1,0 +1,102 @@
+"""pgbench's output as it never was: the parser raises MeasurementError or returns numbers."""
+
+import math
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+from recorded import recordings
+
+from steelyard.engines.postgres.pgbench import parse_progress, parse_run
+from steelyard.model.command import Completed
+from steelyard.model.errors import MeasurementError
+from steelyard.model.measurement import Measurement
+
+_GOOD = [r.completed() for r in recordings() if r.exit_status == 0]
+_SUMMARY = "number of transactions actually processed: {}\ntps = {} (without)\n"
+
+
+def _parsed(stdout: str, stderr: str, ramp_s: float = 1.0) -> Measurement | None:
+    completed = Completed(argv=("pgbench",), exit_status=0, stdout=stdout, stderr=stderr)
+    try:
+        return parse_run(completed, ramp_s=ramp_s, started_at=1_795_297_411.0)
+    except MeasurementError:
+        return None
+
+
+def _assert_sound(measured: Measurement | None) -> None:
+    if measured is None:
+        return
+    assert measured.transactions >= 0
+    assert math.isfinite(measured.transactions)
+    assert measured.seconds > 0
+    assert math.isfinite(measured.tps)
+    assert all(second.seconds > 0 for second in measured.series)
+    assert all(s.latency_mean_s is None or s.latency_mean_s > 0 for s in measured.series)
+
+
+@given(stdout=st.text(), stderr=st.text())
+@example(stdout=_SUMMARY.format("9" * 400, "1.0"), stderr="")
+@example(stdout=_SUMMARY.format("9", "9" * 400 + ".0"), stderr="")
+@example(stdout=_SUMMARY.format("9", "1.0"), stderr="progress: nan s, nan tps, lat NaN ms stddev")
+def test_any_text_is_a_measurement_error_or_a_measurement(stdout: str, stderr: str) -> None:
+    """Nothing that a program may print ends in a traceback or a number that is none."""
+    _assert_sound(_parsed(stdout, stderr))
+
+
+@st.composite
+def _mutated(draw: st.DrawFn) -> tuple[str, str]:
+    recording = draw(st.sampled_from(_GOOD))
+    texts = []
+    for text in (recording.stdout, recording.stderr):
+        start = draw(st.integers(0, len(text)))
+        end = draw(st.integers(start, min(start + 40, len(text))))
+        texts.append(text[:start] + draw(st.text(max_size=12)) + text[end:])
+    return texts[0], texts[1]
+
+
+@given(texts=_mutated(), ramp_s=st.integers(0, 10))
+def test_a_damaged_recording_is_a_measurement_error_or_sound(
+    texts: tuple[str, str], ramp_s: int
+) -> None:
+    """Cut, overwritten or lengthened output never becomes a measurement with absurd numbers."""
+    _assert_sound(_parsed(*texts, ramp_s=ramp_s))
+
+
+_interval = st.tuples(
+    st.floats(0.5, 1.5).map(lambda s: round(s, 3)),
+    st.floats(0.0, 1e6).map(lambda tps: round(tps, 1)),
+)
+
+
+@given(intervals=st.lists(_interval, min_size=1, max_size=30), ramp_s=st.integers(0, 40))
+def test_ramp_and_rest_are_conserved(intervals: list[tuple[float, float]], ramp_s: int) -> None:
+    """For any series, ramp plus rest is what was processed, unless the ramp is all there is."""
+    end_s, lines, done, lasted_s = 0.0, [], 0.0, 0.0
+    for number, (seconds, tps) in enumerate(intervals):
+        length_s = 1.0 if number == 0 else seconds
+        end_s, lasted_s = end_s + length_s, lasted_s + length_s
+        done += tps * length_s
+        lines.append(f"progress: {end_s:.3f} s, {tps} tps, lat 1.000 ms stddev 0.100, 0 failed")
+    processed = int(done) + 1
+    summary = _SUMMARY.format(processed, f"{processed / lasted_s:.6f}")
+    measured = _parsed(summary, "\n".join(lines), ramp_s)
+    if measured is None:
+        assert processed / lasted_s < 1e-6
+        return
+    ramp = measured.series[:ramp_s]
+    assert len(measured.series) == len(intervals)
+    taken = sum(second.transactions for second in ramp)
+    assert measured.transactions + taken >= processed - 0.01 * len(intervals)
+    if ramp_s < len(intervals):
+        rest = sum(second.transactions for second in measured.series[ramp_s:])
+        assert abs(measured.transactions - rest) <= 1.1 + 0.01 * len(intervals)
+
+
+@given(started_at=st.floats(1.6e9, 2.0e9), first=st.floats(-5.0, 5.0))
+def test_a_stepped_clock_leaves_the_first_interval_one_second(
+    started_at: float, first: float
+) -> None:
+    """Whatever the clock says of the start, the first interval is the second asked for."""
+    line = f"progress: {started_at + first:.3f} s, 100.0 tps, lat 1.0 ms stddev 0.1, 0 failed"
+    (second,) = parse_progress(line, started_at=started_at)
+    assert (second.seconds, second.transactions) == (1.0, 100.0)

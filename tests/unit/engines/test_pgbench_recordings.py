@@ -1,0 +1,147 @@
+"""pgbench's output as it really was, in three versions."""
+
+import re
+
+import pytest
+from recorded import VERSIONS, Recording, recorded, recordings
+
+from steelyard.engines.postgres.pgbench import parse_run
+from steelyard.model.errors import MeasurementError
+
+_GOOD = [r for r in recordings() if r.exit_status == 0]
+_BAD = [r for r in recordings() if r.exit_status != 0]
+
+
+def _number(pattern: str, text: str) -> float:
+    match = re.search(pattern, text)
+    assert match is not None
+    return float(match[1])
+
+
+def test_all_kinds_of_output_are_recorded_for_all_versions() -> None:
+    """A version without its failures, retries or aborts would leave a format untested."""
+    kinds = {
+        version: {r.name for r in recordings() if r.version == version} for version in VERSIONS
+    }
+    assert kinds[15] == kinds[16] == kinds[18]
+    assert len(kinds[15]) == 10
+
+
+@pytest.mark.parametrize("recording", _GOOD, ids=str)
+def test_the_summary_is_read_in_base_units(recording: Recording) -> None:
+    """Throughput and latencies are pgbench's own, milliseconds turned into seconds once."""
+    completed = recording.completed()
+    measured = parse_run(completed, ramp_s=0.0, started_at=recording.started_at)
+    assert measured.tps == pytest.approx(_number(r"\ntps = ([\d.]+)", completed.stdout))
+    assert measured.transactions == _number(r"actually processed: (\d+)", completed.stdout)
+    latency_ms = _number(r"\nlatency average = ([\d.]+)", completed.stdout)
+    stddev_ms = _number(r"\nlatency stddev = ([\d.]+)", completed.stdout)
+    connection_ms = _number(r"initial connection time = ([\d.]+)", completed.stdout)
+    assert measured.latency_mean_s == pytest.approx(latency_ms / 1000)
+    assert measured.latency_stddev_s == pytest.approx(stddev_ms / 1000)
+    assert measured.connection_s == pytest.approx(connection_ms / 1000)
+    assert measured.failed == _number(r"number of failed transactions: (\d+)", completed.stdout)
+
+
+@pytest.mark.parametrize("recording", _GOOD, ids=str)
+def test_every_progress_line_is_an_interval(recording: Recording) -> None:
+    """No line is lost, and each interval is about the second that was asked for."""
+    completed = recording.completed()
+    series = parse_run(completed, ramp_s=0.0, started_at=recording.started_at).series
+    assert len(series) == completed.stderr.count("progress: ")
+    assert all(second.seconds == pytest.approx(1.0, abs=0.05) for second in series)
+    ends = [second.end_s for second in series]
+    assert ends == pytest.approx([number + 1.0 for number in range(len(series))], abs=0.1)
+
+
+@pytest.mark.parametrize("recording", _GOOD, ids=str)
+def test_transactions_are_conserved(recording: Recording) -> None:
+    """What the ramp takes and what is left are what pgbench processed, in transactions and time."""
+    completed = recording.completed()
+    whole = parse_run(completed, ramp_s=0.0, started_at=recording.started_at)
+    for ramp_s in range(len(whole.series)):
+        left = parse_run(completed, ramp_s=ramp_s, started_at=recording.started_at)
+        ramp = whole.series[:ramp_s]
+        assert left.series == whole.series
+        taken = sum(second.transactions for second in ramp)
+        assert left.transactions + taken == pytest.approx(whole.transactions)
+        spent_s = sum(second.seconds for second in ramp)
+        assert left.seconds + spent_s == pytest.approx(whole.seconds)
+
+
+@pytest.mark.parametrize("recording", _GOOD, ids=str)
+def test_progress_adds_up_to_the_summary(recording: Recording) -> None:
+    """The first interval holds no time to connect: whole seconds sum to what was processed."""
+    completed = recording.completed()
+    measured = parse_run(completed, ramp_s=0.0, started_at=recording.started_at)
+    asked_s = next(int(flag[2:]) for flag in recording.arguments if flag.startswith("-T"))
+    if len(measured.series) == asked_s:
+        total = sum(second.transactions for second in measured.series)
+        assert total == pytest.approx(measured.transactions, rel=0.0015, abs=2)
+    else:  # the last line is printed only when its second was full
+        assert len(measured.series) == asked_s - 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_stalled_second_stays_in_with_no_latency(version: int) -> None:
+    """A second without transactions is 0 transactions and a latency of None, never 0."""
+    recording = recorded(version, "stalled")
+    measured = parse_run(recording.completed(), ramp_s=0.0, started_at=recording.started_at)
+    stalled = [second for second in measured.series if second.transactions == 0]
+    assert stalled
+    assert all(second.latency_mean_s is None for second in stalled)
+    assert all(s.latency_mean_s is not None for s in measured.series if s.transactions > 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["failures", "retries"])
+def test_failed_transactions_are_counted_apart(version: int, name: str) -> None:
+    """Failures are not transactions; seconds with them add up to the summary's number or less."""
+    recording = recorded(version, name)
+    measured = parse_run(recording.completed(), ramp_s=0.0, started_at=recording.started_at)
+    in_series = sum(second.failed for second in measured.series)
+    assert 0 <= in_series <= measured.failed
+    assert name == "retries" or in_series > 0
+
+
+@pytest.mark.parametrize("recording", _BAD, ids=str)
+def test_a_failed_run_is_no_measurement(recording: Recording) -> None:
+    """Aborted clients and absent servers are errors with pgbench's own last words."""
+    completed = recording.completed()
+    with pytest.raises(MeasurementError, match=f"exited with {recording.exit_status}") as caught:
+        parse_run(completed, ramp_s=0.0, started_at=recording.started_at)
+    assert completed.stderr.strip().splitlines()[-1] in caught.value.message
+
+
+def test_progress_lines_before_version_15_are_read() -> None:
+    """Their lines count no failures; the format is the manual's, as no such version runs here."""
+    recording = recorded(15, "plain")
+    old = recording.completed()
+    stderr = old.stderr.replace(", 0 failed", "")
+    assert stderr != old.stderr
+    again = type(old)(argv=old.argv, exit_status=0, stdout=old.stdout, stderr=stderr)
+    assert parse_run(again, ramp_s=1.0, started_at=0.0) == parse_run(
+        old, ramp_s=1.0, started_at=0.0
+    )
+
+
+def test_a_summary_without_its_lines_says_which() -> None:
+    """Output of a program that is no pgbench is an error that names the line it lacks."""
+    good = recorded(18, "plain").completed()
+    for line in ("number of transactions actually processed:", "tps ="):
+        stdout = good.stdout.replace(line, "something else")
+        damaged = type(good)(argv=good.argv, exit_status=0, stdout=stdout, stderr=good.stderr)
+        with pytest.raises(MeasurementError, match=f"has no line '{line}'") as caught:
+            parse_run(damaged, ramp_s=0.0, started_at=0.0)
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("line", ["actually processed: 0", "tps = 0.000000 (without)"])
+def test_a_run_without_a_transaction_is_an_error(line: str) -> None:
+    """Nothing completed is no throughput of zero: the run has no result."""
+    good = recorded(18, "plain").completed()
+    stdout = re.sub(rf"{line.split('0', maxsplit=1)[0]}\d\S*.*", line, good.stdout)
+    assert line in stdout
+    empty = type(good)(argv=good.argv, exit_status=0, stdout=stdout, stderr=good.stderr)
+    with pytest.raises(MeasurementError, match="completed no transaction"):
+        parse_run(empty, ramp_s=0.0, started_at=0.0)
