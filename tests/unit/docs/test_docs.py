@@ -1,0 +1,288 @@
+"""The documentation says what the program does: commands, files, keys, codes, names, links."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import doc_pages
+import pytest
+import yaml_defaults
+from click.testing import CliRunner
+from pydantic import TypeAdapter
+
+from steelyard.cli.main import cli
+from steelyard.experiment.files import load_experiment
+from steelyard.experiment.form import LATER_LAYERS, SECTIONS
+from steelyard.experiment.schema import experiment_schema
+from steelyard.model.errors import ExitCode, ExperimentFileError, PreflightError
+from steelyard.model.experiment import LocalTarget, Stop
+from steelyard.model.units import GIB
+from steelyard.record import entries
+from steelyard.tuning.profiles import MachineFacts, profiled_settings
+
+FACTS = MachineFacts(cpus=4.0, memory_bytes=8 * GIB, free_disk_bytes=100 * GIB)
+REGISTRIES = (
+    "pypi.org",
+    "pythonhosted",
+    "npmjs",
+    "crates.io",
+    "rubygems",
+    "docker.io",
+    "ghcr.io",
+    "quay.io",
+    "proxy.golang",
+    "conda.anaconda",
+)
+# Neither this machine's paths nor words about how the text came about.
+FOREIGN = re.compile(r"/work/|/root/|/home/\w|issue \d|\.\./shared", re.IGNORECASE)
+KEY_PAGE = "docs/experiment-file.md"
+NO_DEFAULT = "\N{EN DASH}"
+
+
+def is_cheap(argv: tuple[str, ...]) -> bool:
+    """Return whether a command starts no server and changes nothing."""
+    return argv[0] in ("presets", "schema") or "--dry-run" in argv or "--help" in argv
+
+
+@pytest.fixture
+def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory, made the current one, with every file that the pages show."""
+    doc_pages.write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("shown_files")
+@pytest.mark.parametrize("argv", [*filter(is_cheap, doc_pages.commands())], ids=" ".join)
+def test_cheap_commands_succeed(argv: tuple[str, ...]) -> None:
+    """Every shown command that starts no server runs as it stands, on the files shown."""
+    result = CliRunner().invoke(cli, argv)
+    if isinstance(result.exception, PreflightError):
+        lacking = str(result.exception)
+        if "free; this campaign needs" in lacking or "is not installed" in lacking:
+            pytest.skip(lacking)
+    assert result.exit_code == 0, (result.exception, result.output)
+
+
+@pytest.mark.parametrize(
+    "argv", [*doc_pages.commands(), *doc_pages.inline_commands()], ids=" ".join
+)
+def test_every_command_can_be_parsed(argv: tuple[str, ...]) -> None:
+    """Verbs and options of all commands exist, also of those in running text."""
+    try:
+        with cli.make_context("steelyard", list(argv)) as context:
+            command = cli.get_command(context, argv[0])
+            assert command is not None, f"there is no verb {argv[0]}"
+            command.make_context(argv[0], list(argv[1:]), parent=context)
+    except click.MissingParameter:
+        assert len(argv) == 1  # the verb alone, in running text
+    except click.exceptions.Exit as end:
+        assert end.exit_code == 0  # noqa: PT017 - --help ends the parsing
+
+
+def test_commands_are_found() -> None:
+    """The two tests above are not empty."""
+    assert sum(map(is_cheap, doc_pages.commands())) >= 4
+    assert len(doc_pages.inline_commands()) >= 5
+
+
+def test_a_shown_file_is_the_same_on_every_page() -> None:
+    """Files of one name have one text."""
+    assert {name: len(texts) for name, texts in doc_pages.files().items() if len(texts) > 1} == {}
+
+
+@pytest.mark.usefixtures("shown_files")
+@pytest.mark.parametrize(
+    "name", [n for n in doc_pages.files() if n.endswith(".yaml") and n != "wrong.yaml"]
+)
+def test_shown_experiments_load(name: str) -> None:
+    """Every experiment file of the pages is valid."""
+    loaded = load_experiment(Path(name), facts=FACTS)
+    assert loaded.experiment.contenders
+
+
+@pytest.mark.usefixtures("shown_files")
+def test_the_wrong_file_gets_the_shown_problems() -> None:
+    """The page shows word for word what its wrong file is told."""
+    with pytest.raises(ExperimentFileError) as caught:
+        load_experiment(Path("wrong.yaml"), facts=FACTS)
+    error = caught.value
+    assert f"```text\nerror: {error.message}\nhint: {error.hint}\n```" in doc_pages.page(KEY_PAGE)
+
+
+def described_keys() -> dict[str, str]:
+    """Return the default beside every key that the page describes."""
+    return {
+        key: row[1]
+        for row in doc_pages.rows(KEY_PAGE)
+        if len(row) == 3 and (key := doc_pages.code(row[0])) and row[1] != "value"
+    }
+
+
+def schema_keys() -> Iterator[str]:
+    """Yield every key of the JSON Schema as a dotted path."""
+    schema = experiment_schema()
+    yield from _keys(schema, schema["$defs"], "")
+
+
+def _keys(node: Mapping[str, Any], defs: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, child in node.get("properties", {}).items():
+        below = f"{path}.{name}".lstrip(".")
+        yield below
+        yield from _below(child, defs, below)
+
+
+def _below(child: Mapping[str, Any], defs: Mapping[str, Any], path: str) -> Iterator[str]:
+    for choice in [child, *child.get("anyOf", []), *child.get("allOf", [])]:
+        if "$ref" in choice:
+            yield from _keys(defs[choice["$ref"].rsplit("/", 1)[1]], defs, path)
+        if "items" in choice:
+            yield from _below(choice["items"], defs, f"{path}[]")
+        if isinstance(choice.get("additionalProperties"), dict):
+            yield from _below(choice["additionalProperties"], defs, f"{path}.NAME")
+
+
+def test_keys_and_schema_agree() -> None:
+    """Every key of the schema is described, and every described key is in the schema."""
+    described = set(described_keys())
+    assert described == set(schema_keys())
+    assert len(described) >= 50
+
+
+# What the form leaves open until inheritance and resolution, and what it becomes then.
+RESOLVED = {
+    "stop.decide": Stop().decide,
+    "treatments.NAME.target.kind": LocalTarget().kind,
+    "treatments.NAME.target.bin": LocalTarget().bin,
+    "treatments.NAME.target.connection": LocalTarget().connection,
+    "treatments.NAME.target.initdb": list(LocalTarget().initdb),
+}
+SECTION_OF = {
+    ".".join("NAME" if step == "*" and path[0] == "treatments" else step for step in path)
+    .replace(".*", "[]")
+    .lstrip("."): form
+    for path, form in SECTIONS.items()
+}
+
+
+@pytest.mark.parametrize(("key", "shown"), list(described_keys().items()), ids=lambda text: text)
+def test_defaults_are_those_of_the_form(key: str, shown: str) -> None:
+    """The default of every key is what a file without it gets."""
+    section, _, name = key.rpartition(".")
+    if name in LATER_LAYERS:
+        assert shown == NO_DEFAULT
+        return
+    field = SECTION_OF[section].model_fields[name]
+    if shown == "required":
+        assert field.is_required()
+        return
+    default = RESOLVED.get(key, field.get_default(call_default_factory=True))
+    if shown == NO_DEFAULT:
+        assert default is None
+        return
+    written = doc_pages.code(shown)
+    assert written is not None
+    kind: Any = field.annotation
+    if field.metadata:
+        kind = Annotated[kind, *field.metadata]
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    assert adapter.validate_python(yaml_defaults.value(written)) == default
+
+
+def test_the_profile_table_names_every_setting() -> None:
+    """The table of the profile `fitted` has its settings, in their order."""
+    table = [doc_pages.code(row[0]) for row in doc_pages.rows(KEY_PAGE) if len(row) == 4]
+    asked = [each.setting.name for each in profiled_settings("fitted", FACTS)]
+    assert [name for name in table if name] == asked
+
+
+def test_the_profile_table_says_what_is_a_guess() -> None:
+    """A rule that the code calls a guess is called one on the page, and no other."""
+    guessed = {
+        each.setting.name
+        for each in profiled_settings("fitted", FACTS)
+        if "guess" in each.reason.lower()
+    }
+    rows = [row for row in doc_pages.rows(KEY_PAGE) if len(row) == 4 and doc_pages.code(row[0])]
+    assert {doc_pages.code(row[0]) for row in rows if "guess" in row[2]} == guessed
+
+
+@pytest.mark.parametrize("path", doc_pages.PAGES, ids=lambda path: path.name)
+def test_relative_links_resolve(path: Path) -> None:
+    """Every link to a file of the project points at one."""
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text("utf-8"))
+    local = [target for target in targets if not re.match(r"[a-z]+:", target)]
+    assert [target for target in local if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("path", doc_pages.PAGES, ids=lambda path: path.name)
+def test_no_page_names_a_registry_or_a_foreign_place(path: Path) -> None:
+    """No page names a package registry's host or a path that only one machine has."""
+    text = path.read_text("utf-8")
+    assert [host for host in REGISTRIES if host in text.lower()] == []
+    assert FOREIGN.findall(text) == []
+
+
+def test_exit_codes_are_those_of_the_program() -> None:
+    """The README lists every exit code that can occur, and explains the one that cannot yet."""
+    listed = {int(row[0]) for row in doc_pages.rows("README.md") if row[0].isdigit()}
+    assert listed == set(ExitCode) - {ExitCode.GATE}
+    assert f"{ExitCode.GATE.value} is reserved" in doc_pages.page("README.md")
+
+
+def test_make_targets_exist() -> None:
+    """The README lists the Makefile's targets, all of them."""
+    phony = re.search(r"^\.PHONY: (.*)$", doc_pages.page("Makefile"), re.MULTILINE)
+    assert phony is not None
+    listed = re.findall(r"^\| `make (\w+)` \|", doc_pages.page("README.md"), re.MULTILINE)
+    assert sorted(listed) == sorted(phony[1].split())
+
+
+def test_journal_kinds_are_listed() -> None:
+    """The architecture page lists every kind of journal entry."""
+    kinds = {entry.__dataclass_fields__["kind"].default for entry in entries.Entry.__args__}
+    table = [row[0] for row in doc_pages.rows("docs/architecture.md") if len(row) == 2]
+    listed = {kind for cell in table for kind in re.findall(r"`([a-z-]+)`", cell)}
+    assert kinds <= listed
+
+
+def test_packages_are_listed() -> None:
+    """The architecture page has a row for every package of the house."""
+    source = doc_pages.ROOT / "src" / "steelyard"
+    packages = {path.parent.name for path in source.glob("*/__init__.py")}
+    listed = {doc_pages.code(row[0]) for row in doc_pages.rows("docs/architecture.md")}
+    assert packages <= listed
+
+
+def test_dependencies_are_explained() -> None:
+    """Every direct dependency, extra and development tool is in the table of its page."""
+    project = tomllib.loads(doc_pages.page("pyproject.toml"))
+    extras = project["project"]["optional-dependencies"].values()
+    wanted = [
+        *project["project"]["dependencies"],
+        *(name for extra in extras for name in extra),
+        *project["dependency-groups"]["dev"],
+    ]
+    names = {re.split(r"[\[<>=;\s]", requirement)[0] for requirement in wanted}
+    table = " ".join(cell for row in doc_pages.rows("docs/dependencies.md") for cell in row[:2])
+    assert {name for name in names if not re.search(rf"\b{re.escape(name)}\b", table)} == set()
+
+
+def test_method_sections_resolve() -> None:
+    """Every "METHOD 3.4" in the code has a section of that number in docs/methods.md."""
+    source = doc_pages.ROOT / "src" / "steelyard"
+    texts = [path.read_text("utf-8") for path in source.rglob("*.py")]
+    named = {
+        number
+        for text in texts
+        for number in re.findall(r"METHOD(?:\.md)?,? (?:section )?(\d+(?:\.\d+)?)", text)
+    }
+    headings = re.findall(
+        r"^#+ (\d+(?:\.\d+)?)\.? ", doc_pages.page("docs/methods.md"), re.MULTILINE
+    )
+    assert named
+    assert named <= set(headings)
