@@ -1,0 +1,159 @@
+"""The main job end to end on real PostgreSQL servers."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from support.live import TINY, Steelyard
+
+pytestmark = pytest.mark.live
+
+
+def _summary(path: Path) -> dict[str, object]:
+    return json.loads((path / "summary.json").read_text())
+
+
+def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
+    steelyard: Steelyard,
+) -> None:
+    """One command gives verdicts with intervals and the whole campaign directory."""
+    two = TINY.replace(
+        "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
+    )
+    done = steelyard.run("run", steelyard.experiment(two), "--out", "c", "--set", "stop.budget=70s")
+    assert done.returncode == 0, done.stderr
+    record = steelyard.directory / "c"
+    summary = _summary(record)
+    headlines = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
+    assert {c["workload"] for c in headlines} == {"reads", "writes"}
+    for name in ("experiment.yaml", "schedule.json", "environment.json", "journal.jsonl"):
+        assert (record / name).stat().st_size > 0
+    for name in ("runs.parquet", "intervals.parquet", "report.md", "report.html"):
+        assert (record / name).stat().st_size > 0
+    assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in headlines)
+    assert "default" in done.stdout
+    assert "tps" in done.stdout
+    raw = sorted((record / "raw").glob("0000-0-*.txt.gz"))
+    assert len(raw) == 4
+    assert "tps = " in gzip.decompress(raw[0].read_bytes()).decode()
+
+
+def test_the_report_is_rebuilt_from_the_record_alone_to_the_same_bytes(
+    steelyard: Steelyard,
+) -> None:
+    """Deleting every derived file and reporting twice gives the same bytes each time."""
+    options = ("--out", "c", "--set", "stop.budget=15s", "--yes", "--quiet")
+    assert steelyard.run("run", steelyard.experiment(), *options).returncode == 0
+    names = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
+    first = {name: (steelyard.directory / "c" / name).read_bytes() for name in names}
+    for name in names:
+        (steelyard.directory / "c" / name).unlink()
+    assert steelyard.run("report", "c").returncode == 0
+    assert {n: (steelyard.directory / "c" / n).read_bytes() for n in names} == first
+
+
+def test_treatments_that_need_no_restart_are_weighed_back_to_back(steelyard: Steelyard) -> None:
+    """A reloadable setting switches on the running server and is read back in force."""
+    text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
+    done = steelyard.run(
+        "run",
+        steelyard.experiment(text),
+        "--out",
+        "c",
+        "--set",
+        "stop.budget=20s",
+        "--yes",
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
+    assert schedule["mode"] == "back-to-back"
+    environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
+    in_force = {
+        server["treatment"]: next(s["value"] for s in server["settings"] if s["name"] == "work_mem")
+        for server in environment["servers"]
+    }
+    assert in_force == {"default": "4096", "buffers": "9216"}
+
+
+@pytest.mark.parametrize("version", ["15", "16"])
+def test_two_versions_are_weighed_like_any_two_treatments(
+    steelyard: Steelyard, version: str
+) -> None:
+    """PostgreSQL 15 and 16 against the embedded 18: own data directories, one pgbench."""
+    text = TINY.replace(
+        "    extends: default\n    postgres: {shared_buffers: 64MB}",
+        f'    target: {{kind: local, bin: "{version}"}}',
+    ).replace("  buffers:", "  older:")
+    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
+    done = steelyard.run("run", steelyard.experiment(text), *options)
+    assert done.returncode == 0, done.stderr
+    environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
+    majors = [server["version"].split(".")[0] for server in environment["servers"]]
+    assert majors == ["18", version]
+    checksums = [
+        next(s["value"] for s in server["settings"] if s["name"] == "data_checksums")
+        for server in environment["servers"]
+    ]
+    assert checksums == ["on", "on"]
+
+
+def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> None:
+    """Scripts with weights and a prepare step are a workload like the builtin ones."""
+    (steelyard.directory / "orders.sql").write_text(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, note text);\n"
+        "INSERT INTO orders SELECT n, 'x' FROM generate_series(1, 1000) n;\n"
+    )
+    (steelyard.directory / "read.sql").write_text(
+        "\\set n random(1, 1000)\nSELECT note FROM orders WHERE id = :n;\n"
+    )
+    (steelyard.directory / "write.sql").write_text(
+        "\\set n random(1, 1000)\nUPDATE orders SET note = note WHERE id = :n;\n"
+    )
+    workloads = (
+        "workloads:\n  - name: orders\n    prepare: [orders.sql]\n"
+        "    scripts: [{file: read.sql, weight: 9}, {file: write.sql, weight: 1}]\nloads:"
+    )
+    text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
+    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
+    done = steelyard.run("run", steelyard.experiment(text), *options)
+    assert done.returncode == 0, done.stderr
+    raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
+    assert "multiple scripts" in gzip.decompress(raw.read_bytes()).decode()
+
+
+@pytest.mark.parametrize("restore", ["copy", "template"])
+def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: str) -> None:
+    """After writes, the next visit finds the prepared rows again, by each means of restoring."""
+    script = (
+        "INSERT INTO seen SELECT count(*) FROM seen;\n"
+        "SELECT 1 / (count(*) <= 2000000)::int FROM seen;\n"
+    )
+    (steelyard.directory / "make.sql").write_text("CREATE TABLE seen (before bigint);\n")
+    (steelyard.directory / "count.sql").write_text(script)
+    workloads = (
+        "workloads:\n  - {name: count, prepare: [make.sql], scripts: [{file: count.sql}]}\nloads:"
+    )
+    text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
+    text = text.replace("bin: embedded}", f"bin: embedded, restore: {restore}}}")
+    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
+    done = steelyard.run("run", steelyard.experiment(text), *options)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((steelyard.directory / "c" / "summary.json").read_text())["design"]
+    assert plan["restore"] == restore
+
+
+def test_tcp_connections_use_a_password_that_nobody_sees(steelyard: Steelyard) -> None:
+    """The loopback connection works, and no file of the record holds a password."""
+    text = TINY.replace("bin: embedded}", "bin: embedded, connection: tcp}")
+    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
+    done = steelyard.run("run", steelyard.experiment(text), *options)
+    assert done.returncode == 0, done.stderr
+    raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
+    assert "tps = " in gzip.decompress(raw.read_bytes()).decode()
+    for path in (steelyard.directory / "c").rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+        assert b"PGPASSWORD" not in content

@@ -1,0 +1,270 @@
+"""What goes wrong outside: each a sentence of fact, an exit code, nothing lost, nothing left."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.live import TINY, Steelyard, living_servers, wait_for
+
+pytestmark = pytest.mark.live
+
+
+def _started(steelyard: Steelyard, *more: str) -> "subprocess.Popen[str]":
+    two = TINY.replace(
+        "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
+    )
+    arguments = ("run", steelyard.experiment(two), "--out", "c", "--yes", *more)
+    return steelyard.start(*arguments)
+
+
+def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
+    path = steelyard.directory / "c" / "journal.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
+
+
+def _complete_blocks(steelyard: Steelyard) -> int:
+    return sum(
+        entry["kind"] == "block-ended" and entry["outcome"]["complete"]
+        for entry in _journal(steelyard)
+    )
+
+
+def _runs(steelyard: Steelyard) -> int:
+    return sum(entry["kind"] == "run" for entry in _journal(steelyard))
+
+
+def _postmaster(steelyard: Steelyard) -> int | None:
+    for path in (steelyard.cache / "live").glob("*/*/data/postmaster.pid"):
+        lines = path.read_text().split()
+        if lines:
+            return int(lines[0])
+    return None
+
+
+def _kill_postmaster(steelyard: Steelyard) -> bool:
+    pid = _postmaster(steelyard)
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_server_killed_during_a_run_costs_one_block_and_nothing_else(
+    steelyard: Steelyard,
+) -> None:
+    """SIGKILL of the postmaster voids the block in all arms; it is redone and the campaign ends."""
+    process = _started(steelyard, "--set", "stop.budget=30s")
+    wait_for(lambda: _complete_blocks(steelyard) >= 1)
+    # After an odd number of runs the server is under the visit's second.
+    wait_for(lambda: _runs(steelyard) % 2 == 1 and _kill_postmaster(steelyard))
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert "is redone" in err
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert len(summary["blocks_redone"]) >= 1
+    assert "thrown away" in (steelyard.directory / "c" / "report.md").read_text()
+
+
+def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: Steelyard) -> None:
+    """SIGINT ends in order: reports exist, the exit code is 130, and the way on is printed."""
+    process = _started(steelyard)
+    wait_for(lambda: _complete_blocks(steelyard) >= 2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "--resume" in err
+    assert (steelyard.directory / "c" / "report.html").exists()
+    assert "interrupted" in out
+    assert json.loads((steelyard.directory / "c" / "summary.json").read_text())["status"] == (
+        "interrupted"
+    )
+
+
+def test_kill_9_then_resume_redoes_only_the_block_in_flight(steelyard: Steelyard) -> None:
+    """After kill -9 the complete blocks stay, the order stays, and the campaign ends normally."""
+    process = _started(steelyard, "--set", "stop.budget=35s")
+    wait_for(lambda: _complete_blocks(steelyard) >= 2)
+    process.kill()
+    process.communicate()
+    before = [entry for entry in _journal(steelyard) if entry["kind"] == "run"]
+    schedule = (steelyard.directory / "c" / "schedule.json").read_bytes()
+    resumed = steelyard.run("run", "--resume", "c")
+    assert resumed.returncode == 0, resumed.stderr
+    assert (steelyard.directory / "c" / "schedule.json").read_bytes() == schedule
+    after = [entry for entry in _journal(steelyard) if entry["kind"] == "run"]
+    assert after[: len(before)] == before
+    ended = [e["outcome"] for e in _journal(steelyard) if e["kind"] == "block-ended"]
+    complete = [outcome["index"] for outcome in ended if outcome["complete"]]
+    assert complete == sorted(set(complete)) == list(range(len(complete)))
+
+
+def test_clean_removes_what_kill_9_left_behind(steelyard: Steelyard) -> None:
+    """Data directory, socket directory and processes of a killed campaign go; its record stays."""
+    process = _started(steelyard)
+    wait_for(lambda: _complete_blocks(steelyard) >= 1)
+    sockets = [Path(e["name"]) for e in _journal(steelyard) if e["kind"] == "created"]
+    process.kill()
+    process.communicate()
+    assert any(path.exists() for path in sockets)
+    looked = steelyard.run("clean", "--dry-run")
+    assert str(sockets[0]) in looked.stdout + str(sockets)
+    assert any(path.exists() for path in sockets)
+    cleaned = steelyard.run("clean", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not any(path.exists() for path in sockets)
+    assert living_servers(steelyard.cache) == []
+    assert (steelyard.directory / "c" / "journal.jsonl").exists()
+    assert "nothing behind" in steelyard.run("clean", "--yes").stdout.replace("anything", "nothing")
+
+
+def test_clean_leaves_a_living_campaign_alone(steelyard: Steelyard) -> None:
+    """`clean --yes` beside a running campaign removes nothing of it."""
+    process = _started(steelyard, "--set", "stop.budget=25s")
+    wait_for(lambda: _complete_blocks(steelyard) >= 1)
+    assert "No campaign has left anything" in steelyard.run("clean", "--yes").stdout
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+
+
+def test_two_campaigns_in_one_directory_are_refused(steelyard: Steelyard) -> None:
+    """The second is refused by the lock or the journal, and the first goes on unharmed."""
+    process = _started(steelyard, "--set", "stop.budget=40s")
+    wait_for(lambda: _complete_blocks(steelyard) >= 1)
+    third = steelyard.run("run", "--resume", "c")
+    second = steelyard.run("run", "tiny.yaml", "--out", "c", "--yes")
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert second.returncode == 6
+    assert "holds a campaign already" in second.stderr
+    assert third.returncode == 6
+    assert "another Steelyard is running" in third.stderr
+
+
+def test_a_taken_port_is_refused_before_the_start(steelyard: Steelyard) -> None:
+    """A listener on the asked port gives exit 3 and names the port."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        text = TINY.replace("bin: embedded}", f"bin: embedded, port: {port}}}")
+        done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    assert done.returncode == 3
+    assert f"port {port}" in done.stderr
+    assert not (steelyard.directory / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("bin_", "word"),
+    [("./nowhere", "no PostgreSQL programs"), ("'9'", "was not found"), ("./bin", "lacks")],
+)
+def test_an_absent_or_incomplete_binary_is_refused(
+    steelyard: Steelyard, bin_: str, word: str
+) -> None:
+    """A wrong `bin:` gives exit 3, the fact and the way out."""
+    (steelyard.directory / "bin").mkdir()
+    text = TINY.replace("bin: embedded}", f"bin: {bin_}}}")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    assert done.returncode == 3, done.stderr
+    assert word in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_a_binary_that_is_no_postgres_is_refused(steelyard: Steelyard) -> None:
+    """Programs that do not run give a sentence, not a traceback."""
+    fake = steelyard.directory / "bin"
+    fake.mkdir()
+    for name in ("postgres", "initdb", "pgbench", "psql"):
+        (fake / name).write_text("#!/bin/sh\nexit 3\n")
+        (fake / name).chmod(0o755)
+    text = TINY.replace("bin: embedded}", "bin: ./bin}")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unknown_settings_and_refused_values_are_said_at_once_with_lines(
+    steelyard: Steelyard,
+) -> None:
+    """The server's own program judges settings; each problem has its line and way out."""
+    text = TINY.replace(
+        "postgres: {shared_buffers: 64MB}",
+        "postgres:\n      shared_bufers: 64MB\n      work_mem: 9XB\n      random_page_cost: -4",
+    )
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    assert done.returncode == 2, done.stderr
+    assert "tiny.yaml:16:7" in done.stderr
+    assert "did you mean `shared_buffers`" in done.stderr
+    assert 'Valid units for this parameter are "B", "kB"' in done.stderr
+    assert "outside the valid range" in done.stderr
+    assert not (steelyard.directory / "c").exists()
+
+
+def test_a_value_only_a_started_server_refuses_fails_with_its_log(steelyard: Steelyard) -> None:
+    """What `postgres -C` cannot see (an absent library) shows at the first start, with the log."""
+    text = TINY.replace("shared_buffers: 64MB", "shared_preload_libraries: no_such_library")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c")
+    assert done.returncode == 4, done.stderr
+    assert "no_such_library" in done.stderr
+
+
+def test_too_small_a_disk_is_refused_with_the_numbers(steelyard: Steelyard) -> None:
+    """A scale that cannot fit gives exit 3, what is needed and what is free."""
+    text = TINY.replace("scale_factor: 1}", "scale_factor: 2000000}")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert done.returncode == 3, done.stderr
+    assert "this campaign needs" in done.stderr
+
+
+def test_a_budget_before_the_first_look_is_refused_with_what_would_do(
+    steelyard: Steelyard,
+) -> None:
+    """A budget that cannot reach a look is said before anything is started."""
+    done = steelyard.run("run", steelyard.experiment(), "--out", "c", "--budget", "5s")
+    assert done.returncode == 3, done.stderr
+    assert "before the first look" in done.stderr
+    assert "--budget" in done.stderr
+    assert not (steelyard.directory / "c").exists()
+
+
+def test_a_setting_that_does_not_take_effect_is_named(steelyard: Steelyard) -> None:
+    """A role's own setting that overrides the configuration makes the treatment not in force."""
+    (steelyard.directory / "override.sql").write_text(
+        "ALTER ROLE steelyard SET work_mem = '5MB';\n"
+    )
+    text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB").replace(
+        "scale_factor: 1}", "scale_factor: 1, prepare: [override.sql]}"
+    )
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert done.returncode == 5, done.stderr
+    assert "work_mem was asked to be '9MB' and is '5120'" in done.stderr
+
+
+def test_a_full_disk_during_the_campaign_keeps_the_record(steelyard: Steelyard) -> None:
+    """When the record's disk fills up, the journal stays readable and --resume goes on."""
+    if os.geteuid() != 0 or not Path("/bin/mount").exists():
+        pytest.skip("mounting a small file system needs root")
+    small = steelyard.directory / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("this kernel or container does not mount tmpfs")
+    try:
+        done = steelyard.run("run", steelyard.experiment(), "--out", "small/c", "--yes")
+        assert done.returncode == 6, done.stderr
+        assert "no space is left" in done.stderr
+        subprocess.run(["/bin/mount", "-o", "remount,size=50m", str(small)], check=True)
+        resumed = steelyard.run("run", "--resume", "small/c")
+        assert resumed.returncode == 0, resumed.stderr
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(small)], check=True)
