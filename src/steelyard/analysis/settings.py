@@ -1,5 +1,7 @@
 """Effective settings that differ between the servers, asked for or not."""
 
+import re
+
 from steelyard.analysis.results import SettingDifference
 from steelyard.model.environment import EffectiveSetting, Environment
 from steelyard.model.experiment import Experiment
@@ -20,6 +22,8 @@ _IDENTITY = frozenset(
         "unix_socket_directories",
     }
 )
+_UNIT = re.compile(r"^([0-9]*)([A-Za-z]+)$")
+_KIB_PER = {"TB": 1024**3, "GB": 1024**2, "MB": 1024, "kB": 1}
 
 
 def differing_settings(
@@ -50,8 +54,10 @@ def differing_settings(
 
 
 def _shown(setting: EffectiveSetting) -> str:
-    """Return the value with the server's unit, which may itself be a multiple (``8kB``)."""
-    if not setting.unit:
-        return setting.value
-    times = " x " if setting.unit[0].isdigit() else " "
-    return f"{setting.value}{times}{setting.unit}"
+    """Return the value as a DBA writes it: ``128 MB`` for 16384 pages of 8 kB."""
+    match = _UNIT.match(setting.unit or "")
+    if match and match[2] in _KIB_PER and setting.value.isdigit() and setting.value != "0":
+        kib = int(setting.value) * int(match[1] or 1) * _KIB_PER[match[2]]
+        unit = next(unit for unit in ("TB", "GB", "MB", "kB") if kib % _KIB_PER[unit] == 0)
+        return f"{kib // _KIB_PER[unit]} {unit}"
+    return f"{setting.value} {setting.unit}" if setting.unit else setting.value
