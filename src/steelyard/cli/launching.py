@@ -1,5 +1,6 @@
 """What ``run`` does, step by step: load, check, forecast, run, report."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from steelyard.record.directory import read_campaign
 from steelyard.tuning.profiles import MachineFacts
 
 _PRESET = "preset:"
-Listener = Silence | PlainProgress | LiveProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,17 +136,18 @@ def _load(options: RunOptions, doors: Doors) -> LoadedExperiment:
 
 def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: RunOptions) -> None:
     """Run to the end, and report whatever there is, also after a failure or Ctrl-C."""
-    listener: Listener = (
-        Silence() if options.quiet else progress_for(click.get_text_stream("stderr"))
-    )
     try:
-        with listener as progress:
+        with _listener(quiet=options.quiet) as progress:
             analysis = work(progress)
     except SteelyardError:
         _report_what_there_is(path, options)
         raise
     write_reports(read_campaign(path), analysis, path)
     _print(analysis, path, options)
+
+
+def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
+    return Silence() if quiet else progress_for(sys.stderr)
 
 
 def _report_what_there_is(path: Path, options: RunOptions) -> None:

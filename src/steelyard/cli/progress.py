@@ -1,6 +1,5 @@
 """Live progress: a closing table on a terminal, plain lines elsewhere."""
 
-from types import TracebackType
 from typing import Self, TextIO
 
 import click
@@ -71,12 +70,7 @@ class LiveProgress:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def stage(self, what: str) -> None:

@@ -147,6 +147,10 @@ class BlockTaker:
             jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             measurement = self.engine.parse_run(completed, ramp_s=measure.ramp_s, started_at=wall)
             findings = judge_measurement(measurement, clock_jump_s=jump_s)
+            if not self.bench.is_running():
+                # Backends may outlive their postmaster to the end of a run.
+                lost = generator_failed("pgbench still ended normally", server_died=True)
+                findings = (*findings, lost)
         except MeasurementError as error:
             died = not self.bench.is_running()
             findings = (generator_failed(error.message, server_died=died),)
