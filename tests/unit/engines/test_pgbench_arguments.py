@@ -1,0 +1,119 @@
+"""pgbench's command lines: what is asked for, what is refused, where secrets go."""
+
+from pathlib import Path
+
+import pytest
+
+from steelyard.engines.engine import RunRequest
+from steelyard.engines.postgres import pgbench
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import ExitCode, InputError
+from steelyard.model.experiment import Load, Workload
+
+_ADDRESS = ServerAddress(host="/run/x", port=5433, user="u", database="d", password="hush-hush")
+
+
+def _request(workload: Workload, **options: object) -> RunRequest:
+    fields = {
+        "load": Load(clients=8, threads=2),
+        "protocol": "prepared",
+        "seconds": 7,
+        "address": _ADDRESS,
+        **options,
+    }
+    return RunRequest(workload=workload, **fields)
+
+
+def test_a_builtin_workload_is_one_command_line() -> None:
+    """Time, clients, threads, protocol, progress by the second with time stamps, and no vacuum."""
+    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    assert pgbench.run_arguments(_request(workload)) == (
+        "--no-vacuum",
+        "--time=7",
+        "--client=8",
+        "--jobs=2",
+        "--protocol=prepared",
+        "--progress=1",
+        "--progress-timestamp",
+        "--builtin=select-only",
+    )
+
+
+def test_scripts_carry_weights_and_the_scale_factor() -> None:
+    """Own scripts are files with weights; their scale factor cannot be found by pgbench."""
+    workload = Workload(name="orders", scale_factor=10)
+    scripts = [(Path("/s/0-new.sql"), 9), (Path("/s/1-report.sql"), 1)]
+    arguments = pgbench.run_arguments(_request(workload, scripts=scripts))
+    assert arguments[7:] == ("--scale=10", "--file=/s/0-new.sql@9", "--file=/s/1-report.sql@1")
+
+
+def test_rate_and_further_flags_come_last() -> None:
+    """An open loop is asked for as a rate; the user's flags follow unchanged."""
+    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    load = Load(clients=8, threads=2, rate_per_s=1500.0)
+    arguments = pgbench.run_arguments(_request(workload, load=load, flags=("--random-seed=7",)))
+    assert arguments[-2:] == ("--rate=1500", "--random-seed=7")
+
+
+def test_the_password_is_in_the_environment_and_nowhere_else() -> None:
+    """Addresses travel as libpq's variables; empty ones are left out."""
+    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    request = _request(workload)
+    assert not any("hush-hush" in argument for argument in pgbench.run_arguments(request))
+    assert "hush-hush" not in repr(request)
+    environment = pgbench.environment(_ADDRESS)
+    assert environment["PGPASSWORD"] == "hush-hush"
+    assert environment["PGHOST"] == "/run/x"
+    assert "PGPASSWORD" not in pgbench.environment(ServerAddress(host="/run/x", port=1))
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "-c8",
+        "-c",
+        "--client=8",
+        "-j2",
+        "--time=3",
+        "-t100",
+        "-P5",
+        "--progress=5",
+        "-M",
+        "--protocol=simple",
+        "-S",
+        "--select-only",
+        "-N",
+        "--skip-some-updates",
+        "-fx.sql",
+        "--file=x.sql",
+        "-i",
+        "-s10",
+        "-h",
+        "--host=db",
+        "-U",
+        "-l",
+        "-d",
+    ],
+)
+def test_flags_of_the_experiment_file_are_refused(flag: str) -> None:
+    """What decides what is measured stands in the file, and the hint says where."""
+    with pytest.raises(InputError, match="is set by Steelyard") as caught:
+        pgbench.refuse_own_flags(("--random-seed=7", flag))
+    assert "experiment file" in caught.value.hint
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize("flag", ["--random-seed=7", "-C", "--max-tries=3", "-r", "-Dx=1"])
+def test_other_flags_are_handed_on(flag: str) -> None:
+    """A flag that Steelyard does not know is the generator's business."""
+    pgbench.refuse_own_flags((flag,))
+
+
+def test_initialisation_asks_for_all_steps() -> None:
+    """Tables, data from the client, vacuum and primary keys at the scale asked for."""
+    assert pgbench.initialise_arguments(50) == (
+        "--initialize",
+        "--init-steps=dtgvp",
+        "--scale=50",
+        "--quiet",
+    )

@@ -1,0 +1,221 @@
+"""PostgreSQL under pgbench as the runner sees it, without a server."""
+
+from pathlib import Path
+
+import pytest
+from recorded import catalogue_text
+
+from fakes.processes import Answer, FakeProcesses
+from fakes.sql import FakeSql
+from steelyard.engines.engine import RunRequest
+from steelyard.engines.postgres import engine as engines
+from steelyard.engines.postgres import settings
+from steelyard.engines.postgres.engine import PostgresEngine, dataset_of
+from steelyard.engines.postgres.installation import Installation
+from steelyard.engines.postgres.server import PostgresProgram
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+from steelyard.model.experiment import (
+    Experiment,
+    Load,
+    LocalTarget,
+    Script,
+    SwitchCost,
+    Treatment,
+    Workload,
+)
+
+_ADDRESS = ServerAddress(host="/run/x", port=5433, user="steelyard", database="postgres")
+_READS = Workload(name="reads", builtin="select-only", scale_factor=10)
+_WRITES = Workload(name="writes", builtin="simple-update", scale_factor=10)
+_OWN = Workload(
+    name="orders",
+    prepare=(Script(name="orders.sql", text="CREATE TABLE orders (id int)"),),
+    scripts=(Script(name="new.sql", text="SELECT 1"),),
+)
+
+
+def _engine(
+    *workloads: Workload, sql: FakeSql | None = None, processes: FakeProcesses | None = None
+) -> PostgresEngine:
+    experiment = Experiment(
+        name="x",
+        baseline="old",
+        treatments=tuple(Treatment(name=n, target=LocalTarget()) for n in ("old", "new")),
+        workloads=workloads or (_READS,),
+        loads=(Load(clients=8, threads=2),),
+        seed=1,
+    )
+    programs = {
+        name: PostgresProgram(
+            installation=Installation(
+                programs=Path(f"/{name}/bin"), root=Path(f"/{name}"), version=version
+            ),
+            initdb=(),
+            sql=sql or FakeSql(),
+        )
+        for name, version in (("old", "9.6"), ("new", "18.6"))
+    }
+    catalogue = settings.parse_catalogue(catalogue_text(18))
+    return PostgresEngine(
+        experiment,
+        programs,
+        {"old": catalogue, "new": catalogue},
+        processes=processes or FakeProcesses(),
+        sql=sql or FakeSql(),
+        account="nobody",
+    )
+
+
+def test_the_newest_pgbench_drives_every_server() -> None:
+    """18 is newer than 9.6, by number and not by letter."""
+    assert _engine().generator.version == "18.6"
+    request = RunRequest(
+        workload=_READS,
+        load=Load(clients=8, threads=2),
+        protocol="simple",
+        seconds=5,
+        address=_ADDRESS,
+    )
+    command = _engine().run_command(request)
+    assert command.argv[0] == "/new/bin/pgbench"
+    assert command.environment["PGDATABASE"] == "steelyard_s10"
+    assert command.account == "nobody"
+    assert command.parent_death_signal == 9
+
+
+def test_equal_data_are_one_data_set() -> None:
+    """Reads and writes at one scale share their tables; own scripts make their own."""
+    names = [dataset.name for dataset in _engine(_READS, _WRITES, _OWN).datasets()]
+    assert names[0] == "steelyard_s10"
+    assert len(names) == 2
+    assert names[1].startswith("steelyard_own_")
+    changed = Workload(name="orders", prepare=(Script(name="orders.sql", text="SELECT 2"),))
+    assert dataset_of(changed).name != dataset_of(_OWN).name
+
+
+def test_only_the_select_only_builtin_leaves_the_data_alone() -> None:
+    """Anything else may write, own scripts too."""
+    assert not _engine(_READS).writes()
+    assert _engine(_READS, _WRITES).writes()
+    assert _engine(_OWN).writes()
+
+
+def test_the_expected_size_follows_the_scale() -> None:
+    """About 15 MB per unit of scale, by pgbench's manual; unknown data count nothing."""
+    assert dataset_of(_READS).expected_bytes == 160_000_000
+    assert dataset_of(_OWN).expected_bytes == 0
+
+
+def test_building_makes_database_tables_scripts_and_statistics() -> None:
+    """Each step runs in the data set's own database, prewarm extension included where it is."""
+    sql = FakeSql({engines._HAS_PREWARM: [(1,)]})
+    processes = FakeProcesses()
+    processes.on("pgbench")
+    processes.on("psql")
+    engine = _engine(_READS, _OWN, sql=sql, processes=processes)
+    for dataset in engine.datasets():
+        engine.build(dataset, _ADDRESS, "old")
+    own = engine.datasets()[1].name
+    assert sql.executed == [
+        ("postgres", 'CREATE DATABASE "steelyard_s10"'),
+        ("steelyard_s10", "CREATE EXTENSION IF NOT EXISTS pg_prewarm"),
+        ("steelyard_s10", "VACUUM (ANALYZE)"),
+        ("postgres", f'CREATE DATABASE "{own}"'),
+        (own, "CREATE EXTENSION IF NOT EXISTS pg_prewarm"),
+        (own, "VACUUM (ANALYZE)"),
+    ]
+    assert [command.argv[0] for command in processes.ran] == ["/new/bin/pgbench", "/old/bin/psql"]
+    assert processes.stdin == ["", "CREATE TABLE orders (id int)"]
+
+
+def test_a_failing_prepare_script_is_named_with_its_error() -> None:
+    """The sentence names the script and holds psql's words."""
+    sql = FakeSql({engines._HAS_PREWARM: []})
+    processes = FakeProcesses()
+    processes.on("psql", answer=Answer(exit_status=3, stderr='ERROR:  relation "x" exists\n'))
+    engine = _engine(_OWN, sql=sql, processes=processes)
+    with pytest.raises(TargetError, match=r"prepare script orders\.sql: ERROR"):
+        engine.build(engine.datasets()[0], _ADDRESS, "old")
+
+
+def test_effective_settings_are_read_as_a_new_session_sees_them() -> None:
+    """Values in the server's unit with their source; places that differ by design are left out."""
+    rows = [("jit", "on", None, "default"), ("work_mem", "4096", "kB", "configuration file")]
+    sql = FakeSql({engines._EFFECTIVE: rows})
+    found = _engine(sql=sql).effective(_ADDRESS)
+    assert [(s.name, s.value, s.unit, s.source) for s in found] == rows
+    assert "data_directory" in str(sql.asked[0][2])
+
+
+def test_a_reload_waits_until_new_sessions_see_it() -> None:
+    """The load time of the configuration changes; one that never does is an error."""
+    times = iter([1, 1, 2])
+    sql = FakeSql(
+        {
+            "SELECT pg_conf_load_time(), pg_reload_conf()": [(1, True)],
+            "SELECT pg_conf_load_time()": lambda: [(next(times),)],
+        }
+    )
+    _engine(sql=sql).reload(_ADDRESS)
+    assert next(times, None) is None
+    sql.answers["SELECT pg_conf_load_time()"] = [(1,)]
+    with pytest.raises(TargetError, match="did not read its changed configuration"):
+        _engine(sql=sql).reload(_ADDRESS)
+
+
+def test_the_generator_needs_a_password_on_the_network_alone() -> None:
+    """Through the socket nothing changes; through TCP a fresh password is set and carried."""
+    sql = FakeSql()
+    engine = _engine(sql=sql)
+    assert engine.generator_address(_ADDRESS, "socket") is _ADDRESS
+    assert sql.passwords == {}
+    address = engine.generator_address(_ADDRESS, "tcp")
+    assert address.host == "127.0.0.1"
+    assert address.port == _ADDRESS.port
+    assert sql.passwords == {"steelyard": address.password}
+    assert len(address.password) >= 32
+    assert _engine(sql=sql).generator_address(_ADDRESS, "tcp").password != address.password
+
+
+def test_templates_are_put_aside_and_copied_back() -> None:
+    """Every data set is renamed once and copied from there, connections forced off."""
+    sql = FakeSql()
+    engine = _engine(_READS, sql=sql)
+    engine.keep_templates(_ADDRESS)
+    engine.restore_from_templates(_ADDRESS)
+    assert [statement for _, statement in sql.executed] == [
+        'ALTER DATABASE "steelyard_s10" RENAME TO "steelyard_s10_prepared"',
+        'DROP DATABASE IF EXISTS "steelyard_s10" WITH (FORCE)',
+        'CREATE DATABASE "steelyard_s10" TEMPLATE "steelyard_s10_prepared" STRATEGY FILE_COPY',
+    ]
+
+
+@pytest.mark.parametrize("extension", [[(1,)], []])
+def test_prewarming_reads_everything_with_and_without_the_extension(
+    extension: list[tuple[int]],
+) -> None:
+    """Where pg_prewarm is missing, every table is scanned instead."""
+    scan = "SELECT count(*) FROM public.pgbench_accounts"
+    sql = FakeSql(
+        {
+            "SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'": list(extension),
+            engines._PREWARM: [(1640,)],
+            engines._TABLES: [(scan,)],
+        }
+    )
+    _engine(_READS, sql=sql).prewarm(_ADDRESS)
+    asked = [statement for _, statement, _ in sql.asked]
+    assert (engines._PREWARM in asked) is bool(extension)
+    assert sql.executed == ([] if extension else [("steelyard_s10", scan)])
+
+
+def test_the_switch_cost_is_asked_of_the_treatments_own_binary() -> None:
+    """The engine hands over to the catalogue of the treatment."""
+    assert _engine().switch_cost("new", ["shared_buffers"]) is SwitchCost.RESTART
+    assert _engine().switch_cost("new", ["work_mem"]) is SwitchCost.SESSION
+
+
+def test_a_run_is_given_up_well_after_its_end() -> None:
+    """A generator that hangs is not waited for until the end of the budget."""
+    assert _engine().deadline_s(7) == 67

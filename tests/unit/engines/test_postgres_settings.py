@@ -1,0 +1,233 @@
+"""Settings: what binaries know, what a change costs, what a value means, what is in force."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded import VERSIONS, catalogue_text
+
+from fakes.processes import Answer, FakeProcesses
+from steelyard.engines.postgres import settings
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.errors import ExitCode, PreflightError
+from steelyard.model.experiment import Layer, Setting, SwitchCost
+
+_MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_TIME = {"us": 1, "ms": 1000, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
+
+
+def _asked(name: str, value: str) -> Setting:
+    return Setting(layer=Layer.POSTGRES, name=name, value=value)
+
+
+def _in_force(name: str, value: str, unit: str | None = None, source: str = "") -> EffectiveSetting:
+    return EffectiveSetting(name=name, value=value, unit=unit, source=source)
+
+
+def _deviates(value: str, actual: EffectiveSetting) -> bool:
+    return bool(settings.deviations([_asked(actual.name, value)], [actual]))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_recorded_setting_has_a_known_context(version: int) -> None:
+    """The whole catalogue of a real binary is read, and every context has a switch cost."""
+    text = catalogue_text(version)
+    catalogue = settings.parse_catalogue(text)
+    assert len(catalogue) == len(text.splitlines()) > 300
+    assert {entry.context for entry in catalogue.values()} <= set(settings._SWITCH_COST)
+    assert {e.kind for e in catalogue.values()} == {"BOOLEAN", "INTEGER", "REAL", "STRING", "ENUM"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        ("work_mem", SwitchCost.SESSION),
+        ("synchronous_commit", SwitchCost.SESSION),
+        ("checkpoint_timeout", SwitchCost.RELOAD),
+        ("max_wal_size", SwitchCost.RELOAD),
+        ("shared_buffers", SwitchCost.RESTART),
+        ("huge_pages", SwitchCost.RESTART),
+        ("of_an_extension.setting", SwitchCost.RESTART),
+    ],
+)
+def test_the_cost_of_a_switch_is_the_context_of_the_binary(
+    version: int, name: str, cost: SwitchCost
+) -> None:
+    """What PostgreSQL takes at once, on reload or at the start decides how blocks are made."""
+    assert settings.switch_cost([name], settings.parse_catalogue(catalogue_text(version))) is cost
+
+
+def test_the_dearest_setting_decides() -> None:
+    """One setting that needs a restart makes the whole difference need one; none needs nothing."""
+    catalogue = settings.parse_catalogue(catalogue_text(18))
+    names = ["work_mem", "checkpoint_timeout", "shared_buffers"]
+    costs = [settings.switch_cost(names[:count], catalogue) for count in range(4)]
+    assert costs == [
+        SwitchCost.SESSION,
+        SwitchCost.SESSION,
+        SwitchCost.RELOAD,
+        SwitchCost.RESTART,
+    ]
+
+
+@given(text=st.text())
+def test_any_text_is_a_catalogue_of_what_can_be_read(text: str) -> None:
+    """Lines that are no settings are passed over without an error."""
+    for name, entry in settings.parse_catalogue(text).items():
+        assert entry.name == name
+
+
+def test_a_catalogue_comes_from_the_binary() -> None:
+    """It is asked for it; one that does not run is a refusal with its own words."""
+    processes = FakeProcesses()
+    processes.on("postgres", "--describe-config", answer=Answer(stdout=catalogue_text(16)))
+    assert "work_mem" in settings.read_catalogue("/bin/postgres", processes)
+    processes.on("postgres", answer=Answer(exit_status=127, stderr="libpq.so.5: cannot open\n"))
+    with pytest.raises(PreflightError, match=r"libpq\.so\.5: cannot open") as caught:
+        settings.read_catalogue("/bin/postgres", processes)
+    assert caught.value.exit_code is ExitCode.REFUSED
+
+
+@given(
+    value=st.integers(0, 2**20),
+    suffix=st.sampled_from(sorted(_MEMORY)),
+    unit=st.sampled_from(["B", "kB", "8kB", "16MB", "MB"]),
+    space=st.sampled_from(["", " "]),
+)
+def test_memory_in_any_unit_is_itself(value: int, suffix: str, unit: str, space: str) -> None:
+    """A size means the same number of bytes, whatever the server counts in."""
+    number = int("".join(c for c in unit if c.isdigit()) or 1)
+    in_unit = settings.in_unit(f"{value}{space}{suffix}", unit)
+    expected = value * _MEMORY[suffix] / (number * _MEMORY[unit.lstrip("0123456789")])
+    assert in_unit == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    value=st.integers(0, 10**6),
+    suffix=st.sampled_from(sorted(_TIME)),
+    unit=st.sampled_from(["ms", "s", "min"]),
+)
+def test_a_time_in_any_unit_is_itself(value: int, suffix: str, unit: str) -> None:
+    """A duration means the same, whatever the server counts in."""
+    in_unit = settings.in_unit(f"{value}{suffix}", unit)
+    assert in_unit == pytest.approx(value * _TIME[suffix] / _TIME[unit], rel=1e-12)
+
+
+@given(value=st.integers(0, 2**40), unit=st.sampled_from([None, "B", "8kB", "ms", "min"]))
+def test_a_plain_number_is_in_the_servers_unit(value: int, unit: str | None) -> None:
+    """A number without a unit is taken as it stands."""
+    assert settings.in_unit(str(value), unit) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("on", None), ("5min", "kB"), ("2GB", "ms"), ("2GB", None), ("", "kB"), ("1 2", "kB")],
+)
+def test_what_is_no_number_in_that_unit_is_none(text: str, unit: str | None) -> None:
+    """Words, and times where memory is meant, are no numbers."""
+    assert settings.in_unit(text, unit) is None
+
+
+@given(text=st.text(), unit=st.one_of(st.none(), st.text()))
+def test_in_unit_never_fails(text: str, unit: str | None) -> None:
+    """Any text with any unit is a number or None."""
+    assert settings.in_unit(text, unit) is None or isinstance(settings.in_unit(text, unit), float)
+
+
+@given(
+    value=st.integers(1, 10**6),
+    suffix=st.sampled_from(["kB", "MB", "GB"]),
+    unit=st.sampled_from(["kB", "8kB", "MB"]),
+)
+def test_what_was_asked_for_is_in_force_in_any_unit(value: int, suffix: str, unit: str) -> None:
+    """The server shows a request in its own unit, rounded to whole ones: that is no deviation."""
+    in_unit = settings.in_unit(f"{value}{suffix}", unit)
+    assert in_unit is not None
+    shown = _in_force("work_mem", str(round(in_unit)), unit)
+    assert not _deviates(f"{value}{suffix}", shown)
+    other = _in_force("work_mem", str(round(in_unit * 1.001) + 2), unit)
+    assert _deviates(f"{value}{suffix}", other)
+
+
+@given(value=st.text(min_size=1))
+def test_a_text_in_force_as_it_was_asked_is_no_deviation(value: str) -> None:
+    """Every value equals itself, but the one that asks the server to choose."""
+    assert value == "-1" or not _deviates(value, _in_force("search_path", value))
+
+
+@pytest.mark.parametrize(
+    ("asked", "actual"),
+    [
+        ("true", _in_force("jit", "on")),
+        ("NO", _in_force("jit", "off")),
+        ("1", _in_force("huge_pages", "on")),
+        ("1.10", _in_force("random_page_cost", "1.1")),
+        ("1e-2", _in_force("cpu_tuple_cost", "0.01")),
+        ("Minimal", _in_force("wal_level", "minimal")),
+        ("on", _in_force("wal_compression", "pglz")),
+        ("yes", _in_force("wal_compression", "pglz")),
+        ("debug", _in_force("client_min_messages", "debug2")),
+        ("-1", _in_force("wal_buffers", "512", "8kB", "override")),
+        ("-1", _in_force("autovacuum_work_mem", "-1", "kB", "configuration file")),
+    ],
+)
+def test_other_ways_to_say_the_same_are_no_deviation(asked: str, actual: EffectiveSetting) -> None:
+    """Booleans, numbers, synonyms and values that the server was asked to choose itself."""
+    assert not _deviates(asked, actual)
+
+
+@pytest.mark.parametrize(
+    ("asked", "actual"),
+    [
+        ("1.4", _in_force("seq_page_cost", "1")),
+        ("1.6", _in_force("hash_mem_multiplier", "2")),
+        ("on", _in_force("huge_pages", "try")),
+        ("on", _in_force("wal_compression", "lz4")),
+        ("off", _in_force("wal_compression", "pglz")),
+        ("1", _in_force("max_parallel_workers", "2")),
+        ("-1", _in_force("log_min_duration_statement", "0", "ms", "configuration file")),
+        ("4MB", _in_force("work_mem", "4097", "kB")),
+        ("4MB", _in_force("work_mem", "default", "kB")),
+    ],
+)
+def test_what_is_not_in_force_is_named(asked: str, actual: EffectiveSetting) -> None:
+    """The sentence holds the name, what was asked and what is; close is not equal."""
+    (sentence,) = settings.deviations([_asked(actual.name, asked)], [actual])
+    assert actual.name in sentence
+    assert repr(asked) in sentence
+    assert repr(actual.value) in sentence
+
+
+def test_an_unknown_setting_is_a_deviation_and_case_is_none() -> None:
+    """A setting that the server does not list is said to be unknown; names ignore case."""
+    assert settings.deviations([_asked("wrok_mem", "4MB")], []) == (
+        "wrok_mem is not known to the running server",
+    )
+    assert not settings.deviations([_asked("timezone", "UTC")], [_in_force("TimeZone", "UTC")])
+
+
+def test_values_are_checked_by_the_binary(tmp_path: Path) -> None:
+    """Each refused value comes back with PostgreSQL's message and hint, without a time stamp."""
+    stderr = (
+        '2026-11-21 21:44:03.389 GMT [1] FATAL:  invalid value for parameter "work_mem": "4QB"\n'
+        '2026-11-21 21:44:03.389 GMT [1] HINT:  Valid units for this parameter are "B", "kB".\n'
+    )
+    processes = FakeProcesses()
+    processes.on("postgres", answer=Answer(stdout="5432\n"))
+    processes.on("postgres", "work_mem=4QB", answer=Answer(exit_status=1, stderr=stderr))
+    asked = [_asked("work_mem", "4QB"), _asked("jit", "off")]
+    refused = settings.check_values("/bin/postgres", asked, tmp_path, processes)
+    assert refused == {
+        "work_mem": 'invalid value for parameter "work_mem": "4QB"'
+        ' Valid units for this parameter are "B", "kB".'
+    }
+    assert all(command.argv[1] == "-C" for command in processes.ran)
+
+
+def test_what_steelyard_sets_itself_is_refused_with_what_to_do() -> None:
+    """Places and ports belong to the target; other settings are free."""
+    refused = settings.refused_names(["port", "work_mem", "unix_socket_directories"])
+    assert sorted(refused) == ["port", "unix_socket_directories"]
+    assert all(refused.values())
