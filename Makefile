@@ -36,7 +36,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup
-	$(BIN)/python benchmarks/verdict_cost.py
+	$(BIN)/python benchmarks/false_alarms.py
 
 # The lock: every package with its hashes for every supported Python, and no index host.
 lock:

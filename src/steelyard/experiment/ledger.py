@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from steelyard.gateways.files import (
     write_text,
 )
 from steelyard.model.errors import LeftBehindError, RecordError, SteelyardError
-from steelyard.record.directory import CampaignDirectory, is_held, left_over
+from steelyard.record.directory import CampaignDirectory, is_held, left_over, read_campaign
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
 
@@ -76,6 +77,9 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
     Args:
         doors: To find their processes.
         records: Campaign directories to look at; empty means every one that is registered.
+
+    Raises:
+        RecordError: One of ``records`` holds no campaign, or is damaged.
     """
     found = []
     for campaign_id, record in _candidates(records):
@@ -89,7 +93,7 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
 
 def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
     if records:
-        return [(path.resolve().name, path) for path in records]
+        return [(read_campaign(path).campaign_id, path) for path in records]
     registry = cache_directory() / "campaigns"
     if not registry.is_dir():
         return []
@@ -98,12 +102,12 @@ def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
 
 
 def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
-    if (record / "journal.jsonl").exists():
-        if is_held(record):
-            return None
+    if (record / "journal.jsonl").exists() and is_held(record):
+        return None
+    try:
         names = [Path(name) for name in left_over(record)]
-    else:
-        # The record was deleted; the live data in the cache still carry the campaign's name.
+    except RecordError:
+        # Deleted or damaged; the live data in the cache still carry the campaign's name.
         names = [cache_directory() / "live" / campaign_id]
     directories = tuple(path for path in names if path.exists())
     if not directories:
@@ -130,13 +134,15 @@ def undo(leftover: Leftover, doors: Doors) -> None:
             remove_tree(directory)
         except SteelyardError as error:
             raise LeftBehindError(error.message, hint=error.hint) from error
-    if leftover.record is not None and (leftover.record / "journal.jsonl").exists():
+    # Without a readable journal there is nowhere to note it, and nothing to note it for.
+    with suppress(RecordError):
         _note_removed(leftover, doors)
     unregister(leftover.campaign_id)
 
 
 def _note_removed(leftover: Leftover, doors: Doors) -> None:
-    assert leftover.record is not None  # noqa: S101 - the caller asked
+    if leftover.record is None:
+        return
     directory = CampaignDirectory.reopen(leftover.record, doors.clock)
     try:
         for path in leftover.directories:

@@ -5,6 +5,7 @@ when all its runs do; whatever ends the campaign, the bench is destroyed and the
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from steelyard.analysis.campaign import analyse
@@ -77,8 +78,11 @@ class Campaign:
                 hint=f"Go on with: steelyard run --resume {self.directory.path}",
             ) from error
         except SteelyardError as error:
-            self._note_failure(error)
-            self._end(Status.FAILED)
+            # The record's own disk may be what failed: the first error is the one to tell.
+            with suppress(SteelyardError):
+                self._note_failure(error)
+            with suppress(SteelyardError):
+                self._end(Status.FAILED)
             raise
         except BaseException:
             self.bench.destroy()
@@ -270,20 +274,14 @@ class Campaign:
             remedy=error.hint,
             subject="campaign",
         )
-        try:
-            self.directory.journal.append(Noted(finding=finding))
-        except SteelyardError:
-            return  # the disk that failed may be the journal's own; the error itself is raised
+        self.directory.journal.append(Noted(finding=finding))
 
     def _end(self, status: Status) -> None:
-        """Clear up, keep the servers' logs, and say in the journal how it ended."""
+        """Keep the servers' logs, clear up, and say in the journal how it ended."""
         try:
             logs = self.bench.logs()
             if logs:
                 self.directory.write_raw("server.log", logs)
+        finally:
             self.bench.destroy()
-            self.directory.journal.append(Ended(status=status))
-        except SteelyardError:
-            if status is not Status.FAILED:
-                raise
-            self.bench.destroy()
+        self.directory.journal.append(Ended(status=status))

@@ -257,9 +257,9 @@ def test_settings_that_differ() -> None:
     record = replace(compared(0, experiment=experiment), environment=environment)
     shown = [(s.name, s.values, s.requested) for s in analyse(record).settings]
     assert shown == [
-        ("shared_buffers", ("16384 x 8kB", "32768 x 8kB"), True),
+        ("shared_buffers", ("128 MB", "256 MB"), True),
         ("huge_page_size", (None, "0 kB"), False),
-        ("work_mem", ("4096 kB", "8192 kB"), False),
+        ("work_mem", ("4 MB", "8 MB"), False),
     ]
 
 

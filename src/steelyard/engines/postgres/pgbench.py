@@ -17,8 +17,10 @@ from steelyard.model.units import MS_PER_S
 BUILTINS = ("select-only", "simple-update", "tpcb-like")
 READ_ONLY_BUILTINS = frozenset({"select-only"})
 # Flags that decide what is measured; the experiment file sets them.
-_SCRIPT_FLAGS = ("-b", "--builtin", "-S", "--select-only", "-N", "--skip-some-updates")
-_SCRIPT_FLAGS += ("-f", "--file")
+_SCRIPT_FLAGS = (
+    *("-b", "--builtin", "-f", "--file"),
+    *("-S", "--select-only", "-N", "--skip-some-updates"),
+)
 _OWN_FLAGS = {
     **dict.fromkeys(("-c", "--client"), "loads.clients"),
     **dict.fromkeys(("-j", "--jobs"), "loads.threads"),

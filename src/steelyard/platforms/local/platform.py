@@ -4,6 +4,7 @@ Invariant: everything made outside the record lies in one live directory and one
 directory; both are in the ledger before they exist and are gone after ``destroy``.
 """
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,11 +199,15 @@ class LocalPlatform:
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
         self.stop(keep_data=False)
+        for pid in self._processes.within(self._live):
+            # One that was started in the instant of an interruption, before we knew its number.
+            self._processes.signal(pid, signal.SIGKILL)
         made = [path for path in (self._sockets, self._live) if path is not None and path.exists()]
         for directory in made:
             remove_tree(directory)
         self._sockets = None
-        for directory in made:  # last: a ledger on a full disk must not keep them from going
+        # Last, because the journal may be what has failed.
+        for directory in made:
             self._ledger.removed(directory)
 
     def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
