@@ -142,6 +142,24 @@ def test_pg_config_says_where_the_programs_are(tmp_path: Path) -> None:
     assert find_installation(str(tmp_path / "pg_config"), processes).programs == programs
 
 
+@pytest.mark.parametrize(("wanted", "fits"), [("17", True), ("17.2", True), ("17.20", False)])
+def test_a_version_is_found_through_the_pg_config_on_the_path(
+    wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fits: bool
+) -> None:
+    """A version may be whole or a prefix of its numbers; 17.2 is no 17.20."""
+    programs = _tree(tmp_path / "bin")
+    (tmp_path / "pg_config").touch()
+    (tmp_path / "pg_config").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    processes = _processes()
+    processes.on("pg_config", "--bindir", answer=Answer(stdout=f"{programs}\n"))
+    if fits:
+        assert find_installation(wanted, processes).programs == programs
+    else:
+        with pytest.raises(PreflightError, match="found 17.2 in"):
+            find_installation(wanted, processes)
+
+
 def test_a_missing_program_is_named(tmp_path: Path) -> None:
     """A server package without pgbench says that it lacks pgbench."""
     programs = _tree(tmp_path / "bin", ("initdb", "postgres", "psql"))
@@ -150,8 +168,11 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("bin_", "said"), [("no/such/place", "no PostgreSQL"), ("7", "7 was not")])
-def test_what_is_not_there_is_refused_with_a_way_out(bin_: str, said: str) -> None:
+def test_what_is_not_there_is_refused_with_a_way_out(
+    bin_: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither a path nor a version that is installed."""
+    monkeypatch.setenv("PATH", "")
     with pytest.raises(PreflightError, match=said) as caught:
         find_installation(bin_, _processes())
     assert caught.value.hint

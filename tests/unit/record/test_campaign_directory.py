@@ -1,0 +1,206 @@
+"""The directory of a campaign: who may write it, and what lies where in it."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pytest
+from sample_entries import a_story, write_journal
+
+from fakes.clock import FakeClock
+from steelyard.experiment.schedule import make_schedule
+from steelyard.model.environment import Environment, Fact
+from steelyard.model.errors import ExitCode, RecordError, SteelyardError
+from steelyard.model.experiment import Load
+from steelyard.model.schedule import CellKey, Mode
+from steelyard.record.directory import (
+    CampaignDirectory,
+    is_held,
+    left_over,
+    read_campaign,
+    read_schedule,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the campaign will be: not made yet."""
+    return tmp_path / "campaigns" / "one"
+
+
+def _create(path: Path) -> CampaignDirectory:
+    return CampaignDirectory.create(path, FakeClock(), experiment_text="version: 1\n")
+
+
+def _with_story(path: Path) -> Path:
+    directory = _create(path)
+    for entry in a_story():
+        directory.journal.append(entry)
+    directory.close()
+    return path
+
+
+def test_a_new_directory_holds_the_experiment_as_given(path: Path) -> None:
+    """The text of the file is kept beside an empty journal and a place for raw output."""
+    _create(path).close()
+    assert (path / "experiment.yaml").read_text() == "version: 1\n"
+    assert (path / "journal.jsonl").read_bytes() == b""
+    assert (path / "raw").is_dir()
+
+
+def test_an_empty_directory_may_be_used(path: Path) -> None:
+    """A directory made beforehand by the user is as good as none."""
+    path.mkdir(parents=True)
+    _create(path).close()
+    assert (path / "journal.jsonl").exists()
+
+
+def test_a_directory_with_something_in_it_is_refused(path: Path) -> None:
+    """Files of the user are never mixed with a campaign, and are left as they were."""
+    path.mkdir(parents=True)
+    (path / "thesis.tex").write_text("x")
+    with pytest.raises(RecordError, match="not an empty directory") as caught:
+        _create(path)
+    assert "--out" in caught.value.hint
+    assert [entry.name for entry in path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_its_place_is_refused(path: Path) -> None:
+    """A file is no directory."""
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    with pytest.raises(SteelyardError, match="not an empty directory"):
+        _create(path)
+
+
+def test_a_second_campaign_in_one_directory_is_refused(path: Path) -> None:
+    """The way out is to go on with the first one."""
+    _create(path).close()
+    with pytest.raises(RecordError, match="holds a campaign already") as caught:
+        _create(path)
+    assert f"--resume {path}" in caught.value.hint
+
+
+def test_two_holders_are_refused(path: Path) -> None:
+    """A campaign that runs cannot be resumed elsewhere; afterwards it can."""
+    first = _create(path)
+    assert is_held(path)
+    with pytest.raises(RecordError, match="another Steelyard is running") as caught:
+        CampaignDirectory.reopen(path, FakeClock())
+    assert caught.value.exit_code is ExitCode.RECORD
+    first.close()
+    assert not is_held(path)
+    CampaignDirectory.reopen(path, FakeClock()).close()
+
+
+def test_a_damaged_campaign_is_not_held_after_the_refusal(path: Path) -> None:
+    """A failed opening gives the lock back."""
+    _with_story(path)
+    journal = path / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b"tiny-1", b"tiny-2"))
+    with pytest.raises(RecordError, match="damaged at line 1"):
+        CampaignDirectory.reopen(path, FakeClock())
+    assert not is_held(path)
+
+
+def test_reading_needs_no_hold(path: Path) -> None:
+    """A report of a running campaign is possible."""
+    _with_story(path)
+    holder = CampaignDirectory.reopen(path, FakeClock())
+    assert read_campaign(path) == holder.read()
+    holder.close()
+
+
+@pytest.mark.parametrize("read", [read_campaign, left_over])
+def test_a_directory_without_a_journal_is_no_campaign(tmp_path: Path, read: object) -> None:
+    """The sentence names the file that is missing."""
+    assert callable(read)
+    with pytest.raises(RecordError, match=r"holds no campaign \(no journal\.jsonl\)") as caught:
+        read(tmp_path)
+    assert caught.value.hint
+
+
+def test_raw_output_is_compressed_and_the_same_for_the_same_text(path: Path) -> None:
+    """It can be read by zcat, and two equal texts are equal bytes: no time is in them."""
+    directory = _create(path)
+    assert directory.write_raw("0000-0-0-00.txt", "für\n") == "0000-0-0-00.txt.gz"
+    first = (path / "raw" / "0000-0-0-00.txt.gz").read_bytes()
+    assert gzip.decompress(first).decode() == "für\n"
+    directory.write_raw("again.txt", "für\n")
+    assert (path / "raw" / "again.txt.gz").read_bytes() == first
+    directory.close()
+
+
+def test_the_schedule_comes_back_equal(path: Path) -> None:
+    """The stored order is the order that was drawn."""
+    cells = [CellKey(workload="w", load=Load(clients=c, threads=1)) for c in (1, 8)]
+    schedule = make_schedule(treatments=["a", "b"], cells=cells, seed=3, mode=Mode.VISITS, blocks=4)
+    directory = _create(path)
+    directory.write_schedule(schedule)
+    directory.close()
+    assert read_schedule(path) == schedule
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"seed": 1}', b"\xff\xfe", b"[]"])
+def test_a_damaged_schedule_is_a_sentence(path: Path, content: bytes) -> None:
+    """Whatever stands there, it is a record error."""
+    _create(path).close()
+    (path / "schedule.json").write_bytes(content)
+    with pytest.raises(RecordError, match=r"schedule\.json is damaged"):
+        read_schedule(path)
+
+
+def test_an_absent_schedule_is_a_sentence(path: Path) -> None:
+    """A campaign that died before its plan has none."""
+    _create(path).close()
+    with pytest.raises(RecordError, match=r"schedule\.json: No such file"):
+        read_schedule(path)
+
+
+def test_the_environment_is_readable_json(path: Path) -> None:
+    """Facts can be looked at without Steelyard."""
+    directory = _create(path)
+    directory.write_environment(Environment(facts=(Fact(name="kernel", value="6.1"),)))
+    directory.close()
+    stored = json.loads((path / "environment.json").read_text())
+    assert stored["facts"] == [{"name": "kernel", "value": "6.1", "subject": ""}]
+    assert stored["format"] == 1
+
+
+def test_what_is_left_over_is_what_the_journal_lists(path: Path) -> None:
+    """Directories that were made and not removed."""
+    directory = _create(path)
+    for entry in a_story()[:2]:
+        directory.journal.append(entry)
+    directory.close()
+    assert left_over(path) == ("/run/sockets",)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_may_not_be_written_is_a_sentence(path: Path) -> None:
+    """The place is named."""
+    path.parent.mkdir(parents=True)
+    path.parent.chmod(0o500)
+    with pytest.raises(SteelyardError, match="may not be written by this account"):
+        _create(path)
+
+
+def test_closing_gives_the_directory_back_twice(path: Path) -> None:
+    """Closing twice is no error, and a torn journal is mended by reopening."""
+    _with_story(path)
+    torn = (path / "journal.jsonl").read_bytes()[:-7]
+    (path / "journal.jsonl").write_bytes(torn)
+    directory = CampaignDirectory.reopen(path, FakeClock())
+    directory.journal.append(a_story()[-1])
+    directory.close()
+    directory.close()
+    assert read_campaign(path).runs == read_campaign(_rewritten(path)).runs
+
+
+def _rewritten(path: Path) -> Path:
+    """Return a directory with the same story written in one go."""
+    other = path.with_name("two")
+    other.mkdir()
+    write_journal(other / "journal.jsonl", a_story())
+    return other

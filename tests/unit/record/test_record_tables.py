@@ -1,0 +1,121 @@
+"""Parquet tables for the user's own analysis: columns, types, and null for what is missing."""
+
+import math
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sample_entries import a_story
+
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.errors import RecordError
+from steelyard.record.entries import Line
+from steelyard.record.replay import replay
+from steelyard.record.tables import write_tables
+
+_KEY = ["block", "attempt", "visit", "position", "treatment", "workload", "clients", "threads"]
+
+
+@pytest.fixture
+def record() -> CampaignRecord:
+    """Return a campaign with one run that has no result and two that have."""
+    lines = [
+        Line(sequence=n, at=float(n), elapsed_s=float(n), entry=entry)
+        for n, entry in enumerate(a_story())
+    ]
+    return replay(lines)
+
+
+def test_runs_are_rows_in_run_order(record: CampaignRecord, tmp_path: Path) -> None:
+    """One row per run, with its place and whether it counts; units are in the names."""
+    write_tables(record, tmp_path)
+    table = pq.read_table(tmp_path / "runs.parquet")
+    assert table.column_names == [
+        *_KEY,
+        "counted",
+        "started_at",
+        "since_activation_s",
+        "validity",
+        "transactions",
+        "seconds",
+        "tps",
+        "latency_mean_s",
+        "latency_stddev_s",
+        "failed",
+        "connection_s",
+        "raw",
+    ]
+    assert table["attempt"].to_pylist() == [0, 1, 1]
+    assert table["counted"].to_pylist() == [False, True, True]
+    assert table["tps"].to_pylist() == [None, 1000.0, 1000.0]
+    assert table["validity"].to_pylist() == ["invalid", "valid", "valid"]
+
+
+def test_what_is_missing_is_null(record: CampaignRecord, tmp_path: Path) -> None:
+    """Never 0 and never NaN: a mean over a column leaves missing values out by itself."""
+    write_tables(record, tmp_path)
+    table = pq.read_table(tmp_path / "runs.parquet")
+    for name in ("transactions", "seconds", "failed", "connection_s"):
+        assert table[name].null_count == 1
+    assert table["failed"].to_pylist() == [None, 0, 0]
+    assert table["latency_mean_s"].null_count == 3
+    floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    values = [value for name in floats for value in table[name].to_pylist()]
+    assert not any(value is not None and math.isnan(value) for value in values)
+
+
+def test_types_do_not_depend_on_the_content(record: CampaignRecord, tmp_path: Path) -> None:
+    """A column that is null throughout has its type all the same."""
+    write_tables(record, tmp_path)
+    runs = pq.read_schema(tmp_path / "runs.parquet")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    write_tables(replay(_only_the_start()), empty)
+    assert pq.read_schema(empty / "runs.parquet") == runs
+    assert pq.read_table(empty / "runs.parquet").num_rows == 0
+    assert pq.read_table(empty / "intervals.parquet").num_rows == 0
+    types = {field.name: str(field.type) for field in runs}
+    assert types["clients"] == "int32"
+    assert types["latency_stddev_s"] == "double"
+    assert types["treatment"] == "string"
+
+
+def _only_the_start() -> list[Line]:
+    return [Line(sequence=0, at=0.0, elapsed_s=0.0, entry=a_story()[0])]
+
+
+def test_intervals_are_rows_with_their_run(record: CampaignRecord, tmp_path: Path) -> None:
+    """One row per second of every run; a stalled second has 0 transactions and no latency."""
+    write_tables(record, tmp_path)
+    table = pq.read_table(tmp_path / "intervals.parquet")
+    assert table.column_names == [
+        *_KEY,
+        "end_s",
+        "seconds",
+        "transactions",
+        "latency_mean_s",
+        "failed",
+    ]
+    assert table["treatment"].to_pylist() == ["a", "b"]
+    assert table["transactions"].to_pylist() == [0.0, 0.0]
+    assert table["latency_mean_s"].to_pylist() == [None, None]
+
+
+def test_tables_of_the_same_record_are_the_same_bytes(
+    record: CampaignRecord, tmp_path: Path
+) -> None:
+    """A report that is repeated writes what was there."""
+    write_tables(record, tmp_path)
+    names = ("runs.parquet", "intervals.parquet")
+    before = [(tmp_path / name).read_bytes() for name in names]
+    write_tables(record, tmp_path)
+    assert [(tmp_path / name).read_bytes() for name in names] == before
+
+
+def test_a_place_that_cannot_be_written_is_a_record_error(
+    record: CampaignRecord, tmp_path: Path
+) -> None:
+    """The sentence names the file."""
+    with pytest.raises(RecordError, match=r"runs\.parquet"):
+        write_tables(record, tmp_path / "absent")

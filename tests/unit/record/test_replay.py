@@ -1,0 +1,127 @@
+"""From journal lines to the campaign they tell of."""
+
+from collections.abc import Sequence
+
+import pytest
+from sample_entries import a_run, a_story, an_experiment
+
+from steelyard.model.campaign import BlockOutcome
+from steelyard.model.environment import Environment, Fact
+from steelyard.model.errors import RecordError
+from steelyard.model.plan import Status
+from steelyard.record import entries
+from steelyard.record.entries import Entry, Line
+from steelyard.record.replay import IN_FLIGHT, replay, resources
+
+_START = entries.Started(
+    campaign_id="c", experiment=an_experiment(), command="steelyard run x", version="0"
+)
+
+
+def _lines(*story: Entry) -> tuple[Line, ...]:
+    return tuple(
+        Line(sequence=n, at=100.0 + n, elapsed_s=float(n), entry=entry)
+        for n, entry in enumerate(story)
+    )
+
+
+def _started(index: int, attempt: int = 0) -> entries.BlockStarted:
+    return entries.BlockStarted(index=index, attempt=attempt)
+
+
+def _ended(index: int, attempt: int = 0, reason: str = "") -> entries.BlockEnded:
+    return entries.BlockEnded(
+        outcome=BlockOutcome(index=index, attempt=attempt, complete=not reason, reason=reason)
+    )
+
+
+def test_a_story_is_told_back() -> None:
+    """Experiment, command, runs, tries, findings and times are those of the entries."""
+    record = replay(_lines(*a_story()))
+    assert record.campaign_id == "tiny-1"
+    assert record.experiment == an_experiment()
+    assert record.command == "steelyard run"
+    assert len(record.runs) == 3
+    assert [(b.index, b.attempt, b.complete) for b in record.blocks] == [
+        (0, 0, False),
+        (0, 1, True),
+    ]
+    assert record.findings[0].code == "f"
+    assert (record.started_at, record.elapsed_s) == (100.0, len(a_story()) - 1)
+    assert record.status is Status.BUDGET
+    assert record.plan is None
+
+
+def test_only_runs_of_complete_tries_count() -> None:
+    """What was measured in a try that was thrown away stays in the record and out of analysis."""
+    record = replay(_lines(*a_story()))
+    assert record.complete_blocks == ((0, 1),)
+    assert [run.treatment for run in record.counted_runs] == ["a", "b"]
+    assert all(run.measurement is not None for run in record.counted_runs)
+
+
+@pytest.mark.parametrize("after", [(), (entries.Resumed(version="0"), _started(2, 1))])
+def test_a_block_in_flight_at_a_death_is_thrown_away(after: Sequence[Entry]) -> None:
+    """A try that never ended is incomplete with the reason, whether or not work went on."""
+    story = [_START, _started(1), _ended(1), _started(2), entries.RunFinished(run=a_run(2))]
+    record = replay(_lines(*story, *after))
+    reasons = [(b.index, b.attempt, b.complete, b.reason) for b in record.blocks]
+    assert reasons[:2] == [(1, 0, True, ""), (2, 0, False, IN_FLIGHT)]
+    assert reasons[2:] == ([(2, 1, False, IN_FLIGHT)] if after else [])
+    assert record.complete_blocks == ((1, 0),)
+
+
+@pytest.mark.parametrize(
+    ("story", "status"),
+    [
+        ((), Status.RUNNING),
+        ((entries.Ended(status=Status.DECIDED),), Status.DECIDED),
+        (
+            (
+                entries.Ended(status=Status.FAILED),
+                entries.Removed(resource="directory", name="/x"),
+            ),
+            Status.FAILED,
+        ),
+        (
+            (entries.Ended(status=Status.INTERRUPTED), entries.Resumed(version="0")),
+            Status.RUNNING,
+        ),
+        (
+            (
+                entries.Ended(status=Status.INTERRUPTED),
+                entries.Resumed(version="0"),
+                entries.Ended(status=Status.BUDGET),
+            ),
+            Status.BUDGET,
+        ),
+    ],
+)
+def test_the_status_is_that_of_the_last_session(story: Sequence[Entry], status: Status) -> None:
+    """Clearing up after the end changes nothing; a resumed campaign runs again."""
+    assert replay(_lines(_START, *story)).status is status
+
+
+def test_a_later_environment_replaces_an_earlier() -> None:
+    """A resumed campaign tells the facts anew."""
+    first, second = (
+        Environment(facts=(Fact(name="kernel", value=value),)) for value in ("6.1", "6.2")
+    )
+    story = [entries.EnvironmentRead(environment=e) for e in (first, second)]
+    assert replay(_lines(_START, *story)).environment == second
+
+
+@pytest.mark.parametrize("story", [(), (entries.Resumed(version="0"),)])
+def test_what_does_not_begin_with_a_start_is_no_campaign(story: Sequence[Entry]) -> None:
+    """A journal of something else is refused with a way out."""
+    with pytest.raises(RecordError, match="does not begin with the start") as caught:
+        replay(_lines(*story))
+    assert caught.value.hint
+
+
+def test_resources_are_what_was_made_and_not_removed() -> None:
+    """Last made first, so that what stands on another is removed before it."""
+    made = [entries.Created(resource="directory", name=name) for name in ("/a", "/b", "/c")]
+    gone = [entries.Removed(resource="directory", name=name) for name in ("/b", "/never-made")]
+    assert resources(_lines(_START, *made, *gone)) == ("/c", "/a")
+    assert resources(_lines(*a_story())) == ()
