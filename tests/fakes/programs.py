@@ -1,0 +1,61 @@
+"""A server program that is only a directory of files, and a ledger that remembers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard.model.command import Command, ServerAddress
+
+
+@dataclass(kw_only=True)
+class FakeProgram:
+    """A server whose readiness a test decides."""
+
+    version: str = "18.6"
+    identity: tuple[str, ...] = ("fake", "18.6")
+    ready: bool = True
+    ready_after_polls: int = 0
+    polls: int = 0
+    asked_at: int = 0
+
+    def create(self, data: Path, account: str | None) -> Command:
+        """Return the command that makes an empty data directory."""
+        return Command(argv=("fake-init", str(data)), account=account, directory=data.parent)
+
+    def start(self, data: Path, account: str | None) -> Command:
+        """Return the command that runs the server."""
+        return Command(argv=("fake-server", str(data)), account=account, directory=data)
+
+    def configuration(
+        self, settings: Mapping[str, str], address: ServerAddress, sockets: Path
+    ) -> Mapping[str, str]:
+        """Return one configuration file."""
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        return {"fake.conf": "".join([f"port={address.port} in {sockets}\n", *lines])}
+
+    def is_ready(self, address: ServerAddress) -> bool:
+        """Return whether the server answers, after as many questions as the test wants."""
+        self.polls += 1
+        self.asked_at = address.port
+        return self.ready and self.polls > self.ready_after_polls
+
+
+@dataclass(kw_only=True)
+class FakeLedger:
+    """Remembers what was noted, and whether it existed at that moment."""
+
+    notes: list[tuple[str, Path, bool]] = field(default_factory=list)
+
+    def created(self, directory: Path) -> None:
+        """Note a directory about to be made."""
+        self.notes.append(("created", directory, directory.exists()))
+
+    def removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        self.notes.append(("removed", directory, directory.exists()))
+
+    @property
+    def open(self) -> set[Path]:
+        """Return what was made and not removed again."""
+        made = {path for verb, path, _ in self.notes if verb == "created"}
+        return made - {path for verb, path, _ in self.notes if verb == "removed"}

@@ -1,0 +1,234 @@
+"""This machine as a platform: prepared states, one live server, and nothing left behind."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.processes import Answer, FakeProcess, FakeProcesses
+from fakes.programs import FakeLedger, FakeProgram
+from steelyard.model.command import Command, ServerAddress
+from steelyard.model.errors import TargetError
+from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
+from steelyard.platforms.local.states import PreparedState, state_key
+
+_CONTENT = ("pgbench", 10)
+
+
+def _copy(command: Command) -> None:
+    source, target = map(Path, command.argv[-2:])
+    copy = shutil.copytree if source.is_dir() else shutil.copyfile
+    copy(source, target)
+
+
+@pytest.fixture
+def processes() -> FakeProcesses:
+    """Return processes that make, copy, sync and serve data directories."""
+    made = FakeProcesses(FakeClock())
+    made.on("fake-init", answer=Answer(does=lambda c: Path(c.argv[1]).mkdir()))
+    made.on("cp", answer=Answer(does=_copy, takes_s=2.0))
+    made.on("sync", answer=Answer(takes_s=0.5))
+    made.on("work")
+    made.on_start("fake-server")
+    return made
+
+
+class _Bench:
+    """A platform with everything a test looks at."""
+
+    def __init__(self, root: Path, processes: FakeProcesses) -> None:
+        self.root = root
+        self.processes = processes
+        self.ledger = FakeLedger()
+        self.program = FakeProgram()
+        options = LocalOptions(root=root, campaign_id="c-1", account=None, port=None)
+        self.platform = LocalPlatform(options, self.ledger, processes, processes.clock)
+        self.built: list[ServerAddress] = []
+
+    def prepare(self, build: Callable[[ServerAddress], None] | None = None) -> PreparedState:
+        return self.platform.prepare(self.program, _CONTENT, build or self._build)
+
+    def _build(self, address: ServerAddress) -> None:
+        self.built.append(address)
+        (Path(self.processes.started[-1].command.argv[1]) / "table").write_text("rows")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, processes: FakeProcesses) -> Iterator[_Bench]:
+    """Return a platform, and remove its socket directory afterwards."""
+    made = _Bench(tmp_path / "cache", processes)
+    yield made
+    made.platform.destroy()
+
+
+def test_the_ledger_is_told_before_a_directory_is_made(bench: _Bench) -> None:
+    """What a death leaves behind is always listed already."""
+    state = bench.prepare()
+    bench.platform.restore(state, "copy")
+    bench.platform.start(state, bench.program, {})
+    assert [verb for verb, _, _ in bench.ledger.notes] == ["created", "created"]
+    assert not any(existed for _, _, existed in bench.ledger.notes)
+    assert all(path.exists() for path in bench.ledger.open)
+
+
+def test_destroying_removes_everything_and_notes_it(bench: _Bench) -> None:
+    """Live data and sockets are gone, the server is stopped; the prepared state stays."""
+    state = bench.prepare()
+    bench.platform.restore(state, "copy")
+    bench.platform.start(state, bench.program, {})
+    made = bench.ledger.open
+    bench.platform.destroy()
+    assert len(made) == 2
+    assert not any(path.exists() for path in made)
+    assert bench.ledger.open == set()
+    assert all(process.exit_status() is not None for process in bench.processes.started)
+    assert state.data.exists()
+    bench.platform.destroy()
+    assert len(bench.ledger.notes) == 4
+
+
+def test_a_ledger_that_fails_does_not_keep_data_alive(bench: _Bench) -> None:
+    """With the journal on a full disk, live data and sockets still go."""
+    state = bench.prepare()
+    bench.platform.restore(state, "copy")
+    bench.platform.start(state, bench.program, {})
+    made = bench.ledger.open
+
+    class _FullError(Exception):
+        pass
+
+    def full(directory: Path) -> None:
+        raise _FullError(directory)
+
+    bench.ledger.removed = full
+    with pytest.raises(_FullError):
+        bench.platform.destroy()
+    assert not any(path.exists() for path in made)
+
+
+def test_equal_content_is_prepared_once(bench: _Bench) -> None:
+    """The second campaign finds the state; nothing is built again."""
+    assert bench.platform.find(bench.program, _CONTENT) is None
+    first = bench.prepare()
+    assert bench.platform.find(bench.program, _CONTENT) == first
+    assert bench.prepare() == first
+    assert len(bench.built) == 1
+    assert (first.data / "table").read_text() == "rows"
+    assert sorted(path.name for path in first.data.parent.iterdir()) == ["data", "ready.json"]
+
+
+def test_a_state_that_was_being_made_at_a_death_is_made_anew(bench: _Bench) -> None:
+    """Half a data directory is never used: only a completed one has its marker."""
+    key = state_key(bench.program.identity, _CONTENT)
+    unfinished = bench.root / "prepared" / f"{key}.unfinished"
+    (unfinished / "data").mkdir(parents=True)
+    (unfinished / "data" / "half").write_text("x")
+    state = bench.prepare()
+    assert not (state.data / "half").exists()
+    assert not unfinished.exists()
+
+
+def test_a_failed_build_leaves_no_state_and_no_server(bench: _Bench) -> None:
+    """The error goes on; the next try starts afresh."""
+
+    def fail(_address: ServerAddress) -> None:
+        raise TargetError("a prepare script failed")
+
+    with pytest.raises(TargetError, match="a prepare script failed"):
+        bench.prepare(fail)
+    assert bench.platform.find(bench.program, _CONTENT) is None
+    assert all(process.exit_status() is not None for process in bench.processes.started)
+    assert bench.prepare().data.exists()
+
+
+def test_a_failed_initdb_is_a_sentence(bench: _Bench) -> None:
+    """Its own words are in the message."""
+    bench.processes.on("fake-init", answer=Answer(exit_status=1, stderr="no space\n"))
+    with pytest.raises(TargetError, match="making a data directory failed: no space"):
+        bench.prepare()
+
+
+def test_restoring_replaces_what_was_written(bench: _Bench) -> None:
+    """The live copy is the state again, whatever a visit did to it."""
+    state = bench.prepare()
+    seconds = bench.platform.restore(state, "copy")
+    assert seconds == 2.5
+    live = bench.root / "live" / "c-1" / state.key / "data"
+    (live / "table").write_text("changed")
+    (live / "more").write_text("x")
+    assert bench.platform.has_live_copy(state)
+    bench.platform.restore(state, "copy")
+    assert (live / "table").read_text() == "rows"
+    assert not (live / "more").exists()
+    assert "--reflink=never" in bench.processes.ran[-2].argv
+
+
+def test_a_copy_that_fails_is_a_sentence(bench: _Bench) -> None:
+    """A full disk during a restore says so."""
+    state = bench.prepare()
+    bench.processes.on("cp", answer=Answer(exit_status=1, stderr="cp: No space left on device\n"))
+    with pytest.raises(TargetError, match="No space left on device") as caught:
+        bench.platform.restore(state, "copy")
+    assert caught.value.hint
+
+
+def test_reflink_is_tried_with_a_file(bench: _Bench) -> None:
+    """A file system that cannot share blocks says no, and nothing of the probe stays."""
+    state = bench.prepare()
+    assert bench.platform.copies_by_reflink(state)
+    bench.processes.on("cp", "--reflink=always", answer=Answer(exit_status=1))
+    assert not bench.platform.copies_by_reflink(state)
+    assert list((bench.root / "live" / "c-1").iterdir()) == []
+
+
+def test_there_is_no_server_before_the_start_and_after_a_death(bench: _Bench) -> None:
+    """Asking for it is an error that holds the log of the one that died."""
+    with pytest.raises(TargetError, match=r"^the server is not running$"):
+        _ = bench.platform.address
+    state = bench.prepare()
+    bench.platform.restore(state, "copy")
+    bench.platform.start(state, bench.program, {})
+    assert bench.platform.is_running
+    process: FakeProcess = bench.processes.started[-1]
+    process.log("PANIC:  disk on fire\n")
+    process.finish(-6)
+    assert not bench.platform.is_running
+    with pytest.raises(TargetError, match="PANIC:  disk on fire"):
+        bench.platform.configure({})
+
+
+def test_commands_run_beside_the_server(bench: _Bench) -> None:
+    """The generator works in the live directory, so that a leftover one is recognised."""
+    command = Command(argv=("work",), environment={"PGHOST": "/run"}, parent_death_signal=9)
+    bench.platform.run(command, timeout_s=1)
+    ran = bench.processes.ran[-1]
+    assert ran.directory == bench.root / "live" / "c-1"
+    assert (ran.environment, ran.parent_death_signal) == ({"PGHOST": "/run"}, 9)
+
+
+def test_logs_of_all_servers_are_kept_in_order(bench: _Bench) -> None:
+    """What every server said can be stored after the campaign."""
+    state = bench.prepare()
+    for number in range(3):
+        bench.platform.restore(state, "copy")
+        bench.platform.start(state, bench.program, {})
+        bench.processes.started[-1].log(f"server {number}\n")
+    assert bench.platform.logs() == "server 0\nserver 1\nserver 2\n"
+    bench.platform.stop(keep_data=False)
+    assert bench.platform.logs() == "server 0\nserver 1\nserver 2\n"
+
+
+def test_live_copies_that_are_not_needed_can_be_dropped(bench: _Bench) -> None:
+    """Disk is given back, but for the state in use."""
+    state = bench.prepare()
+    bench.program.identity = ("fake", "15.1")
+    other = bench.prepare()
+    for each in (state, other):
+        bench.platform.restore(each, "copy")
+    bench.platform.drop_live_copies(but=state)
+    assert bench.platform.has_live_copy(state)
+    assert not bench.platform.has_live_copy(other)
+    bench.platform.drop_live_copies()
+    assert not bench.platform.has_live_copy(state)
