@@ -70,7 +70,7 @@ class BlockTaker:
                     _require_valid(run)
         except Void as end:
             self._give_up(str(end))
-        except TargetError as error:
+        except (TargetError, MeasurementError) as error:
             self._give_up(error.message)
 
     def _give_up(self, reason: str) -> None:
