@@ -58,7 +58,6 @@ def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Find
         return
     if seen.blocks >= plan.stopping.first_look:
         return
-    needed_s = plan.stopping.first_look * plan.block_s
     yield Finding(
         code="not-enough-blocks",
         severity=Severity.WARNING,
@@ -67,8 +66,8 @@ def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Find
             f"a verdict needs at least {plan.stopping.first_look}"
         ),
         remedy=(
-            f"Give a budget of {format_duration(needed_s)} and more: "
-            f"a block takes about {format_duration(plan.block_s)}."
+            f"Give it a larger budget: a block takes about {format_duration(plan.block_s)}, "
+            "and the preparation comes before the first."
         ),
         source="METHOD 3.2",
         subject="campaign",

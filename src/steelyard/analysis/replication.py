@@ -25,7 +25,9 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
             f"{count(activations, 'visit')} to one server{place}, in which each cell ran the "
             "treatments back to back"
         )
-        limits = "not restarts of it, not two machines"
+        again = plan.reset is not Reset.CAMPAIGN
+        what += ", each after a restart" if again else ""
+        limits = f"{'' if again else 'not restarts of it, '}not two machines"
     elif plan.switch is SwitchCost.REPROVISION:
         what = f"{count(activations, 'newly made server')} per treatment{place}"
         limits = "not other machines than these"

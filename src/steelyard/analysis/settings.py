@@ -33,8 +33,9 @@ def differing_settings(
 
     A value is None where the treatment's server was never seen or lacks the setting.
     """
+    asked_for = _outside_the_server(experiment)
     if environment is None or len(environment.servers) < 2:
-        return ()
+        return asked_for
     asked = {s.name.lower() for treatment in experiment.treatments for s in treatment.settings}
     seen = {
         server.treatment: {setting.name: _shown(setting) for setting in server.settings}
@@ -50,7 +51,23 @@ def differing_settings(
         for name in names
         if len({settings.get(name) for settings in seen.values()}) > 1
     ]
-    return tuple(sorted(differences, key=lambda difference: not difference.requested))
+    ordered = sorted(differences, key=lambda difference: not difference.requested)
+    return (*asked_for, *ordered)
+
+
+def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]:
+    """Return what the treatments ask of the generator and the target differently."""
+    asked: dict[str, list[str | None]] = {
+        "generator: protocol": [t.protocol or experiment.protocol for t in experiment.treatments],
+        "target: programs": [t.target.bin for t in experiment.treatments],
+        "target: connection": [t.target.connection for t in experiment.treatments],
+        "target: directory": [t.target.directory for t in experiment.treatments],
+    }
+    return tuple(
+        SettingDifference(name=name, values=tuple(values), requested=True)
+        for name, values in asked.items()
+        if len(set(values)) > 1
+    )
 
 
 def _shown(setting: EffectiveSetting) -> str:

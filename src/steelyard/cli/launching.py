@@ -51,23 +51,13 @@ class RunOptions:
         return (*self.overrides, *(f"{path}={text}" for path, text in named.items() if text))
 
 
-class _NoLedger:
-    """A ledger for looking only: nothing is made."""
-
-    def created(self, directory: Path) -> None:
-        """Nothing is made."""
-
-    def removed(self, directory: Path) -> None:
-        """Nothing was made."""
-
-
 def run(options: RunOptions) -> None:
     """Run a new campaign and report it."""
     doors = system_doors()
     loaded = _load(options, doors)
-    findings = preflight.check(loaded, doors)
     experiment = loaded.experiment
-    assembly = assemble(experiment, "preflight", _NoLedger(), doors)
+    assembly = assemble(experiment, doors)
+    findings = preflight.check(loaded, assembly)
     expected = forecasts.forecast(experiment, assembly)
     forecasts.require_disk(expected)
     if not options.yes:
@@ -77,7 +67,11 @@ def run(options: RunOptions) -> None:
         experiment=experiment,
         text=loaded.text,
         command=session.command_line(
-            loaded.source, experiment.seed, options.all_overrides, options.flags
+            loaded.source,
+            experiment.seed,
+            options.all_overrides,
+            options.flags,
+            yes=options.yes,
         ),
         findings=findings,
     )
@@ -92,6 +86,11 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     path = options.resume
     session.require_resumable(path, given)
     doors = system_doors()
+    experiment = read_campaign(path).experiment
+    assembly = assemble(experiment, doors)
+    for platform in dict.fromkeys(assembly.platforms.values()):
+        platform.require_ready()
+    forecasts.require_disk(forecasts.forecast(experiment, assembly))
     _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
 
 
@@ -99,8 +98,8 @@ def dry_run(options: RunOptions) -> None:
     """Show what would happen; nothing is started and nothing is written."""
     doors = system_doors()
     loaded = _load(options, doors)
-    preflight.check(loaded, doors)
-    assembly = assemble(loaded.experiment, "dry-run", _NoLedger(), doors)
+    assembly = assemble(loaded.experiment, doors)
+    preflight.check(loaded, assembly)
     expected = forecasts.forecast(loaded.experiment, assembly)
     if options.as_json:
         click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)

@@ -4,7 +4,7 @@ An engine supplies command lines, parsers and SQL-level knowledge for one server
 platform runs them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,7 @@ from typing import Protocol
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.experiment import Load, Setting, SwitchCost, Workload
+from steelyard.model.findings import Finding
 from steelyard.model.measurement import Measurement
 from steelyard.model.program import ServerProgram
 
@@ -54,8 +55,45 @@ class RunRequest:
     scripts: Sequence[tuple[Path, int]] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """Something an engine knows will not work, before anything is started.
+
+    Attributes:
+        setting: Name of the setting it is about, or None when it is about the load.
+    """
+
+    setting: str | None
+    message: str
+    hint: str
+
+
 class Engine(Protocol):
     """One database system under one generator."""
+
+    def label(self, treatment: str) -> str:
+        """Return what a treatment's server is called: ``PostgreSQL 18.6``."""
+        ...
+
+    def known_settings(self, treatment: str) -> frozenset[str]:
+        """Return the names of all settings that a treatment's server knows."""
+        ...
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what the server itself would refuse, without starting it."""
+        ...
+
+    def check_flags(self) -> None:
+        """Raise an InputError for generator flags that Steelyard sets itself."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the programs."""
+        ...
+
+    def tools(self) -> Mapping[str, str]:
+        """Return the versions of the generator and of each treatment's server."""
+        ...
 
     def program(self, treatment: str) -> ServerProgram:
         """Return the server program of a treatment."""

@@ -16,8 +16,7 @@ from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.experiment import Experiment, Treatment, Workload
 from steelyard.model.schedule import PlannedRun
-from steelyard.platforms.local.platform import LocalPlatform
-from steelyard.platforms.local.states import PreparedState
+from steelyard.platforms.platform import Platform, PreparedState
 
 TEMPLATE = "template"
 
@@ -75,7 +74,7 @@ class Bench:
         """Return the prepared state of a treatment."""
         return self._states[treatment]
 
-    def platform(self, treatment: str) -> LocalPlatform:
+    def platform(self, treatment: str) -> Platform:
         """Return the platform of a treatment."""
         return self._platforms[treatment]
 
@@ -191,5 +190,5 @@ class Bench:
         for platform in self._distinct():
             platform.destroy()
 
-    def _distinct(self) -> tuple[LocalPlatform, ...]:
+    def _distinct(self) -> tuple[Platform, ...]:
         return tuple({id(platform): platform for platform in self._platforms.values()}.values())

@@ -4,13 +4,12 @@ Only causes from outside the treatments void a block, and then in all arms: it i
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.validity import generator_failed, judge_measurement, validity_of
 from steelyard.gateways.clock import Clock
-from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Reset
 from steelyard.model.findings import Finding, Validity
@@ -50,7 +49,6 @@ class BlockTaker:
     started: Callable[..., None]
     store: Callable[[str, str], str]
     void_because: str = ""
-    effective: dict[str, tuple[EffectiveSetting, ...]] = field(default_factory=dict)
     _active: str = ""
     _activated_at: float = 0.0
     _restored: bool = False
@@ -87,7 +85,6 @@ class BlockTaker:
         activation = self.bench.activate(visit.treatment, restore=restore, means=self.plan.restore)
         self._restored = True
         self._active, self._activated_at = visit.treatment, activation.at
-        self.effective.setdefault(visit.treatment, activation.effective)
         self._require(activation.deviations)
         self._discard(visit)
 

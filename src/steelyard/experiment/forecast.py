@@ -1,6 +1,6 @@
 """What a campaign will take: minutes, blocks and disk, before anything is started."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,9 +173,14 @@ def _disk(
         here = [t for t in experiment.treatments if data_root(t.target) == root]
         states = {assembly.engine.program(t.name).identity for t in here}
         prepared = 0 if cached_all else len(states) * one
-        wal = max(_max_wal_bytes(treatment) for treatment in here)
-        needs[root] = prepared + len(states) * one + wal
+        live = sum(_copies(here) * one for _ in states)
+        needs[root] = prepared + live + max(_max_wal_bytes(treatment) for treatment in here)
     return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
+
+
+def _copies(treatments: Sequence[Treatment]) -> int:
+    """Return how many live copies of the data there may be: a template keeps one beside it."""
+    return 1 if all(t.target.restore in ("copy", "reflink") for t in treatments) else 2
 
 
 def _max_wal_bytes(treatment: Treatment) -> int:

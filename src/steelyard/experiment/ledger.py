@@ -7,13 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.engines.postgres.server import shared_memory_residue
+from steelyard.engines.residue import residue_of
 from steelyard.experiment.doors import Doors
 from steelyard.gateways.files import (
     cache_directory,
     make_directory,
     read_text,
     remove_tree,
+    translated,
     tree_bytes,
     write_text,
 )
@@ -27,14 +28,20 @@ _POLL_S = 0.1
 
 
 class JournalLedger:
-    """Writes into the journal what a platform makes, before it makes it."""
+    """Writes into the journal what a platform makes, before it makes it.
 
-    def __init__(self, journal: Journal) -> None:
+    The registry in the cache gets it too: there ``clean`` finds it when the record was deleted.
+    """
+
+    def __init__(self, journal: Journal, campaign_id: str) -> None:
         self._journal = journal
+        self._registered = _registry() / campaign_id
 
     def created(self, directory: Path) -> None:
         """Note a directory about to be made."""
         self._journal.append(Created(resource="directory", name=str(directory)))
+        with translated(self._registered), self._registered.open("a") as file:
+            file.write(f"{directory}\n")
 
     def removed(self, directory: Path) -> None:
         """Note that it is gone again."""
@@ -43,14 +50,22 @@ class JournalLedger:
 
 def register(campaign_id: str, directory: Path) -> None:
     """Note where a campaign's record is, so that ``clean`` finds it after a death."""
-    registry = cache_directory() / "campaigns"
-    make_directory(registry)
-    write_text(registry / campaign_id, f"{directory.absolute()}\n")
+    make_directory(_registry())
+    write_text(_registry() / campaign_id, f"{directory.absolute()}\n")
 
 
 def unregister(campaign_id: str) -> None:
     """Forget a campaign that left nothing behind."""
-    (cache_directory() / "campaigns" / campaign_id).unlink(missing_ok=True)
+    (_registry() / campaign_id).unlink(missing_ok=True)
+
+
+def _registry() -> Path:
+    return cache_directory() / "campaigns"
+
+
+def _registered(campaign_id: str) -> list[Path]:
+    """Return the record's directory and everything the campaign made, as noted in the registry."""
+    return [Path(line) for line in (read_text(_registry() / campaign_id) or "").splitlines()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +109,10 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
 def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
     if records:
         return [(read_campaign(path).campaign_id, path) for path in records]
-    registry = cache_directory() / "campaigns"
-    if not registry.is_dir():
+    if not _registry().is_dir():
         return []
-    entries = sorted(entry for entry in registry.iterdir() if not entry.name.startswith("."))
-    return [(entry.name, Path((read_text(entry) or "").strip())) for entry in entries]
+    names = sorted(entry.name for entry in _registry().iterdir() if entry.name[0] != ".")
+    return [(name, _registered(name)[0]) for name in names if _registered(name)]
 
 
 def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
@@ -107,8 +121,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     try:
         names = [Path(name) for name in left_over(record)]
     except RecordError:
-        # Deleted or damaged; the live data in the cache still carry the campaign's name.
-        names = [cache_directory() / "live" / campaign_id]
+        names = _registered(campaign_id)[1:]  # the record was deleted or is damaged
     directories = tuple(path for path in names if path.exists())
     if not directories:
         return None
@@ -178,12 +191,9 @@ def end_processes(directory: Path, doors: Doors) -> None:
 
 def _free_shared_memory(directory: Path, doors: Doors) -> None:
     for data in directory.glob("*/data"):
-        command = shared_memory_residue(data)
-        if command is not None:
-            try:
+        for command in residue_of(data):
+            with suppress(SteelyardError):  # without ipcrm it stays until the machine restarts
                 doors.processes.run(command, timeout_s=10)
-            except SteelyardError:
-                continue  # without ipcrm the 56 bytes stay until the machine restarts
 
 
 def require_nothing_left(directory: Path) -> None:

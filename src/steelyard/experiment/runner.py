@@ -139,7 +139,6 @@ class Campaign:
                 self.directory.journal.append(RunFinished(run=run))
                 record = replace(record, runs=(*record.runs, run))
             reason = taker.void_because
-            self._note_servers(taker)
             outcome = BlockOutcome(
                 index=block.index, attempt=attempt, complete=not reason, reason=reason
             )
@@ -223,6 +222,7 @@ class Campaign:
                 treatment=treatment.name,
                 version=self.engine.program(treatment.name).version,
                 settings=activation.effective,
+                requested=treatment.settings,
             )
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
@@ -245,16 +245,6 @@ class Campaign:
             return self.engine.parse_run(completed, ramp_s=0.0, started_at=started_at)
 
         return take
-
-    def _note_servers(self, taker: BlockTaker) -> None:
-        """Add a server that a resumed campaign has not seen yet to the environment."""
-        for name, effective in taker.effective.items():
-            if name not in self._servers:
-                self._servers[name] = ServerEnvironment(
-                    treatment=name,
-                    version=self.engine.program(name).version,
-                    settings=effective,
-                )
 
     def _write_environment(self) -> None:
         environment = Environment(

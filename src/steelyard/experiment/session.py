@@ -12,7 +12,7 @@ from pathlib import Path
 import steelyard
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
-from steelyard.engines.postgres.engine import PostgresEngine
+from steelyard.engines.engine import Engine
 from steelyard.experiment import ledger
 from steelyard.experiment.assembly import Assembly, assemble, data_root
 from steelyard.experiment.bench import Bench
@@ -103,7 +103,12 @@ def _work(
     progress: Progress,
     findings: tuple[Finding, ...],
 ) -> CampaignAnalysis:
-    assembly = assemble(experiment, campaign_id, ledger.JournalLedger(directory.journal), doors)
+    assembly = assemble(
+        experiment,
+        doors,
+        campaign_id=campaign_id,
+        ledger=ledger.JournalLedger(directory.journal, campaign_id),
+    )
     record = directory.read()
     _require_same_versions(record, assembly.engine)
     campaign = Campaign(
@@ -121,7 +126,7 @@ def _work(
     return analysis
 
 
-def _require_same_versions(record: CampaignRecord, engine: PostgresEngine) -> None:
+def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
     """Refuse to mix versions within a campaign.
 
     Raises:
@@ -131,7 +136,7 @@ def _require_same_versions(record: CampaignRecord, engine: PostgresEngine) -> No
         now = engine.program(server.treatment).version
         if now != server.version:
             raise PreflightError(
-                f"treatment `{server.treatment}` ran PostgreSQL {server.version};"
+                f"treatment `{server.treatment}` ran version {server.version};"
                 f" installed now is {now}",
                 hint="Install the old version again, or start a new campaign.",
             )
@@ -140,12 +145,10 @@ def _require_same_versions(record: CampaignRecord, engine: PostgresEngine) -> No
 def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[Fact, ...]:
     """Return the facts of machine and tools, in the order to print them."""
     root = data_root(experiment.treatment(experiment.baseline).target)
-    versions = {t.name: assembly.installations[t.name].version for t in experiment.treatments}
     tools = {
         "steelyard": steelyard.__version__,
         "python": sys.version.split()[0],
-        "pgbench": assembly.engine.generator.version,
-        **{f"server of {name}": f"PostgreSQL {version}" for name, version in versions.items()},
+        **assembly.engine.tools(),
     }
     return (
         *machine_facts(doors.host, root),
@@ -168,11 +171,14 @@ def default_directory(name: str, doors: Doors) -> Path:
     return Path("campaigns") / "-".join([moment, *words[:6]])
 
 
-def command_line(source: str, seed: int, overrides: Sequence[str], flags: Sequence[str]) -> str:
+def command_line(
+    source: str, seed: int, overrides: Sequence[str], flags: Sequence[str], *, yes: bool = False
+) -> str:
     """Return the command that repeats a campaign in the same order."""
     words = ["steelyard", "run", source, "--seed", str(seed)]
     for override in overrides:
         words += ["--set", override]
+    words += ["--yes"] if yes else []
     return shlex.join([*words, *(["--", *flags] if flags else [])])
 
 

@@ -181,6 +181,11 @@ class Lock:
         self.release()
 
 
+def may_write(directory: Path) -> bool:
+    """Return whether this account may make files in a directory."""
+    return directory.is_dir() and os.access(directory, os.W_OK | os.X_OK)
+
+
 def reachable_by(path: Path, account: str | None) -> bool:
     """Return whether ``account`` may read and enter ``path`` and everything above it."""
     if account is None or os.geteuid() != 0:

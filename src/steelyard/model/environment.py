@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from steelyard.model.experiment import Setting
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
@@ -31,11 +33,17 @@ class EffectiveSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnvironment:
-    """One treatment's server as it was found running."""
+    """One treatment's server as it was found running.
+
+    Attributes:
+        settings: All of them, as a new session sees them.
+        requested: What the experiment asked for.
+    """
 
     treatment: str
     version: str
     settings: tuple[EffectiveSetting, ...]
+    requested: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,12 @@
 """What a platform needs from outside, and what it promises to the runner."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.program import ServerProgram
 
 
 class Ledger(Protocol):
@@ -13,4 +18,91 @@ class Ledger(Protocol):
 
     def removed(self, directory: Path) -> None:
         """Note that it is gone again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedState:
+    """A complete prepared data directory. ``size_bytes`` is what a copy of it takes."""
+
+    key: str
+    data: Path
+    size_bytes: int
+
+
+class Platform(Protocol):
+    """Where servers run, one at a time: prepare, restore, start, configure, stop, destroy."""
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where the live server is reached; raises TargetError when none is up."""
+        ...
+
+    @property
+    def scripts(self) -> Path:
+        """Return a directory whose files the generator can read."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a server is up."""
+        ...
+
+    def require_ready(self) -> None:
+        """Raise a PreflightError when the place cannot be used: port taken, not writable."""
+        ...
+
+    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+        """Return a prepared state that is there already, or None."""
+        ...
+
+    def prepare(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Return the state with this content, made now when it is not there."""
+        ...
+
+    def restore(self, state: PreparedState, means: str) -> float:
+        """Bring the live data back to a state; return the seconds. Stops the server."""
+        ...
+
+    def has_live_copy(self, state: PreparedState) -> bool:
+        """Return whether a copy of a state was made that may be started again."""
+        ...
+
+    def start(
+        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+    ) -> float:
+        """Start a server on the live copy of a state; return the seconds until it answered."""
+        ...
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Write other settings for the running server; the engine makes it read them."""
+        ...
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Stop the live server, if there is one."""
+        ...
+
+    def run(self, command: Command, *, timeout_s: float) -> Completed:
+        """Run a command beside the server."""
+        ...
+
+    def copies_by_reflink(self, state: PreparedState) -> bool:
+        """Return whether copies share blocks with the prepared state."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Return the free space where the data are."""
+        ...
+
+    def logs(self) -> str:
+        """Return everything the servers of this campaign logged, in order."""
+        ...
+
+    def destroy(self) -> None:
+        """Stop the server and remove everything that was made for this campaign."""
         ...

@@ -113,7 +113,9 @@ def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
 def _untested(experiment: Experiment) -> str:
     loads = enumeration(tuple(cell_name(experiment, load) for load in experiment.loads))
     asked = "; ".join(_asked(workload) for workload in experiment.workloads)
-    return f"Other loads or data: measured were {loads}, protocol {experiment.protocol}; {asked}."
+    used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.treatments)
+    protocol = f"protocol {enumeration(tuple(used))}"
+    return f"Other loads or data: measured were {loads}, {protocol}; {asked}."
 
 
 def _asked(workload: Workload) -> str:

@@ -4,7 +4,6 @@ The signed-rank interval discounts stalls, so a change that causes them must sho
 """
 
 import numpy as np
-from scipy.stats import fisher_exact
 
 from steelyard.stats.confidence import BoolArray, FloatArray
 
@@ -52,5 +51,7 @@ def stalls_p_value(stalled: tuple[int, int], slices: tuple[int, int]) -> float:
         raise ValueError(f"{stalled} stalled of {slices}")
     if not any(stalled):
         return 1.0
+    from scipy.stats import fisher_exact  # noqa: PLC0415 - a second of import, rarely needed
+
     running = [every - some for some, every in zip(stalled, slices, strict=True)]
     return float(fisher_exact(np.array([stalled, running])).pvalue)

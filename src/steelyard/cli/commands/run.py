@@ -4,11 +4,13 @@ from pathlib import Path
 
 import click
 
+_DEFAULT = "preset:quick"
+
 
 @click.command(
     "run", epilog="pgbench flags follow `--`: steelyard run orders.yaml -- --random-seed=7"
 )
-@click.argument("source", default="preset:quick", metavar="[FILE | preset:NAME]")
+@click.argument("source", default=_DEFAULT, metavar="[FILE | preset:NAME]")
 @click.argument("flags", nargs=-1, metavar="[-- PGBENCH_FLAGS]")
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
@@ -32,7 +34,12 @@ def command(context: click.Context, /, **_: object) -> None:
     """
     from steelyard.cli import launching  # noqa: PLC0415 - lazy
 
-    options = launching.RunOptions(**context.params)
+    params = dict(context.params)
+    if params["source"].startswith("-"):
+        # `run -- --random-seed=7`: the file was left out, so the first flag stands in its place.
+        params["flags"] = (params["source"], *params["flags"])
+        params["source"] = _DEFAULT
+    options = launching.RunOptions(**params)
     if options.resume is not None:
         launching.resume(options, given=_given(context))
     elif options.dry_run:

@@ -5,8 +5,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard.engines.engine import Dataset, RunRequest
-from steelyard.engines.postgres import pgbench, settings
+from steelyard.engines.engine import Complaint, Dataset, RunRequest
+from steelyard.engines.postgres import checks, pgbench, settings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry
@@ -17,6 +17,7 @@ from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
 from steelyard.model.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.model.findings import Finding
 from steelyard.model.measurement import Measurement
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
@@ -78,6 +79,40 @@ class PostgresEngine:
     def program(self, treatment: str) -> PostgresProgram:
         """Return the server program of a treatment."""
         return self._programs[treatment]
+
+    def label(self, treatment: str) -> str:
+        """Return what a treatment's server is called."""
+        return f"PostgreSQL {self.program(treatment).version}"
+
+    def known_settings(self, treatment: str) -> frozenset[str]:
+        """Return the names of all settings that a treatment's server knows."""
+        return frozenset(self._catalogues[treatment])
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what the server itself would refuse, without starting it."""
+        asked = self._experiment.treatment(treatment)
+        installation = self.program(treatment).installation
+        catalogue = self._catalogues[treatment]
+        return (
+            *checks.fixed_settings(asked),
+            *checks.refused_values(asked, installation, catalogue, self._processes),
+            *checks.too_few_connections(asked, self._experiment.loads),
+        )
+
+    def check_flags(self) -> None:
+        """Raise an InputError for pgbench flags that Steelyard sets itself."""
+        pgbench.refuse_own_flags(self._experiment.generator_flags)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return which versions Steelyard's own tests do not run."""
+        installations = dict.fromkeys(p.installation for p in self._programs.values())
+        found = (checks.version_finding(installation) for installation in installations)
+        return tuple(finding for finding in found if finding is not None)
+
+    def tools(self) -> Mapping[str, str]:
+        """Return the versions of pgbench and of each treatment's server."""
+        servers = {f"server of {name}": self.label(name) for name in self._programs}
+        return {"pgbench": self.generator.version, **servers}
 
     def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
         """Return what it takes to change these settings, by the binary's own contexts."""

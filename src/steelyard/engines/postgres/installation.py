@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
@@ -81,8 +82,8 @@ def _locate(bin_: str, processes: Processes) -> tuple[Path, Path]:
     if path.is_dir():
         inside = path / "bin"
         return (inside, inside) if (inside / "postgres").exists() else (path, path)
-    if bin_.isdigit():
-        return _of_major(int(bin_), processes)
+    if re.fullmatch(r"\d+(\.\d+)?", bin_):
+        return _of_version(bin_, processes)
     raise PreflightError(
         f"there are no PostgreSQL programs at {bin_!r}",
         hint="Use `embedded`, a major version such as 15, a directory, or a pg_config.",
@@ -99,24 +100,29 @@ def _embedded() -> tuple[Path, Path]:
     return located
 
 
-def _of_major(major: int, processes: Processes) -> tuple[Path, Path]:
+def _of_version(wanted: str, processes: Processes) -> tuple[Path, Path]:
+    """Return the first installation of a version such as ``15`` or ``15.3``."""
     tried = []
-    for programs, root in _known_places(major):
+    for programs, root in _known_places(wanted.split(".", maxsplit=1)[0], processes):
         postgres = programs / "postgres"
         if postgres.exists():
             version = _version(postgres, processes)
-            if version.split(".")[0] == str(major):
+            if f"{version.split()[0]}.".startswith(f"{wanted}."):
                 return programs, root
             tried.append(f"{version} in {programs}")
     raise PreflightError(
-        f"PostgreSQL {major} was not found" + (f"; found {'; '.join(tried)}" if tried else ""),
+        f"PostgreSQL {wanted} was not found" + (f"; found {'; '.join(tried)}" if tried else ""),
         hint="Install it, or name the directory of its programs in `bin:`.",
     )
 
 
-def _known_places(major: int) -> Iterator[tuple[Path, Path]]:
-    for path in (_DEBIAN / str(major) / "bin", _RED_HAT / f"pgsql-{major}" / "bin"):
+def _known_places(major: str, processes: Processes) -> Iterator[tuple[Path, Path]]:
+    for path in (_DEBIAN / major / "bin", _RED_HAT / f"pgsql-{major}" / "bin"):
         yield path, path
+    configured = which("pg_config")
+    if configured is not None:
+        found = Path(_output(Command(argv=(configured, "--bindir")), processes).strip())
+        yield found, found
     for name in _WHEELS:
         located = _wheel(name)
         if located is not None:

@@ -11,19 +11,22 @@ from pathlib import Path
 
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
+    existing_parent,
     free_bytes,
     make_directory,
+    may_write,
     read_text,
     remove_tree,
     short_directory,
 )
+from steelyard.gateways.network import require_free_port
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command, Completed, ServerAddress
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.program import ServerProgram
 from steelyard.platforms.local.server import LocalServer
-from steelyard.platforms.local.states import COPY_MEANS, PreparedState, PreparedStates, state_key
-from steelyard.platforms.platform import Ledger
+from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
+from steelyard.platforms.platform import Ledger, PreparedState
 
 # Makes loading fast and leaves little WAL to copy; nothing is lost, because a state that was not
 # completed is made anew.
@@ -92,6 +95,21 @@ class LocalPlatform:
         """Return a directory whose files the generator can read."""
         return self._made(self._live / "scripts")
 
+    def require_ready(self) -> None:
+        """Check the place before anything is started.
+
+        Raises:
+            PreflightError: The port is taken, or the directory may not be written.
+        """
+        if self._options.port is not None:
+            require_free_port(self._options.port)
+        root = existing_parent(self._options.root)
+        if not may_write(root):
+            raise PreflightError(
+                f"{root} may not be written by this account",
+                hint="Set STEELYARD_CACHE or `directory:` in the target to another place.",
+            )
+
     def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
         """Return a prepared state that is in the cache already, or None."""
         return self._states.find(state_key(program.identity, content))
@@ -134,12 +152,6 @@ class LocalPlatform:
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return whether a copy of a state was made that may be started again."""
         return (self._live / state.key / "data").exists()
-
-    def drop_live_copies(self, *, but: PreparedState | None = None) -> None:
-        """Remove live data that are not needed any more, to give their disk back."""
-        for home in self._homes():
-            if but is None or home.name != but.key:
-                remove_tree(home)
 
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
@@ -232,9 +244,6 @@ class LocalPlatform:
         home = self._live / state.key
         make_directory(home, account=self._options.account, mode=0o700)
         return home
-
-    def _homes(self) -> list[Path]:
-        return [path.parent for path in self._live.glob("*/data")]
 
     def _made(self, directory: Path) -> Path:
         if not self._live.exists():

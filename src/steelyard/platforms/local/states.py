@@ -7,7 +7,6 @@ content, and never started again: every use is a copy.
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.gateways.clock import Clock
@@ -22,20 +21,12 @@ from steelyard.gateways.files import (
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
 from steelyard.model.errors import TargetError
+from steelyard.platforms.platform import PreparedState
 
 FORMAT = 1  # part of every key: a change in how states are made makes new ones
 COPY_MEANS = {"reflink": "--reflink=always", "copy": "--reflink=never"}
 _COPY_TIMEOUT_S = 3600.0
 _KEY_LENGTH = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedState:
-    """A complete prepared data directory. ``size_bytes`` is what a copy of it takes."""
-
-    key: str
-    data: Path
-    size_bytes: int
 
 
 class PreparedStates:

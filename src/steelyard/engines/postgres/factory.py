@@ -1,0 +1,73 @@
+"""From an experiment to the PostgreSQL engine that runs it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steelyard.engines.postgres.engine import PostgresEngine
+from steelyard.engines.postgres.installation import Installation, find_installation, wheel_parts
+from steelyard.engines.postgres.server import PostgresProgram
+from steelyard.engines.postgres.settings import read_catalogue
+from steelyard.gateways.process import Processes
+from steelyard.gateways.sql import Sql
+from steelyard.model.experiment import Experiment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the engine stands on.
+
+    Attributes:
+        account: Account for programs that Steelyard starts as root.
+        reach: Given a directory of programs, the directories that must stay side by side with
+            it, and a label; returns where that account can reach the programs.
+    """
+
+    processes: Processes
+    sql: Sql
+    account: str | None
+    reach: Callable[[Path, tuple[Path, ...], str], Path]
+
+
+def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> PostgresEngine:
+    """Return the engine; nothing is started yet.
+
+    Raises:
+        PreflightError: Programs are absent or do not run.
+    """
+    installations = _installations(experiment, surroundings)
+    return PostgresEngine(
+        experiment,
+        {
+            t.name: PostgresProgram(
+                installation=installations[t.name], initdb=t.target.initdb, sql=surroundings.sql
+            )
+            for t in experiment.treatments
+        },
+        {
+            name: read_catalogue(one.program("postgres"), surroundings.processes)
+            for name, one in installations.items()
+        },
+        processes=surroundings.processes,
+        sql=surroundings.sql,
+        account=surroundings.account,
+    )
+
+
+def _installations(
+    experiment: Experiment, surroundings: Surroundings
+) -> Mapping[str, Installation]:
+    """Return the programs of each treatment, where the account can reach them."""
+    by_bin = {
+        t.target.bin: _reachable(
+            find_installation(t.target.bin, surroundings.processes), surroundings
+        )
+        for t in experiment.treatments
+    }
+    return {t.name: by_bin[t.target.bin] for t in experiment.treatments}
+
+
+def _reachable(found: Installation, surroundings: Surroundings) -> Installation:
+    label = f"{found.root.name}-{'.'.join(map(str, found.version_key))}"
+    programs = surroundings.reach(found.programs, wheel_parts(found), label)
+    return replace(found, programs=programs)
