@@ -20,7 +20,8 @@ _BYTES_PER = {
         for suffix in ("", "b", "ib")
     },
 }
-_QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*$")
+_NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"  # bounded, so that no text becomes infinite
+_QUANTITY = re.compile(rf"^\s*({_NUMBER})\s*([a-zA-Z%]*)\s*$")
 
 
 def parse_duration_s(text: str | float) -> float:
@@ -31,11 +32,11 @@ def parse_duration_s(text: str | float) -> float:
     """
     if isinstance(text, int | float) and not isinstance(text, bool):
         return float(text)
-    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|min|s|m|h|d)", str(text))
+    parts = re.findall(rf"({_NUMBER})\s*(ms|min|s|m|h|d)", str(text))
     if parts and "".join(f"{n}{u}" for n, u in parts) == re.sub(r"\s", "", str(text)):
         return sum(float(number) * _SECONDS_PER[unit] for number, unit in parts)
-    if re.fullmatch(r"\s*[0-9]+(\.[0-9]+)?\s*", str(text)):
-        return float(text)
+    if re.fullmatch(_NUMBER, str(text).strip()):
+        return float(str(text).strip())
     raise InputError(f"{text!r} is not a duration", hint="Write it as 90s, 20m or 1h30m.")
 
 

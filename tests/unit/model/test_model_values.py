@@ -1,0 +1,102 @@
+"""Small rules of the vocabulary: totals, tails, ranks and labels."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.model.command import Command, Completed
+from steelyard.model.experiment import Experiment, Load, LocalTarget, SwitchCost, Treatment
+from steelyard.model.measurement import Measurement
+from steelyard.model.verdicts import Verdict
+
+
+def _measured(transactions: float, seconds: float) -> Measurement:
+    return Measurement(
+        transactions=transactions,
+        seconds=seconds,
+        latency_mean_s=None,
+        latency_stddev_s=None,
+        failed=0,
+        connection_s=None,
+        series=(),
+    )
+
+
+@given(transactions=st.floats(0, 1e9), seconds=st.floats(1e-3, 1e5))
+def test_log_throughput_is_finite(transactions: float, seconds: float) -> None:
+    """A run without transactions counts as one, so that its logarithm exists."""
+    measured = _measured(transactions, seconds)
+    assert math.isfinite(measured.log_tps)
+    if transactions >= 1:
+        assert measured.log_tps == pytest.approx(math.log(measured.tps))
+    else:
+        assert measured.log_tps == pytest.approx(-math.log(seconds))
+
+
+def test_throughput_is_transactions_by_seconds() -> None:
+    """The ramp is out of both already."""
+    assert _measured(5000.0, 2.5).tps == 2000.0
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "tail"),
+    [
+        ("out\n", "one\ntwo\nthree\n", "two\nthree"),
+        ("one\ntwo\nthree\n", "\n", "two\nthree"),
+        ("", "", ""),
+    ],
+)
+def test_the_tail_prefers_standard_error(stdout: str, stderr: str, tail: str) -> None:
+    """Last words are looked for where programs complain, then where they print."""
+    completed = Completed(argv=("x",), exit_status=1, stdout=stdout, stderr=stderr)
+    assert completed.tail(2) == tail
+
+
+def test_a_command_does_not_show_its_environment() -> None:
+    """Passwords travel there, and commands end up in logs and tracebacks."""
+    command = Command(argv=("psql",), environment={"PGPASSWORD": "hush-hush"})
+    assert "hush-hush" not in repr(command)
+
+
+def test_switch_costs_are_ordered() -> None:
+    """Session, reload, restart, reprovision: each dearer than the one before."""
+    assert sorted(SwitchCost, key=lambda cost: cost.rank) == [
+        SwitchCost.SESSION,
+        SwitchCost.RELOAD,
+        SwitchCost.RESTART,
+        SwitchCost.REPROVISION,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("load", "label"),
+    [
+        (Load(clients=1, threads=1), "1 client"),
+        (Load(clients=8, threads=2), "8 clients"),
+        (Load(clients=8, threads=2, rate_per_s=1500.0), "8 clients at 1500/s"),
+    ],
+)
+def test_loads_have_a_short_name(load: Load, label: str) -> None:
+    """A rate is told, threads are not."""
+    assert load.label == label
+
+
+def test_contenders_are_all_but_the_baseline() -> None:
+    """In the order of the file."""
+    experiment = Experiment(
+        name="x",
+        baseline="b",
+        treatments=tuple(Treatment(name=n, target=LocalTarget()) for n in "cba"),
+        workloads=(),
+        loads=(),
+        seed=1,
+    )
+    assert experiment.contenders == ("c", "a")
+    assert experiment.treatment("a").name == "a"
+
+
+def test_only_one_verdict_leaves_the_question_open() -> None:
+    """Equivalent is an answer; not distinguishable is none."""
+    assert [verdict for verdict in Verdict if not verdict.decided] == [Verdict.NOT_DISTINGUISHABLE]
