@@ -1,0 +1,228 @@
+"""A whole campaign in a world without servers: made, run, killed and resumed in milliseconds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from fakes.clock import FakeClock
+from fakes.servers import FakeEngine, FakePlatform, World
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.bench import Bench
+from steelyard.experiment.ledger import JournalLedger, register
+from steelyard.experiment.runner import Campaign
+from steelyard.model.campaign import BlockOutcome
+from steelyard.model.environment import Fact
+from steelyard.model.experiment import (
+    Experiment,
+    Layer,
+    Load,
+    LocalTarget,
+    Measure,
+    Setting,
+    Stop,
+    Treatment,
+    Workload,
+)
+from steelyard.model.plan import CampaignPlan
+from steelyard.record.directory import CampaignDirectory
+from steelyard.record.entries import Entry, Line, Resumed, Started
+from steelyard.record.journal import Journal, encode
+
+CAMPAIGN_ID = "fake-1"
+RESTART = "speed_needs_restart"
+
+
+def asks(**settings: str) -> tuple[Setting, ...]:
+    """Return settings of the database."""
+    made = [Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in settings.items()]
+    return tuple(sorted(made))
+
+
+def an_experiment(
+    *,
+    speed: float = 1.05,
+    restart: bool = True,
+    loads: int = 1,
+    workloads: tuple[str, ...] = ("reads",),
+    measure: Measure | None = None,
+    stop: Stop | None = None,
+) -> Experiment:
+    """Return a baseline against a treatment that is ``speed`` times as fast."""
+    settings = {"speed": f"{speed}", **({RESTART: "on"} if restart else {})}
+    return Experiment(
+        name="fake",
+        baseline="slow",
+        treatments=(
+            Treatment(name="slow", target=LocalTarget()),
+            Treatment(name="fast", target=LocalTarget(), settings=asks(**settings)),
+        ),
+        workloads=tuple(Workload(name=w, builtin="select-only") for w in workloads),
+        loads=tuple(Load(clients=2**n, threads=1) for n in range(loads)),
+        measure=measure or Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0),
+        stop=stop or Stop(budget_s=3600.0),
+        seed=11,
+    )
+
+
+@dataclass(kw_only=True)
+class Listener:
+    """Tells the world which block runs, and keeps what it hears."""
+
+    world: World
+    heard: list[str] = field(default_factory=list)
+    plan: CampaignPlan | None = None
+    outcomes: list[BlockOutcome] = field(default_factory=list)
+    looks: list[CampaignAnalysis] = field(default_factory=list)
+    at_run: Callable[[int], None] = lambda _: None
+    runs: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def stage(self, what: str) -> None:
+        """Keep it."""
+        self.heard.append(what)
+
+    def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
+        """Keep it."""
+        assert elapsed_s >= 0
+        self.plan = plan
+
+    def run_started(self, *, block: int, label: str) -> None:
+        """Let the world know the block, and let a test act before the run."""
+        self.world.block = block
+        self.heard.append(label)
+        self.runs += 1
+        self.at_run(self.runs)
+
+    def block_ended(self, outcome: BlockOutcome) -> None:
+        """Keep it."""
+        self.outcomes.append(outcome)
+
+    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
+        """Keep it."""
+        assert elapsed_s > 0
+        self.looks.append(analysis)
+
+
+class Killed(BaseException):
+    """Stands for ``kill -9``: nothing that comes after it reaches the disk."""
+
+
+@dataclass(kw_only=True)
+class MortalJournal:
+    """A journal that dies at one append: before it, in its middle, or right after it."""
+
+    journal: Journal
+    path: Path
+    dies_at: int
+    how: str
+    appends: int = 0
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return seconds of work so far."""
+        return self.journal.elapsed_s
+
+    def append(self, entry: Entry) -> Line:
+        """Append, up to the end of its life."""
+        self.appends += 1
+        if self.appends < self.dies_at:
+            return self.journal.append(entry)
+        if self.appends == self.dies_at and self.how != "before":
+            line = self.journal.append(entry)
+            if self.how == "torn":
+                content = self.path.read_bytes()
+                self.path.write_bytes(content[: len(content) - len(encode(line)) // 2])
+        raise Killed
+
+    def close(self) -> None:
+        """Close the file."""
+        self.journal.close()
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """One session of work on a campaign in its own world."""
+
+    experiment: Experiment
+    path: Path
+    clock: FakeClock
+    world: World
+    listener: Listener
+    directory: CampaignDirectory
+
+    @classmethod
+    def new(cls, experiment: Experiment, path: Path, clock: FakeClock | None = None) -> "Stage":
+        """Begin a campaign."""
+        clock = clock or FakeClock()
+        directory = CampaignDirectory.create(path, clock, experiment_text="version: 1\n")
+        started = Started(
+            campaign_id=CAMPAIGN_ID, experiment=experiment, command="steelyard run", version="0"
+        )
+        directory.journal.append(started)
+        register(CAMPAIGN_ID, path)
+        return cls._at(experiment, directory, clock)
+
+    @classmethod
+    def resumed(cls, experiment: Experiment, path: Path, clock: FakeClock) -> "Stage":
+        """Go on with a campaign, in a new process and so in a world where nothing runs."""
+        directory = CampaignDirectory.reopen(path, clock)
+        directory.journal.append(Resumed(version="0"))
+        return cls._at(experiment, directory, clock)
+
+    @classmethod
+    def _at(cls, experiment: Experiment, directory: CampaignDirectory, clock: FakeClock) -> "Stage":
+        world = World(clock=clock, experiment=experiment)
+        return cls(
+            experiment=experiment,
+            path=directory.path,
+            clock=clock,
+            world=world,
+            listener=Listener(world=world),
+            directory=directory,
+        )
+
+    def dying(self, at: int, how: str) -> "Stage":
+        """Let the journal die at an append from now on."""
+        journal = self.directory.journal
+        self.directory.journal = MortalJournal(
+            journal=journal, path=self.path / "journal.jsonl", dies_at=at, how=how
+        )
+        return self
+
+    def bench(self) -> Bench:
+        """Return the bench of this world."""
+        root = self.path.with_name(f"{self.path.name}-outside")
+        platform = FakePlatform(
+            self.world, JournalLedger(self.directory.journal, CAMPAIGN_ID), root
+        )
+        assembly = Assembly(
+            engine=FakeEngine(self.world),
+            platforms={t.name: platform for t in self.experiment.treatments},
+        )
+        return Bench(self.experiment, assembly, self.clock)
+
+    def campaign(self) -> Campaign:
+        """Return the campaign on its bench."""
+        return Campaign(
+            experiment=self.experiment,
+            engine=FakeEngine(self.world),
+            bench=self.bench(),
+            directory=self.directory,
+            clock=self.clock,
+            progress=self.listener,
+            facts=(Fact(name="kernel", value="fake", subject="machine"),),
+        )
+
+    def run(self) -> CampaignAnalysis:
+        """Run to the end and give the directory back, whatever happens."""
+        try:
+            return self.campaign().run()
+        finally:
+            self.directory.close()

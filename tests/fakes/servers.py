@@ -1,0 +1,344 @@
+"""A database world without servers: an engine and a platform whose throughput a test decides.
+
+One server at a time, whose settings decide how fast it is: ``speed`` multiplies its throughput.
+Runs take the clock's time and give one interval per second; faults are planted by run number.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from fakes.clock import FakeClock
+from fakes.programs import FakeProgram
+from steelyard.engines.engine import Complaint, Dataset, RunRequest
+from steelyard.engines.postgres import settings as postgres_settings
+from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.errors import MeasurementError, TargetError
+from steelyard.model.experiment import Experiment, Setting, SwitchCost
+from steelyard.model.findings import Finding
+from steelyard.model.measurement import Measurement, Second
+from steelyard.platforms.platform import Ledger, PreparedState
+
+Fault = Callable[["World", Completed], Completed]
+
+
+@dataclass(kw_only=True)
+class World:
+    """What is the case outside, and everything that was done to it.
+
+    Attributes:
+        block: Which block runs, told by the progress; noise is a function of it.
+        faults: What happens to a use of the generator, by its number, discards included.
+        stubborn: Settings that never take effect.
+        refuses: How often the server refuses to start from now on.
+    """
+
+    clock: FakeClock
+    experiment: Experiment
+    noise: float = 0.01
+    block: int = -1
+    faults: dict[int, Fault] = field(default_factory=dict)
+    stubborn: set[str] = field(default_factory=set)
+    refuses: int = 0
+    reflink: bool = True
+    restore_s: float = 0.0
+    start_s: float = 0.0
+    settings: dict[str, str] = field(default_factory=dict)
+    running: bool = False
+    uses: int = 0
+    steps: list[str] = field(default_factory=list)
+
+    def rate(self, workload: str, clients: int) -> float:
+        """Return transactions per second: the speed, clients, and noise of this block alone."""
+        speed = float(self.settings.get("speed", "1.0"))
+        label = f"{self.block} {workload} {clients} {speed}"
+        deviation = self.noise * Random(label).gauss(0.0, 1.0)  # noqa: S311 - no secret
+        return 1000.0 * speed * clients**0.5 * (1.0 + deviation)
+
+
+class FakeEngine:
+    """A database system that is a formula."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._programs = {t.name: FakeProgram() for t in world.experiment.treatments}
+
+    def label(self, treatment: str) -> str:
+        """Return the program's name and version."""
+        return f"Fake {self._programs[treatment].version}"
+
+    def known_settings(self, treatment: str) -> frozenset[str]:
+        """Return what the treatments ask for."""
+        assert treatment in self._programs
+        return frozenset(s.name for t in self._world.experiment.treatments for s in t.settings)
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return none."""
+        assert treatment in self._programs
+        return ()
+
+    def check_flags(self) -> None:
+        """Allow every flag."""
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return none."""
+        return ()
+
+    def tools(self) -> Mapping[str, str]:
+        """Return the version of each treatment's server."""
+        return {f"server of {name}": program.version for name, program in self._programs.items()}
+
+    def program(self, treatment: str) -> FakeProgram:
+        """Return the server program of a treatment."""
+        return self._programs[treatment]
+
+    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+        """Return a restart when a setting says so by its name, else a reload."""
+        assert treatment in self._programs
+        return SwitchCost.RESTART if any("restart" in n for n in names) else SwitchCost.RELOAD
+
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Return one data set."""
+        return (Dataset(name="fake_s1", scale_factor=1, prepare=()),)
+
+    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+        """Note that a data set was made."""
+        self._world.steps.append(f"build {dataset.name} on {address.port} for {treatment}")
+
+    def writes(self) -> bool:
+        """Return whether any workload is not read-only by its name."""
+        return any("read" not in w.name for w in self._world.experiment.workloads)
+
+    def keep_templates(self, address: ServerAddress) -> None:
+        """Note it."""
+        self._world.steps.append(f"keep templates at {address.port}")
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Take half a second."""
+        self._world.clock.advance(0.5)
+        self._world.steps.append(f"restore templates at {address.port}")
+
+    def reload(self, address: ServerAddress) -> None:
+        """Note it."""
+        self._world.steps.append(f"reload at {address.port}")
+
+    def prewarm(self, address: ServerAddress) -> None:
+        """Note it."""
+        self._world.steps.append(f"prewarm at {address.port}")
+
+    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+        """Return the settings of the running server; stubborn ones kept their default."""
+        shown = {"port": str(address.port), **self._world.settings}
+        shown |= dict.fromkeys(self._world.stubborn, "default")
+        return tuple(EffectiveSetting(name=n, value=v) for n, v in sorted(shown.items()))
+
+    def deviations(
+        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+    ) -> tuple[str, ...]:
+        """Compare as for PostgreSQL."""
+        return postgres_settings.deviations(asked, effective)
+
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
+        """Return the address itself."""
+        assert connection in ("socket", "tcp")
+        return address
+
+    def run_command(self, request: RunRequest) -> Command:
+        """Return a command line that the fake platform understands."""
+        words = (request.workload.name, str(request.load.clients), str(request.seconds))
+        return Command(argv=("generate", *words))
+
+    def deadline_s(self, seconds: float) -> float:
+        """Return when a run is given up."""
+        return seconds + 60.0
+
+    def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
+        """Return what the fake platform printed, a second of it per interval."""
+        if not completed.succeeded:
+            raise MeasurementError(f"the generator exited with {completed.exit_status}")
+        printed = json.loads(completed.stdout)
+        series = tuple(
+            Second(
+                end_s=number + 1.0,
+                transactions=printed["rate"],
+                seconds=1.0,
+                latency_mean_s=0.001,
+            )
+            for number in range(printed["seconds"])
+        )
+        assert started_at > 0
+        return Measurement(
+            transactions=printed["rate"] * (printed["seconds"] - ramp_s),
+            seconds=printed["seconds"] - ramp_s,
+            latency_mean_s=0.001,
+            latency_stddev_s=None,
+            failed=printed.get("failed", 0),
+            connection_s=0.0,
+            series=series,
+        )
+
+
+class FakePlatform:
+    """A machine on which the world's one server runs."""
+
+    def __init__(self, world: World, ledger: Ledger, root: Path) -> None:
+        self._world = world
+        self._ledger = ledger
+        self._live = root / "live"
+        self._prepared: set[str] = set()
+        self._copies: set[str] = set()
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where the server is reached."""
+        if not self._world.running:
+            raise TargetError("the server is not running")
+        return ServerAddress(host="/fake", port=5555, user="steelyard")
+
+    @property
+    def scripts(self) -> Path:
+        """Return a directory for scripts."""
+        return self._made() / "scripts"
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a server is up."""
+        return self._world.running
+
+    def require_ready(self) -> None:
+        """Be ready always."""
+
+    def free_bytes(self) -> int:
+        """Return a terabyte."""
+        return 10**12
+
+    def find(self, program: FakeProgram, content: Sequence[object]) -> PreparedState | None:
+        """Return a state that was prepared before."""
+        key = f"{program.identity}{content}"
+        return self._state(key) if key in self._prepared else None
+
+    def _state(self, key: str) -> PreparedState:
+        return PreparedState(key=key, data=Path("/fake/data"), size_bytes=1)
+
+    def prepare(
+        self,
+        program: FakeProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Build once per content."""
+        key = f"{program.identity}{content}"
+        if key not in self._prepared:
+            build(ServerAddress(host="/fake", port=5554))
+            self._prepared.add(key)
+        return self._state(key)
+
+    def restore(self, state: PreparedState, means: str) -> float:
+        """Stop and copy; return the seconds."""
+        self.stop(keep_data=False)
+        self._made()
+        self._copies.add(state.key)
+        self._world.clock.advance(self._world.restore_s)
+        self._world.steps.append(f"restore by {means}")
+        return self._world.restore_s
+
+    def has_live_copy(self, state: PreparedState) -> bool:
+        """Return whether the state was restored before."""
+        return state.key in self._copies
+
+    def copies_by_reflink(self, state: PreparedState) -> bool:
+        """Return what the test decided."""
+        assert state.key in self._prepared
+        return self._world.reflink
+
+    def start(
+        self, state: PreparedState, program: FakeProgram, settings: Mapping[str, str]
+    ) -> float:
+        """Start the server, unless the world refuses."""
+        assert state.key in self._copies
+        assert not self._world.running
+        self._made()
+        if self._world.refuses > 0:
+            self._world.refuses -= 1
+            raise TargetError(f"the server ({program.version}) did not start:\nFATAL: no")
+        self._world.clock.advance(self._world.start_s)
+        self._world.running = True
+        self.configure(settings)
+        self._world.steps.append("start")
+        return self._world.start_s
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Take other settings."""
+        self._world.settings = {n: v for n, v in settings.items() if n not in self._world.stubborn}
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Stop the server, if there is one."""
+        if self._world.running:
+            self._world.steps.append(f"stop{' in order' if keep_data else ''}")
+        self._world.running = False
+
+    def run(self, command: Command, *, timeout_s: float) -> Completed:
+        """Let the generator work for as long as it says."""
+        _, workload, clients, seconds = command.argv
+        if not self._world.running:
+            raise TargetError("the server is not running")
+        assert timeout_s > int(seconds)
+        self._world.clock.advance(float(seconds))
+        printed = {"rate": self._world.rate(workload, int(clients)), "seconds": int(seconds)}
+        completed = Completed(
+            argv=command.argv, exit_status=0, stdout=json.dumps(printed), stderr=""
+        )
+        number, self._world.uses = self._world.uses, self._world.uses + 1
+        self._world.steps.append(f"run {workload} {clients} {seconds}s")
+        fault = self._world.faults.get(number)
+        return fault(self._world, completed) if fault else completed
+
+    def logs(self) -> str:
+        """Return a line of the server's."""
+        return "LOG:  ready\n" if self._copies else ""
+
+    def destroy(self) -> None:
+        """Remove what was made."""
+        self.stop(keep_data=False)
+        if self._live.exists():
+            self._live.rmdir()
+            self._ledger.removed(self._live)
+
+    def _made(self) -> Path:
+        if not self._live.exists():
+            self._ledger.created(self._live)
+            self._live.mkdir(parents=True)
+        return self._live
+
+
+def generator_fails(_world: World, completed: Completed) -> Completed:
+    """Let the generator end with an error."""
+    return Completed(argv=completed.argv, exit_status=2, stdout="", stderr="client 3 aborted\n")
+
+
+def server_dies(world: World, completed: Completed) -> Completed:
+    """Let the server be gone before the generator's end, which notices."""
+    world.running = False
+    return generator_fails(world, completed)
+
+
+def generator_hangs(_world: World, completed: Completed) -> Completed:
+    """Let the generator not end in time."""
+    raise MeasurementError(f"{completed.argv[0]} did not end within 67 s and was killed")
+
+
+def clock_jumps(world: World, completed: Completed) -> Completed:
+    """Let somebody set the wall clock meanwhile."""
+    world.clock.step_wall(7.0)
+    return completed
+
+
+def transactions_fail(_world: World, completed: Completed) -> Completed:
+    """Let some transactions fail, which is no reason to throw a run away."""
+    printed = {**json.loads(completed.stdout), "failed": 3}
+    return Completed(
+        argv=completed.argv, exit_status=0, stdout=json.dumps(printed), stderr=completed.stderr
+    )

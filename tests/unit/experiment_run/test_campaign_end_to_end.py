@@ -1,0 +1,239 @@
+"""Whole campaigns in a world without servers: order, ends, and what the record tells of them."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment, asks
+from fakes.clock import FakeClock
+from steelyard.analysis.campaign import analyse
+from steelyard.model.errors import Interrupted, MeasurementError, TargetError
+from steelyard.model.experiment import Experiment, LocalTarget, Measure, Reset, Stop, Treatment
+from steelyard.model.findings import Validity
+from steelyard.model.plan import Status
+from steelyard.model.schedule import Mode
+from steelyard.model.verdicts import Verdict
+from steelyard.record.directory import left_over, read_campaign, read_schedule
+from steelyard.record.entries import BlockStarted, Planned, RunFinished
+from steelyard.record.journal import read_lines
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the campaign will be."""
+    return tmp_path / "campaign"
+
+
+@pytest.mark.parametrize(("restart", "mode"), [(True, Mode.VISITS), (False, Mode.BACK_TO_BACK)])
+def test_an_effect_is_found_and_ends_the_campaign(path: Path, *, restart: bool, mode: Mode) -> None:
+    """5 % against noise of 1 % is decided at the first look, in either mode."""
+    stage = Stage.new(an_experiment(restart=restart), path)
+    analysis = stage.run()
+    assert analysis.status is Status.DECIDED
+    assert analysis.plan is not None
+    assert analysis.plan.mode is mode
+    assert analysis.blocks == analysis.plan.stopping.first_look == 6
+    (headline,) = analysis.headlines
+    assert headline.verdict is Verdict.FASTER
+    assert headline.effect is not None
+    assert headline.effect.value == pytest.approx(0.05, abs=0.02)
+    assert analysis == analyse(read_campaign(path))
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_runs_follow_the_stored_schedule(path: Path, *, restart: bool) -> None:
+    """Treatment, workload and load of every run are those drawn before the first of them."""
+    experiment = an_experiment(restart=restart, loads=3, workloads=("reads", "more-reads"))
+    Stage.new(experiment, path).run()
+    planned = [
+        (block.index, visit, position, run.treatment, run.cell)
+        for block in read_schedule(path).blocks
+        for visit, one in enumerate(block.visits)
+        for position, run in enumerate(one.runs)
+    ]
+    taken = [
+        (run.block, run.visit, run.position, run.treatment, run.cell)
+        for run in read_campaign(path).runs
+    ]
+    assert taken == planned[: len(taken)]
+    assert len(taken) % 12 == 0
+
+
+def test_the_plan_is_frozen_before_the_first_block(path: Path) -> None:
+    """Schedule and plan are stored before any run, and the plan only once."""
+    Stage.new(an_experiment(), path).run()
+    kinds = [type(line.entry) for line in read_lines(path / "journal.jsonl")[0]]
+    assert kinds.count(Planned) == 1
+    assert kinds.index(Planned) < kinds.index(BlockStarted) < kinds.index(RunFinished)
+
+
+def test_equal_treatments_end_at_the_budget(path: Path) -> None:
+    """Without an effect the budget ends it, before a block that would not fit."""
+    stage = Stage.new(an_experiment(speed=1.0001, stop=Stop(budget_s=400.0)), path)
+    stage.world.noise = 0.05
+    analysis = stage.run()
+    assert analysis.status is Status.BUDGET
+    assert analysis.plan is not None
+    elapsed_s = read_campaign(path).elapsed_s
+    assert elapsed_s <= 400.0
+    assert elapsed_s + analysis.plan.block_s > 400.0 or (
+        analysis.blocks == analysis.plan.stopping.max_blocks
+    )
+
+
+def test_a_precision_ends_it_and_verdicts_do_not(path: Path) -> None:
+    """Asked for a half-width, the campaign goes on after the verdict, up to that width."""
+    experiment = an_experiment(stop=Stop(budget_s=3600.0, precision=0.015))
+    analysis = Stage.new(experiment, path).run()
+    assert analysis.status is Status.PRECISION
+    assert analysis.blocks >= 12
+    effect = analysis.headlines[0].effect
+    assert effect is not None
+    assert effect.low is not None
+    assert effect.high is not None
+    assert (effect.high - effect.low) / 2 <= 0.015
+
+
+def test_every_complete_block_is_looked_at(path: Path) -> None:
+    """Progress hears each outcome and each look, in order."""
+    stage = Stage.new(an_experiment(), path)
+    stage.run()
+    assert [outcome.index for outcome in stage.listener.outcomes] == list(range(6))
+    assert [analysis.blocks for analysis in stage.listener.looks] == [1, 2, 3, 4, 5, 6]
+
+
+def test_servers_are_recorded_as_they_were_found(path: Path) -> None:
+    """Version and effective settings of every treatment, and the facts handed in."""
+    Stage.new(an_experiment(), path).run()
+    environment = read_campaign(path).environment
+    assert environment is not None
+    assert [server.treatment for server in environment.servers] == ["slow", "fast"]
+    fast = {s.name: s.value for s in environment.servers[1].settings}
+    assert fast["speed"] == "1.05"
+    assert environment.facts[0].name == "kernel"
+
+
+def test_a_setting_that_does_not_take_effect_stops_before_the_first_block(path: Path) -> None:
+    """The setting is named with what was asked and what is."""
+    stage = Stage.new(an_experiment(), path)
+    stage.world.stubborn = {"speed"}
+    with pytest.raises(MeasurementError, match="`fast` is not in force") as caught:
+        stage.run()
+    assert "speed was asked to be '1.05' and is 'default'" in caught.value.message
+    record = read_campaign(path)
+    assert record.status is Status.FAILED
+    assert record.runs == ()
+    assert record.findings[-1].message == caught.value.message
+
+
+def test_a_server_that_does_not_start_fails_with_its_log(path: Path) -> None:
+    """Its last words are in the error and in the record, and nothing is left."""
+    stage = Stage.new(an_experiment(), path)
+    stage.world.refuses = 1
+    with pytest.raises(TargetError, match="FATAL: no"):
+        stage.run()
+    record = read_campaign(path)
+    assert record.status is Status.FAILED
+    assert record.findings[-1].code == "campaign-failed"
+    assert left_over(path) == ()
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 12])
+def test_ctrl_c_keeps_what_there_is_and_can_be_resumed(path: Path, at: int) -> None:
+    """Before any run: complete blocks stay, the status says why, and the result is the same."""
+    whole = Stage.new(an_experiment(), path.with_name("whole")).run()
+    clock = FakeClock()
+    stage = Stage.new(an_experiment(), path, clock)
+
+    def interrupt(run: int) -> None:
+        if run == at:
+            raise KeyboardInterrupt
+
+    stage.listener.at_run = interrupt
+    with pytest.raises(Interrupted) as caught:
+        stage.run()
+    assert f"--resume {path}" in caught.value.hint
+    record = read_campaign(path)
+    assert record.status is Status.INTERRUPTED
+    assert len(record.complete_blocks) == (at - 1) // 2
+    assert not stage.world.running
+    assert left_over(path) == ()
+    again = Stage.resumed(an_experiment(), path, clock).run()
+    assert again.comparisons == whole.comparisons
+    assert again.status is Status.DECIDED
+
+
+def test_server_logs_and_raw_output_are_kept(path: Path) -> None:
+    """One file per run, named so that they sort in run order, and the servers' log."""
+    Stage.new(an_experiment(), path).run()
+    names = sorted(entry.name for entry in (path / "raw").iterdir())
+    assert names[0] == "0000-0-0-00.txt.gz"
+    assert names[-1] == "server.log.gz"
+    assert [run.raw for run in read_campaign(path).runs] == names[:-1]
+
+
+def test_one_treatment_alone_runs_to_its_budget(path: Path) -> None:
+    """Without a contender there is no headline, and every run counts."""
+    both = an_experiment(stop=Stop(budget_s=120.0))
+    alone = Experiment(
+        name="alone",
+        baseline="slow",
+        treatments=both.treatments[:1],
+        workloads=both.workloads,
+        loads=both.loads,
+        measure=both.measure,
+        stop=both.stop,
+        seed=1,
+    )
+    analysis = Stage.new(alone, path).run()
+    assert analysis.status is Status.BUDGET
+    assert analysis.headlines == ()
+    assert analysis.blocks > 5
+    assert all(run.validity is Validity.VALID for run in read_campaign(path).runs)
+
+
+@pytest.mark.parametrize(
+    ("restart", "reset", "restores"),
+    [
+        (True, None, 12),
+        (True, Reset.VISIT, 12),
+        (True, Reset.BLOCK, 6),
+        (True, Reset.CAMPAIGN, 1),
+        (False, None, 1),
+        (False, Reset.BLOCK, 6),
+    ],
+)
+def test_data_are_restored_as_often_as_the_reset_says(
+    path: Path, *, restart: bool, reset: Reset | None, restores: int
+) -> None:
+    """Per visit, per block or once; back to back on reads alone there is nothing to restore."""
+    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, reset=reset)
+    stage = Stage.new(an_experiment(restart=restart, measure=measure), path)
+    stage.run()
+    steps = stage.world.steps
+    first_run = next(n for n, step in enumerate(steps) if step.startswith("run"))
+    before_first = 1
+    assert steps[first_run:].count("restore by reflink") + before_first == restores
+
+
+def test_three_treatments_take_turns(path: Path) -> None:
+    """Every block holds each treatment once, and two headlines share the error."""
+    two = an_experiment()
+    third = Treatment(name="faster", target=LocalTarget(), settings=asks(speed="1.10", restart="1"))
+    three = Experiment(
+        name="three",
+        baseline="slow",
+        treatments=(*two.treatments, third),
+        workloads=two.workloads,
+        loads=two.loads,
+        measure=two.measure,
+        stop=two.stop,
+        seed=5,
+    )
+    analysis = Stage.new(three, path).run()
+    assert analysis.plan is not None
+    assert analysis.plan.stopping.headlines == 2
+    record = read_campaign(path)
+    for index in range(analysis.blocks):
+        treatments = sorted(run.treatment for run in record.counted_runs if run.block == index)
+        assert treatments == ["fast", "faster", "slow"]
