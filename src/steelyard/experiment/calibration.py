@@ -30,14 +30,14 @@ def declared_discard(experiment: Experiment) -> DiscardChoice | None:
         return DiscardChoice(
             discard_s=measure.discard_s,
             how="declared",
-            risk="It was declared, not measured: a treatment that warms up more slowly is"
+            risk="The discard was declared, not measured: a treatment that warms up more slowly is"
             " understated.",
         )
     if measure.calibration is None:
         return DiscardChoice(
             discard_s=durations.DEFAULT_DISCARD_S,
             how="floor",
-            risk="It was not measured here: a treatment that needs longer to warm up is"
+            risk="The discard was not measured here: a treatment that needs longer to warm up is"
             " understated.",
         )
     return None
@@ -122,9 +122,9 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
         else "no loss was seen after it"
     )
     if restarts >= _GOOD_RESTARTS and calibration.run_s >= _GOOD_RUN_S:
-        return f"Measured on {restarts} activations per treatment: {left}."
+        return f"The discard was measured on {restarts} activations per treatment: {left}."
     return (
-        f"Measured on only {restarts} activations of {calibration.run_s:.0f} s per treatment"
+        f"The discard was measured on only {restarts} activations of {calibration.run_s:.0f} s per treatment"
         f" ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a slower warm-up of one"
         " treatment would go unseen and would understate it."
     )

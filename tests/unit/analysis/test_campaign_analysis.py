@@ -202,7 +202,7 @@ def test_when_warmup_cannot_be_checked() -> None:
             Reset.BLOCK,
             (
                 "9 visits to one server on this machine, in which each cell ran the treatments back"
-                " to back, with the prepared data restored before each block; not restarts of it,"
+                " to back, each after a restart, with the prepared data restored before each block;"
                 " not two machines"
             ),
         ),
