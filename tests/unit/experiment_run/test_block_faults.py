@@ -1,0 +1,202 @@
+"""What makes a run invalid, and how a block is thrown away and redone in all arms."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from fakes import servers
+from fakes.campaigns import Stage, an_experiment
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.errors import MeasurementError
+from steelyard.model.findings import Validity
+from steelyard.model.plan import Status
+from steelyard.record.directory import left_over, read_campaign
+
+# Visit mode, one workload: a block uses the generator four times, discard and run for each arm.
+_DISCARD, _RUN, _SECOND_DISCARD, _SECOND_RUN = range(4)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where the campaign will be."""
+    return tmp_path / "campaign"
+
+
+def _run(path: Path, faults: dict[int, servers.Fault], *, restart: bool = True) -> CampaignRecord:
+    stage = Stage.new(an_experiment(restart=restart), path)
+    stage.world.faults = faults
+    stage.run()
+    return read_campaign(path)
+
+
+def _outcomes(record: CampaignRecord) -> list[tuple[int, int, bool]]:
+    return [(block.index, block.attempt, block.complete) for block in record.blocks]
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (servers.generator_fails, "generator-failed"),
+        (servers.generator_hangs, "generator-failed"),
+        (servers.server_dies, "server-died"),
+        (servers.clock_jumps, "clock-jump"),
+    ],
+)
+@pytest.mark.parametrize("use", [_RUN, _SECOND_RUN])
+def test_an_invalid_run_costs_its_block_in_all_arms(
+    path: Path, fault: servers.Fault, code: str, use: int
+) -> None:
+    """The run stays in the record with its finding; every arm of the block is taken again."""
+    record = _run(path, {use: fault})
+    assert _outcomes(record)[:2] == [(0, 0, False), (0, 1, True)]
+    assert all(complete for _, _, complete in _outcomes(record)[1:])
+    thrown_away = [run for run in record.runs if (run.block, run.attempt) == (0, 0)]
+    assert thrown_away[-1].validity is Validity.INVALID
+    assert [finding.code for finding in thrown_away[-1].findings] == [code]
+    assert record.blocks[0].reason == thrown_away[-1].findings[0].message
+    assert len(thrown_away) == (1 if use == _RUN else 2)
+    again = [run for run in record.runs if (run.block, run.attempt) == (0, 1)]
+    assert {run.treatment for run in again} == {"slow", "fast"}
+    assert record.status is Status.DECIDED
+
+
+@pytest.mark.parametrize("use", [_DISCARD, _SECOND_DISCARD])
+@pytest.mark.parametrize(
+    "fault", [servers.generator_fails, servers.generator_hangs, servers.server_dies]
+)
+def test_a_failed_discard_costs_its_block(path: Path, fault: servers.Fault, use: int) -> None:
+    """What fails before a run is no run, and the block is redone all the same."""
+    record = _run(path, {use: fault})
+    assert _outcomes(record)[:2] == [(0, 0, False), (0, 1, True)]
+    assert record.blocks[0].reason
+    assert all(run.validity is Validity.VALID for run in record.runs)
+
+
+def test_a_block_redone_gives_the_result_of_an_unharmed_one(path: Path) -> None:
+    """A neighbour's fault leaves no trace in the estimates."""
+    whole = Stage.new(an_experiment(), path.with_name("whole")).run()
+    stage = Stage.new(an_experiment(), path)
+    stage.world.faults = {_SECOND_RUN: servers.generator_fails, 9: servers.clock_jumps}
+    assert stage.run().comparisons == whole.comparisons
+
+
+def test_failed_transactions_make_a_run_suspect_and_keep_it(path: Path) -> None:
+    """What the treatment itself causes stays in, with a warning."""
+    record = _run(path, {_RUN: servers.transactions_fail})
+    assert all(complete for _, _, complete in _outcomes(record))
+    assert record.runs[0].validity is Validity.SUSPECT
+    assert record.runs[0].findings[0].code == "failed-transactions"
+    assert "3 transactions failed" in record.runs[0].findings[0].message
+    assert record.runs[0] in record.counted_runs
+
+
+def test_what_fails_three_times_fails_the_campaign(path: Path) -> None:
+    """It does not come from a neighbour: the error names block, tries and the last reason."""
+    faults = dict.fromkeys(range(4, 200), servers.generator_fails)
+    stage = Stage.new(an_experiment(), path)
+    stage.world.faults = faults
+    with pytest.raises(MeasurementError, match="block 2 failed 3 times") as caught:
+        stage.run()
+    assert "the generator failed in the discard: client 3 aborted" in caught.value.message
+    assert f"--resume {path}" in caught.value.hint
+    record = read_campaign(path)
+    assert record.status is Status.FAILED
+    assert _outcomes(record) == [(0, 0, True), (1, 0, False), (1, 1, False), (1, 2, False)]
+    assert record.findings[-1].message == caught.value.message
+    assert left_over(path) == ()
+
+
+def test_a_failed_campaign_can_be_resumed_when_the_cause_is_gone(path: Path) -> None:
+    """Tries are counted on, complete blocks stay, and the result is that of an unharmed one."""
+    whole = Stage.new(an_experiment(), path.with_name("whole")).run()
+    stage = Stage.new(an_experiment(), path)
+    stage.world.faults = dict.fromkeys(range(4, 200), servers.generator_fails)
+    with pytest.raises(MeasurementError):
+        stage.run()
+    again = Stage.resumed(an_experiment(), path, stage.clock).run()
+    record = read_campaign(path)
+    assert (1, 3, True) in _outcomes(record)
+    assert again.comparisons == whole.comparisons
+
+
+def test_two_failures_in_each_block_are_borne(path: Path) -> None:
+    """Only failures of one block in a row are counted."""
+    record = _run(path, {1: servers.generator_fails, 3: servers.generator_fails})
+    assert _outcomes(record)[:3] == [(0, 0, False), (0, 1, False), (0, 2, True)]
+
+
+def test_a_setting_lost_on_the_way_is_named(path: Path) -> None:
+    """A treatment that is not in force any more makes the block void, and then the campaign."""
+    stage = Stage.new(an_experiment(), path)
+
+    def lose(run: int) -> None:
+        if run == 3:
+            stage.world.stubborn = {"speed"}
+
+    stage.listener.at_run = lose
+    with pytest.raises(MeasurementError, match="`fast` is not in force: speed was asked"):
+        stage.run()
+    assert all("not in force" in block.reason for block in read_campaign(path).blocks[-3:])
+
+
+def test_a_switch_that_is_not_in_force_voids_the_block(path: Path) -> None:
+    """Back to back the setting is checked at every switch, on the running server."""
+    stage = Stage.new(an_experiment(restart=False), path)
+
+    def lose_for_a_while(run: int) -> None:
+        stage.world.stubborn = {"speed"} if run == 3 else set()
+
+    stage.listener.at_run = lose_for_a_while
+    stage.run()
+    outcomes = _outcomes(read_campaign(path))
+    assert (1, 0, False) in outcomes
+    assert (1, 1, True) in outcomes
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_server_that_is_gone_between_runs_is_started_again(path: Path, *, restart: bool) -> None:
+    """The block is void and redone on restored data."""
+    stage = Stage.new(an_experiment(restart=restart), path)
+
+    def vanish(run: int) -> None:
+        if run == 4:
+            stage.world.running = False
+
+    stage.listener.at_run = vanish
+    analysis = stage.run()
+    record = read_campaign(path)
+    assert (1, 0, False) in _outcomes(record)
+    assert (1, 1, True) in _outcomes(record)
+    assert "not running" in next(b.reason for b in record.blocks if not b.complete)
+    assert analysis.status is Status.DECIDED
+
+
+def test_a_server_that_refuses_to_start_once_costs_a_block(path: Path) -> None:
+    """A start that fails in a block is tried again; data are restored before."""
+    stage = Stage.new(an_experiment(), path)
+
+    def refuse(run: int) -> None:
+        if run == 5:
+            stage.world.refuses = 1
+
+    stage.listener.at_run = refuse
+    stage.run()
+    outcomes = _outcomes(read_campaign(path))
+    assert [outcome for outcome in outcomes if not outcome[2]] == [(2, 0, False)]
+
+
+def test_the_time_since_activation_is_kept_with_every_run(path: Path) -> None:
+    """It begins when the server could take load: the discard lies between."""
+    record = _run(path, {})
+    assert all(run.since_activation_s == 2.0 for run in record.runs)
+
+
+def test_generator_output_is_stored_also_of_a_failed_run(path: Path) -> None:
+    """What the generator said can be looked at afterwards."""
+    record = _run(path, {_RUN: servers.generator_fails})
+
+    stored = [gzip.decompress((path / "raw" / run.raw).read_bytes()) for run in record.runs]
+    assert stored[0] == b"client 3 aborted\n"
+    assert json.loads(stored[1])["seconds"] == 6
