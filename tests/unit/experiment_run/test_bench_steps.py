@@ -1,0 +1,196 @@
+"""The order of steps on the bench: restore, start, templates, settings, prewarm, run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment
+from fakes.clock import FakeClock
+from steelyard.experiment.bench import TEMPLATE, Bench
+from steelyard.experiment.restoring import choose_means
+from steelyard.model.errors import PreflightError, TargetError
+from steelyard.model.experiment import Experiment, Measure, Script, Workload
+from steelyard.model.schedule import CellKey, PlannedRun
+
+
+def _stage(tmp_path: Path, experiment: Experiment | None = None) -> Stage:
+    stage = Stage.new(experiment or an_experiment(), tmp_path / "campaign", FakeClock())
+    stage.world.restore_s, stage.world.start_s = 4.0, 1.5
+    return stage
+
+
+def _prepared(stage: Stage) -> Bench:
+    bench = stage.bench()
+    bench.prepare(stage.listener.stage)
+    stage.world.steps.clear()
+    return bench
+
+
+def _asking(experiment: Experiment, *means: str | None) -> Experiment:
+    treatments = tuple(
+        replace(treatment, target=replace(treatment.target, restore=one))
+        for treatment, one in zip(experiment.treatments, means, strict=True)
+    )
+    return replace(experiment, treatments=treatments)
+
+
+def test_equal_data_are_prepared_once_for_all_treatments(tmp_path: Path) -> None:
+    """Both treatments run the same version: one state, said once what is prepared."""
+    stage = _stage(tmp_path)
+    bench = stage.bench()
+    bench.prepare(stage.listener.stage)
+    assert len(stage.world.steps) == 1
+    assert bench.state("slow") == bench.state("fast")
+    assert len(stage.listener.heard) == 1
+    bench.prepare(stage.listener.stage)
+    assert len(stage.listener.heard) == 1
+
+
+def test_an_activation_restores_starts_and_measures_both(tmp_path: Path) -> None:
+    """Seconds of restoring and of starting are told apart; readiness is the clock's now."""
+    stage = _stage(tmp_path)
+    bench = _prepared(stage)
+    activation = bench.activate("fast", restore=True, means="copy")
+    assert stage.world.steps == ["restore by copy", "start"]
+    assert (activation.restore_s, activation.start_s) == (4.0, 1.5)
+    assert activation.at == stage.clock.monotonic()
+    assert activation.deviations == ()
+    assert {s.name: s.value for s in activation.effective}["speed"] == "1.05"
+
+
+def test_without_a_restore_the_data_stay_as_they_were(tmp_path: Path) -> None:
+    """The running server is shut down in order, because its data are needed."""
+    stage = _stage(tmp_path)
+    bench = _prepared(stage)
+    bench.activate("slow", restore=True, means="copy")
+    stage.world.steps.clear()
+    activation = bench.activate("fast", restore=False, means="copy")
+    assert stage.world.steps == ["stop in order", "start"]
+    assert activation.restore_s == 0.0
+
+
+def test_templates_are_kept_once_and_copied_from_on_every_restore(tmp_path: Path) -> None:
+    """The data directory is copied once; afterwards databases are copied inside the server."""
+    stage = _stage(tmp_path)
+    bench = _prepared(stage)
+    first = bench.activate("slow", restore=True, means=TEMPLATE)
+    assert stage.world.steps == [
+        "restore by copy",
+        "start",
+        "keep templates at 5555",
+        "restore templates at 5555",
+    ]
+    stage.world.steps.clear()
+    again = bench.activate("fast", restore=True, means=TEMPLATE)
+    assert stage.world.steps == ["stop in order", "start", "restore templates at 5555"]
+    assert (first.restore_s, again.restore_s) == (4.5, 0.5)
+    assert again.start_s == 1.5
+    stage.world.steps.clear()
+    bench.activate("slow", restore=False, means=TEMPLATE)
+    assert stage.world.steps == ["stop in order", "start"]
+
+
+def test_prewarming_comes_after_the_settings_and_before_readiness(tmp_path: Path) -> None:
+    """It is part of the activation, so it is not in the runs."""
+    stage = _stage(tmp_path, an_experiment(measure=Measure(prewarm=True)))
+    bench = _prepared(stage)
+    bench.activate("slow", restore=True, means="reflink")
+    assert stage.world.steps[-1] == "prewarm at 5555"
+
+
+def test_a_switch_reloads_and_verifies(tmp_path: Path) -> None:
+    """On the running server, without a restart; what did not take effect is returned."""
+    stage = _stage(tmp_path, an_experiment(restart=False))
+    bench = _prepared(stage)
+    bench.activate("slow", restore=True, means="reflink")
+    stage.world.steps.clear()
+    assert bench.switch("fast") == ()
+    assert stage.world.steps == ["reload at 5555"]
+    stage.world.stubborn = {"speed"}
+    assert "speed was asked to be '1.05'" in bench.switch("fast")[0]
+
+
+def test_scripts_are_written_where_the_generator_reads_them(tmp_path: Path) -> None:
+    """Each under its number and name, so that two of one name do not meet."""
+    own = Workload(
+        name="own-reads",
+        scripts=(
+            Script(name="a/new.sql", text="SELECT 1", weight=9),
+            Script(name="b/new.sql", text="SELECT 2"),
+        ),
+    )
+    stage = _stage(tmp_path, replace(an_experiment(), workloads=(own,)))
+    bench = _prepared(stage)
+    bench.activate("slow", restore=True, means="reflink")
+    cell = CellKey(workload="own-reads", load=stage.experiment.loads[0])
+    bench.run(PlannedRun(treatment="slow", cell=cell), seconds=3)
+    home = bench.platform("slow").scripts / "own-reads"
+    assert {path.name: path.read_text() for path in home.iterdir()} == {
+        "0-new.sql": "SELECT 1",
+        "1-new.sql": "SELECT 2",
+    }
+
+
+def test_running_without_a_server_is_a_target_error(tmp_path: Path) -> None:
+    """The generator is not even started."""
+    bench = _prepared(_stage(tmp_path))
+    cell = CellKey(workload="reads", load=an_experiment().loads[0])
+    with pytest.raises(TargetError, match="not running"):
+        bench.run(PlannedRun(treatment="slow", cell=cell), seconds=3)
+    assert not bench.is_running()
+
+
+def test_where_blocks_are_shared_nothing_else_is_tried(tmp_path: Path) -> None:
+    """A reflink copy takes the same at any size."""
+    stage = _stage(tmp_path)
+    chosen = choose_means(stage.experiment, _prepared(stage), stage.clock)
+    assert chosen.means == "reflink"
+    assert chosen.tried_s == (("reflink", 4.0),)
+
+
+@pytest.mark.parametrize(("copy_s", "means"), [(4.0, TEMPLATE), (0.9, "copy")])
+def test_else_the_clearly_cheaper_means_is_taken(tmp_path: Path, copy_s: float, means: str) -> None:
+    """A template takes half a second here and restores less: it must be twice as fast."""
+    stage = _stage(tmp_path)
+    stage.world.reflink, stage.world.restore_s = False, copy_s
+    chosen = choose_means(stage.experiment, _prepared(stage), stage.clock)
+    assert chosen.means == means
+    assert chosen.tried_s == (("copy", copy_s), (TEMPLATE, 0.5))
+
+
+def test_the_means_asked_for_is_taken_without_a_measurement(tmp_path: Path) -> None:
+    """What the file says counts, if it works here."""
+    experiment = _asking(an_experiment(), "copy", "copy")
+    stage = _stage(tmp_path, experiment)
+    chosen = choose_means(experiment, _prepared(stage), stage.clock)
+    assert (chosen.means, chosen.tried_s) == ("copy", ())
+
+
+def test_a_means_that_does_not_work_here_is_refused(tmp_path: Path) -> None:
+    """Reflink on a file system without it, with the way out."""
+    experiment = _asking(an_experiment(), "reflink", None)
+    stage = _stage(tmp_path, experiment)
+    stage.world.reflink = False
+    with pytest.raises(PreflightError, match="does not share blocks") as caught:
+        choose_means(experiment, _prepared(stage), stage.clock)
+    assert "XFS" in caught.value.hint
+
+
+def test_two_means_in_one_experiment_are_refused(tmp_path: Path) -> None:
+    """All treatments must start from data restored alike."""
+    experiment = _asking(an_experiment(), "copy", "template")
+    stage = _stage(tmp_path, experiment)
+    with pytest.raises(PreflightError, match="copy, template"):
+        choose_means(experiment, _prepared(stage), stage.clock)
+
+
+@pytest.mark.parametrize("reflink", [True, False])
+def test_a_campaign_on_any_means_comes_to_the_same_result(tmp_path: Path, *, reflink: bool) -> None:
+    """How data come back decides how long it takes, not what is found."""
+    stages = [Stage.new(an_experiment(), tmp_path / name) for name in ("one", "other")]
+    stages[1].world.reflink = reflink
+    one, other = (stage.run() for stage in stages)
+    assert one.headlines[0].effect is not None
+    assert other.headlines[0].effect is not None
+    assert one.headlines[0].effect.value == other.headlines[0].effect.value
