@@ -48,7 +48,7 @@ class Bench:
         self._platforms = assembly.platforms
         self._clock = clock
         self._states: dict[str, PreparedState] = {}
-        self._templated: set[tuple[int, str]] = set()
+        self._templated: set[object] = set()
 
     def prepare(self, told: Callable[[str], None]) -> None:
         """Make the prepared state of every treatment, or find it in the cache."""
@@ -74,6 +74,14 @@ class Bench:
         """Return the prepared state of a treatment."""
         return self._states[treatment]
 
+    def data_of(self, treatment: str) -> object:
+        """Return what tells the live data of one treatment from those of another.
+
+        Treatments on one platform with one prepared state run on the same live data; another
+        version or another directory has data of its own.
+        """
+        return (id(self._platforms[treatment]), self._states[treatment].key)
+
     def platform(self, treatment: str) -> Platform:
         """Return the platform of a treatment."""
         return self._platforms[treatment]
@@ -91,7 +99,7 @@ class Bench:
         if not platform.has_live_copy(state) or (restore and means != TEMPLATE):
             copy_means = "copy" if means == TEMPLATE else means
             platform.restore(state, copy_means)
-            self._templated.discard((id(platform), state.key))
+            self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
         platform.start(state, self._engine.program(name), settings_of(treatment))
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
@@ -113,7 +121,7 @@ class Bench:
             return 0.0
         begun = self._clock.monotonic()
         platform = self._platforms[treatment.name]
-        place = (id(platform), self._states[treatment.name].key)
+        place = self.data_of(treatment.name)
         if place not in self._templated:
             self._engine.keep_templates(platform.address)
             self._templated.add(place)

@@ -4,7 +4,7 @@ Only causes from outside the treatments void a block, and then in all arms: it i
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
@@ -51,14 +51,16 @@ class BlockTaker:
     void_because: str = ""
     _active: str = ""
     _activated_at: float = 0.0
-    _restored: bool = False
+    _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
 
     def take(self, block: PlannedBlock, attempt: int) -> Iterator[Run]:
         """Yield each run as it is finished; after an invalid one the block ends."""
         self.void_because = ""
+        if self.plan.reset is Reset.BLOCK:
+            self._restored.clear()
         try:
             for number, visit in enumerate(block.visits):
-                self._enter(visit, first=number == 0)
+                self._enter(visit)
                 for position, planned in enumerate(visit.runs):
                     place = Place(
                         block=block.index, attempt=attempt, visit=number, position=position
@@ -74,26 +76,20 @@ class BlockTaker:
     def _give_up(self, reason: str) -> None:
         self.void_because = reason
         self._active = ""
-        self._restored = False
+        self._restored.clear()
         self.bench.stop(keep_data=False)
 
-    def _enter(self, visit: PlannedVisit, *, first: bool) -> None:
+    def _enter(self, visit: PlannedVisit) -> None:
         """Bring the visit's treatment into force on the data the reset asks for, and discard."""
-        restore = self._restore_due(first=first)
+        place = self.bench.data_of(visit.treatment)
+        restore = self.plan.reset is Reset.VISIT or place not in self._restored
         if self.plan.mode is Mode.BACK_TO_BACK and not restore and self.bench.is_running():
             return
         activation = self.bench.activate(visit.treatment, restore=restore, means=self.plan.restore)
-        self._restored = True
+        self._restored.add(place)
         self._active, self._activated_at = visit.treatment, activation.at
         self._require(activation.deviations)
         self._discard(visit)
-
-    def _restore_due(self, *, first: bool) -> bool:
-        if not self._restored:
-            return True
-        if self.plan.reset is Reset.BLOCK:
-            return first
-        return self.plan.reset is Reset.VISIT
 
     def _discard(self, visit: PlannedVisit) -> None:
         """Put the visit's own workloads on the server and throw the result away."""

@@ -112,14 +112,17 @@ class Campaign:
         )
         done = {block.index for block in record.blocks if block.complete}
         status = self._look(record) if done else None
+        block_s = plan.block_s
         for block in schedule.blocks:
             if status is not None:
                 return status
             if block.index in done:
                 continue
-            if self.directory.journal.elapsed_s + plan.block_s > self.experiment.stop.budget_s:
+            begun_s = self.directory.journal.elapsed_s
+            if begun_s + block_s > self.experiment.stop.budget_s:
                 return Status.BUDGET
             record = self._complete(taker, block, record)
+            block_s = max(plan.block_s, self.directory.journal.elapsed_s - begun_s)
             status = self._look(record)
         return status or Status.BUDGET
 
