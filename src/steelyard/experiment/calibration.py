@@ -125,6 +125,6 @@ def _risk(calibration: Calibration, restarts: int, residual: Sequence[float | No
         return f"The discard was measured on {restarts} activations per treatment: {left}."
     return (
         f"The discard was measured on only {restarts} activations of {calibration.run_s:.0f} s"
-        f" per treatment ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a slower warm-up of one"
-        " treatment would go unseen and would understate it."
+        f" per treatment ({_GOOD_RESTARTS} of {_GOOD_RUN_S:.0f} s are advised): {left}; a slower"
+        " warm-up of one treatment would go unseen and would understate it."
     )

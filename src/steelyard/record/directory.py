@@ -14,6 +14,7 @@ from steelyard.model.schedule import Schedule
 from steelyard.record.journal import Journal, read_lines
 from steelyard.record.replay import replay, resources
 
+_BEFORE_THE_JOURNAL = {"experiment.yaml", ".experiment.yaml.tmp", "lock", "raw"}
 _SCHEDULE = TypeAdapter(Schedule)
 _ENVIRONMENT = TypeAdapter(Environment)
 
@@ -41,7 +42,7 @@ class CampaignDirectory:
                 f"{path} holds a campaign already",
                 hint=f"Go on with it by --resume {path}, or name another directory with --out.",
             )
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or not _is_unused(path)):
             raise RecordError(
                 f"{path} exists and is not an empty directory", hint="Name another with --out."
             )
@@ -140,6 +141,11 @@ def is_held(path: Path) -> bool:
         lock.release()
         return False
     return True
+
+
+def _is_unused(path: Path) -> bool:
+    """Return whether a directory is empty, or holds only what a death left before the journal."""
+    return {entry.name for entry in path.iterdir()} <= _BEFORE_THE_JOURNAL
 
 
 def _hold(path: Path) -> Lock:
