@@ -1,0 +1,222 @@
+"""What dead campaigns left behind: found, undone, and living ones left alone."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import an_experiment
+from fakes.clock import FakeClock
+from fakes.host import FakeHost
+from fakes.processes import Answer, FakeProcess, FakeProcesses
+from fakes.sql import FakeSql
+from steelyard.experiment import ledger
+from steelyard.experiment.doors import Doors
+from steelyard.experiment.ledger import JournalLedger
+from steelyard.model.command import Command
+from steelyard.model.errors import ExitCode, LeftBehindError, RecordError
+from steelyard.record.directory import CampaignDirectory, left_over
+from steelyard.record.entries import Started
+
+_ID = "night-1"
+
+
+@pytest.fixture
+def processes() -> FakeProcesses:
+    """Return processes among which a server can be started."""
+    made = FakeProcesses(FakeClock())
+    made.on_start("server")
+    made.on("ipcrm")
+    return made
+
+
+@pytest.fixture
+def doors(processes: FakeProcesses) -> Doors:
+    """Return doors to nothing but these processes."""
+    return Doors(processes=processes, sql=FakeSql(), clock=processes.clock, host=FakeHost())
+
+
+class _Campaign:
+    """A campaign that made a live directory with a server in it."""
+
+    def __init__(self, root: Path, processes: FakeProcesses, name: str = "night") -> None:
+        self.path = root / name
+        self.live = root / f"{name}-live"
+        self.processes = processes
+        self.directory = CampaignDirectory.create(
+            self.path, processes.clock, experiment_text="version: 1\n"
+        )
+        self.directory.journal.append(
+            Started(campaign_id=_ID, experiment=an_experiment(), command="steelyard", version="0")
+        )
+        ledger.register(_ID, self.path)
+        JournalLedger(self.directory.journal, _ID).created(self.live)
+
+    def work(self) -> FakeProcess:
+        """Make the directory and start a server in it."""
+        data = self.live / "state" / "data"
+        data.mkdir(parents=True)
+        (data / "table").write_bytes(b"x" * 5000)
+        command = Command(argv=("server",), directory=data)
+        return self.processes.start(command, output=self.path / "log")
+
+    def die(self) -> "_Campaign":
+        """Give the lock back, as the kernel does for the dead."""
+        self.directory.close()
+        return self
+
+
+def _registered() -> list[str]:
+    return sorted(entry.name for entry in (ledger._registry()).iterdir())
+
+
+def test_a_dead_campaign_is_found_and_undone(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """Its processes are ended in order, its directory removed, and both are noted."""
+    campaign = _Campaign(tmp_path, processes)
+    server = campaign.work()
+    campaign.die()
+    (leftover,) = ledger.find_leftovers(doors)
+    assert (leftover.campaign_id, leftover.record) == (_ID, campaign.path)
+    assert leftover.directories == (campaign.live,)
+    assert leftover.processes == (server.pid,)
+    assert leftover.size_bytes >= 5000
+    ledger.undo(leftover, doors)
+    assert server.signals == [signal.SIGQUIT]
+    assert not campaign.live.exists()
+    assert left_over(campaign.path) == ()
+    assert _registered() == []
+    assert ledger.find_leftovers(doors) == ()
+
+
+def test_a_living_campaign_is_left_alone(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """Who holds its record is alive: nothing is found and it stays registered."""
+    campaign = _Campaign(tmp_path, processes)
+    server = campaign.work()
+    assert ledger.find_leftovers(doors) == ()
+    assert _registered() == [_ID]
+    assert server.exit_status() is None
+    campaign.die()
+
+
+def test_a_campaign_that_left_nothing_is_forgotten(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """What was announced and never made is nothing."""
+    _Campaign(tmp_path, processes).die()
+    assert ledger.find_leftovers(doors) == ()
+    assert _registered() == []
+
+
+@pytest.mark.parametrize("damage", ["deleted", "damaged"])
+def test_a_record_that_is_gone_does_not_hide_its_leftovers(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, damage: str
+) -> None:
+    """The registry knows what was made, whatever became of the journal."""
+    campaign = _Campaign(tmp_path, processes)
+    server = campaign.work()
+    campaign.die()
+    journal = campaign.path / "journal.jsonl"
+    if damage == "deleted":
+        journal.unlink()
+    else:
+        journal.write_bytes(journal.read_bytes().replace(_ID.encode(), b"night-2", 1))
+    (leftover,) = ledger.find_leftovers(doors)
+    assert leftover.directories == (campaign.live,)
+    ledger.undo(leftover, doors)
+    assert server.exit_status() is not None
+    assert not campaign.live.exists()
+    assert _registered() == []
+
+
+def test_one_campaign_can_be_named(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its directory, as ``.`` too; others are not looked at."""
+    campaign = _Campaign(tmp_path, processes)
+    campaign.work()
+    campaign.die()
+    monkeypatch.chdir(campaign.path)
+    (leftover,) = ledger.find_leftovers(doors, [Path()])
+    assert leftover.campaign_id == _ID
+    ledger.undo(leftover, doors)
+    assert not campaign.live.exists()
+    assert _registered() == []
+
+
+def test_a_directory_that_is_no_campaign_is_refused(tmp_path: Path, doors: Doors) -> None:
+    """Naming the wrong directory is said, not passed over."""
+    with pytest.raises(RecordError, match="holds no campaign"):
+        ledger.find_leftovers(doors, [tmp_path])
+
+
+def test_without_a_registry_there_is_nothing(doors: Doors) -> None:
+    """A first run of clean on a fresh machine finds nothing."""
+    assert ledger.find_leftovers(doors) == ()
+
+
+def test_a_stubborn_process_is_killed(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """What heeds no request is ended by force, and continued in case it was suspended."""
+    campaign = _Campaign(tmp_path, processes)
+    server = campaign.work()
+    server.ends_by = frozenset({signal.SIGKILL})
+    ledger.end_processes(campaign.live, doors)
+    assert server.signals == [signal.SIGQUIT, signal.SIGCONT, signal.SIGKILL]
+    campaign.die()
+
+
+def test_a_process_that_cannot_be_ended_is_left_behind(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """The error names it, with exit code 7; its directory stays, and stays registered."""
+    campaign = _Campaign(tmp_path, processes)
+    server = campaign.work()
+    server.ends_by = frozenset()
+    campaign.die()
+    (leftover,) = ledger.find_leftovers(doors)
+    with pytest.raises(LeftBehindError, match=str(server.pid)) as caught:
+        ledger.undo(leftover, doors)
+    assert caught.value.exit_code is ExitCode.LEFT_BEHIND
+    assert campaign.live.exists()
+    assert _registered() == [_ID]
+
+
+@pytest.mark.parametrize("freed", [True, False])
+def test_the_memory_of_a_killed_server_is_freed(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, *, freed: bool
+) -> None:
+    """The segment of its postmaster.pid; a failure to free it is no reason to stop."""
+    campaign = _Campaign(tmp_path, processes)
+    campaign.work()
+    campaign.die()
+    pid_file = campaign.live / "state" / "data" / "postmaster.pid"
+    pid_file.write_text("77\n/data\n1\n5433\n/run\n127.0.0.1\n  5433001   98305\n")
+    if not freed:
+        processes.on("ipcrm", answer=Answer(takes_s=99.0))
+    ledger.undo(ledger.find_leftovers(doors)[0], doors)
+    assert [command.argv[1:] for command in processes.ran] == [("--shmem-id", "98305")]
+    assert not campaign.live.exists()
+
+
+def test_a_finished_campaign_that_left_something_says_so(
+    tmp_path: Path, processes: FakeProcesses
+) -> None:
+    """The directories are named, the way out is clean."""
+    campaign = _Campaign(tmp_path, processes)
+    campaign.work()
+    campaign.die()
+    with pytest.raises(LeftBehindError, match=str(campaign.live)) as caught:
+        ledger.require_nothing_left(campaign.path)
+    assert "steelyard clean" in caught.value.hint
+
+
+def test_a_clean_campaign_or_none_leaves_nothing(tmp_path: Path, processes: FakeProcesses) -> None:
+    """What is listed but does not exist is not left; without a record nothing is known."""
+    campaign = _Campaign(tmp_path, processes).die()
+    ledger.require_nothing_left(campaign.path)
+    ledger.require_nothing_left(tmp_path / "absent")

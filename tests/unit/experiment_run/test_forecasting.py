@@ -1,0 +1,170 @@
+"""What a campaign will take, before anything is started."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment, asks
+from steelyard.experiment import durations
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.forecast import (
+    Forecast,
+    cells_of,
+    expected_discard_s,
+    forecast,
+    require_disk,
+    require_first_look,
+)
+from steelyard.model.errors import ExitCode, PreflightError
+from steelyard.model.experiment import (
+    Calibration,
+    Experiment,
+    Measure,
+    Reset,
+    Stop,
+    SwitchCost,
+)
+from steelyard.model.schedule import Mode
+from steelyard.model.units import GIB
+
+
+def _forecast(experiment: Experiment, tmp_path: Path) -> Forecast:
+    stage = Stage.new(experiment, tmp_path / "campaign")
+    bench = stage.bench()
+    assembly = Assembly(engine=bench._engine, platforms=bench._platforms)
+    return forecast(experiment, assembly)
+
+
+@pytest.mark.parametrize(
+    ("restart", "mode", "switch"),
+    [
+        (True, Mode.VISITS, SwitchCost.RESTART),
+        (False, Mode.BACK_TO_BACK, SwitchCost.RELOAD),
+    ],
+)
+def test_mode_and_switch_follow_from_what_differs(
+    tmp_path: Path, mode: Mode, switch: SwitchCost, *, restart: bool
+) -> None:
+    """The design is known before anything runs."""
+    expected = _forecast(an_experiment(restart=restart), tmp_path)
+    assert (expected.mode, expected.switch) == (mode, switch)
+
+
+def test_cells_are_workloads_times_loads_in_file_order() -> None:
+    """Every workload under every load."""
+    experiment = an_experiment(loads=2, workloads=("reads", "writes"))
+    assert [(c.workload, c.load.clients) for c in cells_of(experiment)] == [
+        ("reads", 1),
+        ("reads", 2),
+        ("writes", 1),
+        ("writes", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("measure", "discard_s"),
+    [
+        (Measure(), 20.0),
+        (Measure(discard_s=3.0), 3.0),
+        (Measure(calibration=Calibration(at_least_s=7.0)), 7.0),
+        (Measure(discard_s=3.0, calibration=Calibration(at_least_s=7.0)), 3.0),
+    ],
+)
+def test_the_expected_discard_is_the_declared_one_or_the_least(
+    measure: Measure, discard_s: float
+) -> None:
+    """What will be measured is at least its floor."""
+    assert expected_discard_s(an_experiment(measure=measure)) == discard_s
+
+
+def test_a_block_is_the_sum_of_its_parts() -> None:
+    """Two arms, two cells: restores, starts, discards and runs, by hand."""
+    experiment = an_experiment(loads=2, measure=Measure(slice_s=5.0, ramp_s=1.0))
+    times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
+    run_s = 6.0 + durations.RUN_OVERHEAD_S
+    discard_s = 10.0 + durations.RUN_OVERHEAD_S
+
+    def block_s(mode: Mode, reset: Reset, discard: float = 10.0) -> float:
+        return durations.block_s(experiment, mode=mode, reset=reset, discard_s=discard, times=times)
+
+    assert block_s(Mode.VISITS, Reset.VISIT) == 2 * (3 + 2 + discard_s) + 4 * run_s
+    assert block_s(Mode.VISITS, Reset.BLOCK) == 3 + 2 * (2 + discard_s) + 4 * run_s
+    assert block_s(Mode.VISITS, Reset.CAMPAIGN) == 2 * (2 + discard_s) + 4 * run_s
+    assert block_s(Mode.VISITS, Reset.CAMPAIGN, 0.0) == 2 * 2 + 4 * run_s
+    assert block_s(Mode.BACK_TO_BACK, Reset.CAMPAIGN) == 4 * run_s + 4 * 0.5
+    assert block_s(Mode.BACK_TO_BACK, Reset.BLOCK) == 3 + 2 + discard_s + 4 * run_s + 4 * 0.5
+
+
+def test_what_the_forecast_says_is_about_what_a_campaign_takes(tmp_path: Path) -> None:
+    """With the times it guesses, the simulated campaign's blocks take what was foretold."""
+    experiment = an_experiment(stop=Stop(budget_s=600.0))
+    expected = _forecast(experiment, tmp_path)
+    stage = Stage.new(experiment, tmp_path / "real")
+    times = stage.world
+    times.restore_s, times.start_s = 0.5, 0.5
+    analysis = stage.run()
+    assert analysis.plan is not None
+    assert analysis.plan.block_s == pytest.approx(expected.block_s, rel=0.1)
+
+
+def test_a_budget_that_ends_before_the_first_look_is_refused(tmp_path: Path) -> None:
+    """With what it takes, and a budget that would do: and that one does."""
+    experiment = an_experiment(stop=Stop(budget_s=60.0))
+    expected = _forecast(experiment, tmp_path)
+    with pytest.raises(PreflightError, match="ends before the first look: 6 blocks") as caught:
+        require_first_look(expected, experiment)
+    assert caught.value.exit_code is ExitCode.REFUSED
+    minutes = int(caught.value.hint.split("--budget ")[1].split("m")[0])
+    enough = an_experiment(stop=Stop(budget_s=60.0 * minutes))
+    require_first_look(_forecast(enough, tmp_path / "again"), enough)
+
+
+def test_one_treatment_alone_needs_no_look(tmp_path: Path) -> None:
+    """Without a comparison any budget does."""
+    both = an_experiment(stop=Stop(budget_s=1.0))
+    alone = replace(both, treatments=both.treatments[:1])
+    require_first_look(_forecast(alone, tmp_path), alone)
+
+
+def test_the_disk_that_is_needed_counts_data_copies_and_wal(tmp_path: Path) -> None:
+    """More WAL asked for is more disk needed; a prepared state is not counted again."""
+    small = an_experiment()
+    treatments = tuple(
+        replace(t, settings=asks(max_wal_size="8GB", **{s.name: s.value for s in t.settings}))
+        for t in small.treatments
+    )
+    large = replace(small, treatments=treatments)
+    needed = [
+        sum(need for need, _ in _forecast(e, tmp_path / name).disk_bytes.values())
+        for name, e in (("small", small), ("large", large))
+    ]
+    assert needed[1] - needed[0] == 7 * GIB
+    assert needed[0] > GIB
+
+
+def test_too_small_a_disk_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    """Needed and free are named with the place, and the way out."""
+    expected = _forecast(an_experiment(), tmp_path)
+    place = Path("/data")
+    require_disk(replace(expected, disk_bytes={place: (GIB, GIB)}))
+    short = replace(expected, disk_bytes={place: (2 * GIB, GIB)})
+    with pytest.raises(PreflightError, match=r"/data has 1\.0 GiB free") as caught:
+        require_disk(short)
+    assert "needs 2.0 GiB" in caught.value.message
+    assert "scale factor" in caught.value.hint
+
+
+def test_prepared_states_are_counted(tmp_path: Path) -> None:
+    """What is in the cache already is known to the forecast."""
+    experiment = an_experiment()
+    stage = Stage.new(experiment, tmp_path / "campaign")
+    bench = stage.bench()
+    assembly = Assembly(engine=bench._engine, platforms=bench._platforms)
+    before = forecast(experiment, assembly)
+    bench.prepare(stage.listener.stage)
+    after = forecast(experiment, assembly)
+    assert (before.cached, after.cached) == (0, 2)
+    assert sum(n for n, _ in after.disk_bytes.values()) < sum(
+        n for n, _ in before.disk_bytes.values()
+    )

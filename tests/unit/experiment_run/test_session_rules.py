@@ -1,0 +1,88 @@
+"""Small rules of a session: names, commands that reproduce, what a resume may not change."""
+
+import json
+import math
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment
+from fakes.clock import FakeClock
+from fakes.host import FakeHost
+from fakes.processes import FakeProcesses
+from fakes.sql import FakeSql
+from steelyard.experiment import session
+from steelyard.experiment.doors import Doors
+from steelyard.model.errors import ExitCode, InputError, PreflightError
+from steelyard.record.directory import read_campaign
+
+
+def _doors(clock: FakeClock) -> Doors:
+    return Doors(processes=FakeProcesses(clock), sql=FakeSql(), clock=clock, host=FakeHost())
+
+
+def test_a_default_directory_sorts_by_time_and_tells_its_experiment() -> None:
+    """UTC time first, then the first words of the name without anything but letters."""
+    doors = _doors(FakeClock(wall=1_795_297_411.0))
+    name = "Huge pages & buffers: a very long title indeed, really"
+    assert session.default_directory(name, doors) == Path(
+        "campaigns/20261121-214331-huge-pages-buffers-a-very-long"
+    )
+    assert session.default_directory("../..", doors) == Path("campaigns/20261121-214331")
+
+
+def test_the_command_repeats_a_campaign() -> None:
+    """Seed, overrides and generator flags, quoted for a shell; approval when it was given."""
+    command = session.command_line("my file.yaml", 7, ["stop.budget=20m"], ["--random-seed=1"])
+    assert shlex.split(command) == [
+        "steelyard",
+        "run",
+        "my file.yaml",
+        "--seed",
+        "7",
+        "--set",
+        "stop.budget=20m",
+        "--",
+        "--random-seed=1",
+    ]
+    assert "--yes" in session.command_line("x", 7, [], [], yes=True).split()
+
+
+def test_a_resume_changes_nothing_of_the_campaign() -> None:
+    """What was typed is named, with what is kept instead."""
+    session.require_resumable(Path("c"), [])
+    with pytest.raises(InputError, match="--budget, --seed cannot be changed") as caught:
+        session.require_resumable(Path("c"), ["--budget", "--seed"])
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
+    assert "c keeps its experiment" in caught.value.hint
+
+
+def test_json_never_holds_what_json_does_not_know() -> None:
+    """A number that is none is a programming error, not a summary that nothing can read."""
+    assert json.loads(session.as_json({"b": 1.5, "a": None})) == {"b": 1.5, "a": None}
+    assert session.as_json({"name": "für"}) == '{\n  "name": "für"\n}\n'
+    with pytest.raises(ValueError, match="Out of range float"):
+        session.as_json({"x": math.nan})
+
+
+def test_another_version_in_a_resumed_campaign_is_refused(tmp_path: Path) -> None:
+    """Two versions are never mixed within a campaign; the same one goes on."""
+    stage = Stage.new(an_experiment(), tmp_path / "campaign")
+    stage.run()
+    record = read_campaign(stage.path)
+    engine = stage.bench()._engine
+    session._require_same_versions(record, engine)
+    engine.program("fast").version = "18.7"
+    with pytest.raises(PreflightError, match=r"`fast` ran .*18\.6; installed now is 18\.7"):
+        session._require_same_versions(record, engine)
+
+
+def test_a_finished_campaign_is_only_shown_again(tmp_path: Path) -> None:
+    """Resuming what is decided starts nothing: its record stays as it is, to the byte."""
+    stage = Stage.new(an_experiment(), tmp_path / "campaign")
+    analysis = stage.run()
+    before = (stage.path / "journal.jsonl").read_bytes()
+    again = session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+    assert again == analysis
+    assert (stage.path / "journal.jsonl").read_bytes() == before

@@ -1,0 +1,118 @@
+"""What differs between treatments, what it costs to switch, and when data are restored."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment, asks
+from steelyard.experiment.differences import (
+    differing_settings,
+    distinct_targets,
+    reset_for,
+    settings_of,
+    switch_cost,
+)
+from steelyard.model.errors import ExitCode, InputError
+from steelyard.model.experiment import (
+    Experiment,
+    Layer,
+    LocalTarget,
+    Measure,
+    Reset,
+    Setting,
+    SwitchCost,
+    Treatment,
+)
+from steelyard.model.schedule import Mode
+
+
+def _treatment(name: str, **settings: str) -> Treatment:
+    return Treatment(name=name, target=LocalTarget(), settings=asks(**settings))
+
+
+def _cost(experiment: Experiment, tmp_path: Path) -> SwitchCost:
+    stage = Stage.new(experiment, tmp_path / "c")
+    return switch_cost(experiment, stage.bench()._engine)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        ({}, {}, ()),
+        ({"a": "1"}, {"a": "1"}, ()),
+        ({"a": "1"}, {"a": "2"}, ("a",)),
+        ({"a": "1"}, {}, ("a",)),
+        ({"b": "1", "a": "1"}, {"c": "1", "a": "2"}, ("a", "b", "c")),
+    ],
+)
+def test_settings_differ_by_value_or_absence(
+    one: dict[str, str], other: dict[str, str], names: tuple[str, ...]
+) -> None:
+    """The names come sorted, whichever side asks."""
+    assert differing_settings(_treatment("x", **one), _treatment("y", **other)) == names
+    assert differing_settings(_treatment("y", **other), _treatment("x", **one)) == names
+
+
+def test_settings_of_one_layer_do_not_count_in_another() -> None:
+    """The kernel's settings are not the database's."""
+    treatment = Treatment(
+        name="x",
+        target=LocalTarget(),
+        settings=(Setting(layer=Layer.LINUX, name="vm.swappiness", value="1"), *asks(a="2")),
+    )
+    assert settings_of(treatment) == {"a": "2"}
+    assert settings_of(treatment, Layer.LINUX) == {"vm.swappiness": "1"}
+
+
+def test_equal_treatments_cost_a_session(tmp_path: Path) -> None:
+    """An A/A experiment, or one that varies the protocol alone, restarts nothing."""
+    experiment = an_experiment()
+    same = replace(experiment.treatments[0], name="same")
+    alone = replace(experiment, treatments=(experiment.treatments[0], same))
+    assert _cost(alone, tmp_path) is SwitchCost.SESSION
+
+
+def test_different_targets_cost_a_restart(tmp_path: Path) -> None:
+    """Two versions cannot share a server."""
+    experiment = an_experiment()
+    other = replace(experiment.treatments[0], name="other", target=LocalTarget(bin="15"))
+    pair = replace(experiment, treatments=(experiment.treatments[0], other))
+    assert _cost(pair, tmp_path) is SwitchCost.RESTART
+
+
+def test_the_dearest_pair_decides(tmp_path: Path) -> None:
+    """One treatment that needs a restart makes every block one of visits."""
+    experiment = an_experiment(restart=False)
+    assert _cost(experiment, tmp_path) is SwitchCost.RELOAD
+    third = _treatment("third", needs_restart="on")
+    three = replace(experiment, treatments=(*experiment.treatments, third))
+    assert _cost(three, tmp_path / "three") is SwitchCost.RESTART
+
+
+def test_a_dearer_switch_may_be_asked_for_and_a_cheaper_may_not(tmp_path: Path) -> None:
+    """The file can only err on the safe side."""
+    dearer = an_experiment(restart=False, measure=Measure(switch=SwitchCost.RESTART))
+    assert _cost(dearer, tmp_path / "dearer") is SwitchCost.RESTART
+    cheaper = an_experiment(restart=True, measure=Measure(switch=SwitchCost.SESSION))
+    with pytest.raises(InputError, match="needs a restart") as caught:
+        _cost(cheaper, tmp_path / "cheaper")
+    assert caught.value.exit_code is ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("writes", [True, False])
+def test_the_reset_asked_for_counts(mode: Mode, *, writes: bool) -> None:
+    """Automatic means every visit, but once where nothing changes the data and nobody leaves."""
+    asked = an_experiment(measure=Measure(reset=Reset.BLOCK))
+    assert reset_for(asked, mode, writes=writes) is Reset.BLOCK
+    automatic = reset_for(an_experiment(), mode, writes=writes)
+    once = mode is Mode.BACK_TO_BACK and not writes
+    assert automatic is (Reset.CAMPAIGN if once else Reset.VISIT)
+
+
+def test_targets_without_repeats_keep_their_order() -> None:
+    """Two treatments on one target are one place."""
+    targets = [LocalTarget(), LocalTarget(bin="15"), LocalTarget()]
+    treatments = [Treatment(name=str(n), target=target) for n, target in enumerate(targets)]
+    assert distinct_targets(treatments) == (LocalTarget(), LocalTarget(bin="15"))
