@@ -21,7 +21,7 @@ from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
 from steelyard.platforms.local.machine import capacity
-from steelyard.record.directory import read_campaign
+from steelyard.record.directory import read_campaign, require_unused
 from steelyard.tuning.profiles import MachineFacts
 
 _PRESET = "preset:"
@@ -63,6 +63,7 @@ def run(options: RunOptions) -> None:
     if not options.yes:
         forecasts.require_first_look(expected, experiment)
     path = options.out or session.default_directory(experiment.name, doors)
+    require_unused(path)
     request = session.Request(
         experiment=experiment,
         text=loaded.text,

@@ -37,15 +37,7 @@ class CampaignDirectory:
         Raises:
             RecordError: It holds a campaign already, something else, or cannot be written.
         """
-        if (path / "journal.jsonl").exists():
-            raise RecordError(
-                f"{path} holds a campaign already",
-                hint=f"Go on with it by --resume {path}, or name another directory with --out.",
-            )
-        if path.exists() and (not path.is_dir() or not _is_unused(path)):
-            raise RecordError(
-                f"{path} exists and is not an empty directory", hint="Name another with --out."
-            )
+        require_unused(path)
         make_directory(path)
         make_directory(path / "raw")
         lock = _hold(path)
@@ -100,6 +92,23 @@ class CampaignDirectory:
     def read(self) -> CampaignRecord:
         """Return the campaign as the journal tells it."""
         return read_campaign(self.path)
+
+
+def require_unused(path: Path) -> None:
+    """Raise when a new campaign cannot have a directory.
+
+    Raises:
+        RecordError: It holds a campaign already, or something else.
+    """
+    if (path / "journal.jsonl").exists():
+        raise RecordError(
+            f"{path} holds a campaign already",
+            hint=f"Go on with it by --resume {path}, or name another directory with --out.",
+        )
+    if path.exists() and (not path.is_dir() or not _is_unused(path)):
+        raise RecordError(
+            f"{path} exists and is not an empty directory", hint="Name another with --out."
+        )
 
 
 def read_campaign(path: Path) -> CampaignRecord:
