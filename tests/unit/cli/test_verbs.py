@@ -1,0 +1,182 @@
+"""Verbs that need no server: report, presets, schema, clean."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Shell, a_campaign
+
+from fakes.campaigns import CAMPAIGN_ID, Killed, Stage, an_experiment
+from steelyard.cli import main as entry
+from steelyard.cli.main import _LazyGroup
+from steelyard.experiment.presets import preset_names
+from steelyard.model.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
+
+_DERIVED = ("report.html", "report.md", "summary.json", "runs.parquet", "intervals.parquet")
+
+
+def test_a_report_is_rebuilt_from_the_record_alone(shell: Shell) -> None:
+    """The derived files are written anew, and repeated they are the same to the byte."""
+    path = a_campaign(Path("one"))
+    code, out, _ = shell.run("report", "one")
+    assert code == 0
+    assert "faster" in out
+    first = {name: (path / name).read_bytes() for name in _DERIVED}
+    for name in _DERIVED:
+        (path / name).unlink()
+    assert shell.run("report", "one") == (0, out, "")
+    assert {name: (path / name).read_bytes() for name in _DERIVED} == first
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "html", "json"])
+def test_a_form_is_printed_and_nothing_written(shell: Shell, form: str) -> None:
+    """For pipes: the record's directory stays as it was."""
+    path = a_campaign(Path("one"))
+    before = sorted(entry.name for entry in path.iterdir())
+    code, out, err = shell.run("report", "one", "--format", form)
+    assert (code, err) == (0, "")
+    assert out
+    assert sorted(entry.name for entry in path.iterdir()) == before
+
+
+def test_the_json_form_is_the_summary(shell: Shell) -> None:
+    """It parses, carries its format, and is what stands in summary.json."""
+    path = a_campaign(Path("one"))
+    _, out, _ = shell.run("report", "one", "--format", "json")
+    summary = json.loads(out)
+    assert summary["format"] == 1
+    assert summary["comparisons"][0]["verdict"] == "faster"
+    assert {cell["treatment"] for cell in summary["cells"]} == {"slow", "fast"}
+    shell.run("report", "one")
+    assert (path / "summary.json").read_text() == out
+
+
+def test_an_unfinished_campaign_can_be_reported(shell: Shell) -> None:
+    """What there is after a death is shown; the record is not touched."""
+    stage = Stage.new(an_experiment(), Path("one")).dying(20, "torn")
+    with pytest.raises(Killed):
+        stage.run()
+    before = Path("one", "journal.jsonl").read_bytes()
+    code, out, _ = shell.run("report", "one")
+    assert code == 0
+    assert out
+    assert Path("one", "journal.jsonl").read_bytes() == before
+
+
+def test_presets_are_listed_and_printed(shell: Shell) -> None:
+    """Every preset has a line, and is printed as an experiment file, with or without prefix."""
+    _, listing, _ = shell.run("presets")
+    for name in preset_names():
+        assert any(line.startswith(f"{name} ") for line in listing.splitlines())
+        code, text, _ = shell.run("presets", name)
+        assert code == 0
+        assert "version: 1" in text
+        assert shell.run("presets", f"preset:{name}")[1] == text
+
+
+def test_the_schema_is_json(shell: Shell) -> None:
+    """Editors can read it."""
+    code, out, _ = shell.run("schema")
+    assert code == 0
+    assert json.loads(out)["type"] == "object"
+
+
+def _leave_something(path: Path) -> Path:
+    """Return a live directory that a dead campaign left behind."""
+    stage = Stage.new(an_experiment(), path).dying(4, "before")
+    with pytest.raises(Killed):
+        stage.run()
+    live = path.with_name(f"{path.name}-outside") / "live"
+    live.mkdir(parents=True, exist_ok=True)
+    (live / "table").write_text("rows")
+    return live
+
+
+def test_clean_says_when_there_is_nothing(shell: Shell) -> None:
+    """On a fresh machine nothing was left, and nothing is asked."""
+    assert shell.run("clean") == (0, "No campaign has left anything behind.\n", "")
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_clean_removes_what_a_death_left(shell: Shell, *, named: bool) -> None:
+    """All campaigns that ran, or those named; the record itself stays."""
+    live = _leave_something(Path("one").absolute())
+    words = ["one"] if named else []
+    code, out, _ = shell.run("clean", *words, "--dry-run")
+    assert code == 0
+    assert f"{CAMPAIGN_ID} (" in out
+    assert str(live) in out
+    assert live.exists()
+    code, out, _ = shell.run("clean", *words, "--yes")
+    assert (code, out.splitlines()[-1]) == (0, "Removed.")
+    assert not live.exists()
+    assert Path("one", "journal.jsonl").exists()
+    assert shell.run("clean")[1] == "No campaign has left anything behind.\n"
+
+
+def test_clean_asks_before_it_removes(shell: Shell) -> None:
+    """Without an answer nothing is removed, and the exit code says it was broken off."""
+    live = _leave_something(Path("one").absolute())
+    shell.monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    code, _, _ = shell.run("clean")
+    assert code == ExitCode.INTERRUPTED
+    assert live.exists()
+
+
+def test_clean_removes_the_cache_on_request_alone(shell: Shell, tmp_path: Path) -> None:
+    """Prepared data are kept until they are asked for by name."""
+    prepared = tmp_path / "cache" / "prepared" / "abc"
+    prepared.mkdir(parents=True)
+    (prepared / "data").write_text("x")
+    shell.run("clean", "--yes")
+    shell.run("clean", "--cache", "--dry-run", "--yes")
+    assert prepared.exists()
+    code, out, _ = shell.run("clean", "--cache", "--yes")
+    assert code == 0
+    assert "prepares its data anew" in out
+    assert not prepared.exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "word"),
+    [
+        (LeftBehindError("m", hint="h"), 7, "error: m\nhint: h\n"),
+        (PrivilegeError("m"), 8, "error: m\n"),
+        (Interrupted("m"), 130, "stopped: m\n"),
+    ],
+)
+def test_every_failure_is_its_exit_code_and_a_sentence(
+    shell: Shell, error: Exception, code: int, word: str
+) -> None:
+    """Errors are told in one place, whichever verb raises them."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    shell.monkeypatch.setattr(_LazyGroup, "get_command", fail)
+    assert shell.run("run") == (code, "", word)
+
+
+def test_ctrl_c_anywhere_is_exit_code_130(shell: Shell) -> None:
+    """Also where no campaign runs."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    shell.monkeypatch.setattr(_LazyGroup, "get_command", interrupted)
+    assert shell.run("schema")[0] == ExitCode.INTERRUPTED
+
+
+def test_a_second_signal_does_not_disturb_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one raises in order; from then on all three are ignored."""
+    handlers: dict[int, object] = {}
+    monkeypatch.setattr(entry.signal, "signal", handlers.__setitem__)
+    entry._stop_in_order()
+    assert set(handlers) == {entry.signal.SIGINT, entry.signal.SIGTERM, entry.signal.SIGHUP}
+    stop = handlers[entry.signal.SIGTERM]
+    assert callable(stop)
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        stop(entry.signal.SIGTERM, None)
+    assert set(handlers.values()) == {entry.signal.SIG_IGN}
