@@ -218,17 +218,3 @@ def test_logs_of_all_servers_are_kept_in_order(bench: _Bench) -> None:
     assert bench.platform.logs() == "server 0\nserver 1\nserver 2\n"
     bench.platform.stop(keep_data=False)
     assert bench.platform.logs() == "server 0\nserver 1\nserver 2\n"
-
-
-def test_live_copies_that_are_not_needed_can_be_dropped(bench: _Bench) -> None:
-    """Disk is given back, but for the state in use."""
-    state = bench.prepare()
-    bench.program.identity = ("fake", "15.1")
-    other = bench.prepare()
-    for each in (state, other):
-        bench.platform.restore(each, "copy")
-    bench.platform.drop_live_copies(but=state)
-    assert bench.platform.has_live_copy(state)
-    assert not bench.platform.has_live_copy(other)
-    bench.platform.drop_live_copies()
-    assert not bench.platform.has_live_copy(state)
