@@ -91,6 +91,14 @@ def test_templates_are_kept_once_and_copied_from_on_every_restore(tmp_path: Path
     assert stage.world.steps == ["stop in order", "start"]
 
 
+def test_data_that_were_put_aside_come_back_even_without_a_restore(tmp_path: Path) -> None:
+    """Keeping templates takes the data away, so the first activation copies them in any case."""
+    stage = _stage(tmp_path)
+    bench = _prepared(stage)
+    bench.activate("slow", restore=False, means=TEMPLATE)
+    assert stage.world.steps[-2:] == ["keep templates at 5555", "restore templates at 5555"]
+
+
 def test_prewarming_comes_after_the_settings_and_before_readiness(tmp_path: Path) -> None:
     """It is part of the activation, so it is not in the runs."""
     stage = _stage(tmp_path, an_experiment(measure=Measure(prewarm=True)))

@@ -123,6 +123,16 @@ def test_nothing_visible_is_a_sentence() -> None:
     assert caught.value.exit_code is ExitCode.REFUSED
 
 
+def test_the_number_for_no_limit_is_no_memory() -> None:
+    """Where the machine's memory is hidden, cgroup v1's huge number does not stand in for it."""
+    files = {
+        "/proc/self/cgroup": "2:memory:/\n",
+        f"{_CGROUP}/memory/memory.limit_in_bytes": _V1_NO_LIMIT,
+    }
+    with pytest.raises(PreflightError, match="how much memory"):
+        capacity(FakeHost(files=files))
+
+
 @given(
     limits=st.lists(st.one_of(st.just("max"), st.integers(1, 2**63 - 4096)), max_size=5),
     quotas=st.lists(st.integers(1000, 10**7), max_size=5),
