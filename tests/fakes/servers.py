@@ -187,7 +187,7 @@ class FakePlatform:
     def __init__(self, world: World, ledger: Ledger, root: Path) -> None:
         self._world = world
         self._ledger = ledger
-        self._live = root / "live"
+        self._live = root / "live" / "fake-1"
         self._prepared: set[str] = set()
         self._copies: set[str] = set()
 

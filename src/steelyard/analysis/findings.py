@@ -1,5 +1,6 @@
 """What the user should know about a campaign beside its verdicts."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -12,6 +13,8 @@ from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.units import format_duration, format_percent
 
+_ONE_SIDED = 2  # tries under one treatment alone: beyond chance enough to be told
+_FEW_FRACTION = 0.2
 STALL_LEVEL = 0.05
 WARMUP_LEVEL = 0.01
 NOTABLE_DRIFT = 0.10  # a guess; contrasts within blocks stand 30 % per hour (METHOD 3.8)
@@ -167,16 +170,26 @@ def _drift(seen: Observations) -> Iterator[Finding]:
 
 
 def _redone(record: CampaignRecord) -> Iterator[Finding]:
-    thrown = sum(not block.complete for block in record.blocks)
-    if thrown:
-        yield Finding(
-            code="blocks-redone",
-            severity=Severity.INFO if 5 * thrown <= len(record.blocks) else Severity.WARNING,
-            message=(
-                f"{thrown} of {len(record.blocks)} tries of a block were thrown away whole, "
-                "in all treatments"
-            ),
-            remedy="None needed while they are few; otherwise quieten the machine.",
-            source="METHOD 3.1",
-            subject="campaign",
-        )
+    thrown = [block for block in record.blocks if not block.complete]
+    if not thrown:
+        return
+    under = Counter(block.treatment for block in thrown if block.treatment)
+    one_sided = len(under) == 1 and sum(under.values()) >= _ONE_SIDED
+    many = len(thrown) > _FEW_FRACTION * len(record.blocks)
+    by_treatment = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
+    yield Finding(
+        code="blocks-redone",
+        severity=Severity.WARNING if many or one_sided else Severity.INFO,
+        message=(
+            f"{len(thrown)} of {len(record.blocks)} tries of a block were thrown away whole, "
+            f"in all treatments{f' ({by_treatment})' if by_treatment else ''}"
+        ),
+        remedy=(
+            "They all fell under one treatment: look into its server's log in raw/, for what it "
+            "brings about itself is not in the intervals."
+            if one_sided
+            else "None needed while they are few; otherwise quieten the machine."
+        ),
+        source="METHOD 3.1",
+        subject="campaign",
+    )

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,8 +143,9 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     except SteelyardError:
         _report_what_there_is(path, options)
         raise
-    write_reports(read_campaign(path), analysis, path)
+    # First what a full disk cannot take away.
     _print(analysis, path, options)
+    write_reports(read_campaign(path), analysis, path)
 
 
 def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
@@ -153,12 +155,13 @@ def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:
 def _report_what_there_is(path: Path, options: RunOptions) -> None:
     try:
         record = read_campaign(path)
-        analysis = analyse(record)
-        write_reports(record, analysis, path)
     except SteelyardError:
-        return  # there is no campaign, or no disk for its report; the error itself follows
+        return  # there is no campaign; the error itself follows
+    analysis = analyse(record)
     if analysis.blocks:
         _print(analysis, path, options)
+    with suppress(SteelyardError):  # the disk that failed may be this one
+        write_reports(record, analysis, path)
     click.echo(f"The record is in {path}.", err=True)
 
 

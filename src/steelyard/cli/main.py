@@ -3,6 +3,7 @@
 Verbs live in modules of their own that are imported when they are used: ``--help`` stays fast.
 """
 
+import io
 import signal
 import sys
 from importlib import import_module
@@ -56,6 +57,9 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit."""
     _stop_in_order()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 still gets a verdict
     sys.exit(_outcome())
 
 
@@ -75,6 +79,10 @@ def _outcome() -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away; there is nobody left to tell
         return ExitCode.DONE
+    except OSError as error:
+        click.echo(f"error: {error.filename or 'a file'}: {error.strerror}", err=True)
+        click.echo("hint: Check that it is there and that this account may use it.", err=True)
+        return ExitCode.PRIVILEGE if isinstance(error, PermissionError) else ExitCode.TARGET
     return result if isinstance(result, int) else ExitCode.DONE
 
 
@@ -92,4 +100,6 @@ def _stop_in_order() -> None:
         raise Interrupted(f"interrupted by {signal.Signals(number).name}")
 
     for number in numbers:
-        signal.signal(number, stop)
+        # nohup and background shells ignore some on purpose: that stays.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)

@@ -1,5 +1,6 @@
 """Live progress: a closing table on a terminal, plain lines elsewhere."""
 
+from contextlib import suppress
 from typing import Self, TextIO
 
 import click
@@ -17,6 +18,12 @@ from steelyard.model.units import format_duration, format_percent
 _BAR_WIDTH = 30
 
 
+def _say(line: str) -> None:
+    """Print to standard error; that nobody reads it any more must not end a campaign."""
+    with suppress(OSError):
+        click.echo(line, err=True)
+
+
 class PlainProgress:
     """One line per step, for logs and pipes."""
 
@@ -28,15 +35,14 @@ class PlainProgress:
 
     def stage(self, what: str) -> None:
         """Say which step before the first block begins."""
-        click.echo(f"  {what} ...", err=True)
+        _say(f"  {what} ...")
 
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
         """Say what was frozen."""
-        click.echo(
+        _say(
             f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
             f" about {format_duration(plan.block_s)}, discard"
             f" {format_duration(plan.discard.discard_s)} ({plan.discard.how})",
-            err=True,
         )
 
     def run_started(self, *, block: int, label: str) -> None:
@@ -45,15 +51,14 @@ class PlainProgress:
     def block_ended(self, outcome: BlockOutcome) -> None:
         """Say why a block is redone."""
         if not outcome.complete:
-            click.echo(f"  block {outcome.index + 1} is redone: {outcome.reason}", err=True)
+            _say(f"  block {outcome.index + 1} is redone: {outcome.reason}")
 
     def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
         """Say where every headline stands."""
         total = analysis.plan.stopping.max_blocks if analysis.plan else "?"
         standings = "; ".join(standing(headline) for headline in analysis.headlines)
-        click.echo(
+        _say(
             f"  block {analysis.blocks} of {total}, {format_duration(elapsed_s)}: {standings}",
-            err=True,
         )
 
 
@@ -102,7 +107,8 @@ class LiveProgress:
         self._draw()
 
     def _draw(self) -> None:
-        self._live.update(self._picture(), refresh=True)
+        with suppress(OSError):
+            self._live.update(self._picture(), refresh=True)
 
     def _picture(self) -> RenderableType:
         status = Text(f"{self._stage}", style="dim")

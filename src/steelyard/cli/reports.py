@@ -10,6 +10,7 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.experiment.session import as_json
 from steelyard.gateways.files import write_text
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.errors import RecordError
 from steelyard.record.tables import write_tables
 from steelyard.report.builder import build_document
 from steelyard.report.html import render_html
@@ -19,18 +20,19 @@ from steelyard.report.terminal import render_terminal
 
 _WIDTH_UNKNOWN = 100
 _WIDEST = 120
+_NARROWEST = 40
 
 
 def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path) -> None:
     """Write every derived file of a campaign; each is whole or not there.
 
     Raises:
-        SteelyardError: The disk is full or read-only.
+        RecordError: The disk is full or read-only.
     """
     document = build_document(analysis)
-    write_text(path / "summary.json", as_json(summary(analysis)))
-    write_text(path / "report.md", render_markdown(document))
-    write_text(path / "report.html", render_html(document))
+    write_text(path / "summary.json", as_json(summary(analysis)), error_type=RecordError)
+    write_text(path / "report.md", render_markdown(document), error_type=RecordError)
+    write_text(path / "report.html", render_html(document), error_type=RecordError)
     write_tables(record, path)
 
 
@@ -58,4 +60,6 @@ def show(analysis: CampaignAnalysis, path: Path) -> None:
 def _width() -> int:
     if not sys.stdout.isatty():
         return _WIDTH_UNKNOWN
-    return min(os.get_terminal_size().columns, _WIDEST)
+    # A fresh pseudo terminal may claim to have no columns.
+    columns = os.get_terminal_size().columns or _WIDTH_UNKNOWN
+    return max(_NARROWEST, min(columns, _WIDEST))

@@ -3,6 +3,7 @@
 Only causes from outside the treatments void a block, and then in all arms: it is redone whole.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -49,13 +50,14 @@ class BlockTaker:
     started: Callable[..., None]
     store: Callable[[str, str], str]
     void_because: str = ""
+    void_under: str = ""
     _active: str = ""
     _activated_at: float = 0.0
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
 
     def take(self, block: PlannedBlock, attempt: int) -> Iterator[Run]:
         """Yield each run as it is finished; after an invalid one the block ends."""
-        self.void_because = ""
+        self.void_because = self.void_under = ""
         if self.plan.reset is Reset.BLOCK:
             self._restored.clear()
         try:
@@ -74,7 +76,7 @@ class BlockTaker:
             self._give_up(error.message)
 
     def _give_up(self, reason: str) -> None:
-        self.void_because = reason
+        self.void_because, self.void_under = reason, self._active
         self._active = ""
         self._restored.clear()
         self.bench.stop(keep_data=False)
@@ -85,16 +87,17 @@ class BlockTaker:
         restore = self.plan.reset is Reset.VISIT or place not in self._restored
         if self.plan.mode is Mode.BACK_TO_BACK and not restore and self.bench.is_running():
             return
+        self._active = visit.treatment
         activation = self.bench.activate(visit.treatment, restore=restore, means=self.plan.restore)
         self._restored.add(place)
-        self._active, self._activated_at = visit.treatment, activation.at
+        self._activated_at = activation.at
         self._require(activation.deviations)
         self._discard(visit)
 
     def _discard(self, visit: PlannedVisit) -> None:
         """Put the visit's own workloads on the server and throw the result away."""
         workloads = list(dict.fromkeys(run.cell.workload for run in visit.runs))
-        seconds = round(self.plan.discard.discard_s)
+        seconds = math.ceil(self.plan.discard.discard_s)  # pgbench takes whole seconds
         for number, name in enumerate(workloads):
             share = (number + 1) * seconds // len(workloads) - number * seconds // len(workloads)
             if share:

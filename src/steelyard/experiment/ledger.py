@@ -1,6 +1,7 @@
 """What a campaign makes outside its record, and how it is undone after a death."""
 
 import os
+import re
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,7 +19,12 @@ from steelyard.gateways.files import (
     tree_bytes,
     write_text,
 )
-from steelyard.model.errors import LeftBehindError, RecordError, SteelyardError
+from steelyard.model.errors import (
+    LeftBehindError,
+    PreflightError,
+    RecordError,
+    SteelyardError,
+)
 from steelyard.record.directory import CampaignDirectory, is_held, left_over, read_campaign
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
@@ -106,12 +112,26 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
     return tuple(found)
 
 
+def refuse_while_running() -> None:
+    """Raise when a living campaign may be using the cache.
+
+    Raises:
+        PreflightError: With the record of one that runs.
+    """
+    for campaign_id, record in _candidates(()):
+        if (record / "lock").exists() and is_held(record):
+            raise PreflightError(
+                f"campaign {campaign_id} in {record} is running and uses the cache",
+                hint="Wait for its end, or stop it.",
+            )
+
+
 def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
     if records:
         return [(read_campaign(path).campaign_id, path) for path in records]
     if not _registry().is_dir():
         return []
-    names = sorted(entry.name for entry in _registry().iterdir() if entry.name[0] != ".")
+    names = sorted(entry.name for entry in _registry().iterdir())
     return [(name, _registered(name)[0]) for name in names if _registered(name)]
 
 
@@ -122,7 +142,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         names = [Path(name) for name in left_over(record)]
     except RecordError:
         names = _registered(campaign_id)[1:]  # the record was deleted or is damaged
-    directories = tuple(path for path in names if path.exists())
+    directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
     if not directories:
         return None
     return Leftover(
@@ -132,6 +152,18 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         processes=tuple(pid for path in directories for pid in doors.processes.within(path)),
         size_bytes=sum(tree_bytes(path) for path in directories),
     )
+
+
+def _is_ours(path: Path, campaign_id: str) -> bool:
+    """Return whether a path has the form of what Steelyard makes.
+
+    A journal may come from somebody else: it must not be able to name what is removed.
+    """
+    if not path.is_absolute() or path.is_symlink() or ".." in path.parts:
+        return False
+    if path.parent == Path("/tmp"):  # noqa: S108 - compared, not made
+        return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
+    return path.parent.name == "live" and path.name == campaign_id
 
 
 def undo(leftover: Leftover, doors: Doors) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from steelyard.experiment.bench import TEMPLATE, Bench
 from steelyard.gateways.clock import Clock
-from steelyard.model.errors import PreflightError
+from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.experiment import Experiment
 
 
@@ -44,8 +44,12 @@ def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restorin
             means="reflink", tried_s=(("reflink", platform.restore(state, "reflink")),)
         )
     copy_s = platform.restore(state, "copy")
-    template_s = _template_s(bench, baseline.name, clock)
-    tried = (("copy", round(copy_s, 3)), (TEMPLATE, round(template_s, 3)))
+    copied = (("copy", round(copy_s, 3)),)
+    try:
+        template_s = _template_s(bench, baseline.name, clock)
+    except TargetError:
+        return Restoring(means="copy", tried_s=copied)  # it does not work here
+    tried = (*copied, (TEMPLATE, round(template_s, 3)))
     # A template restores less, so it must be clearly cheaper.
     return Restoring(means=TEMPLATE if template_s < 0.5 * copy_s else "copy", tried_s=tried)
 

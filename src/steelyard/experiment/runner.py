@@ -31,6 +31,7 @@ from steelyard.model.findings import Finding, Severity
 from steelyard.model.measurement import Measurement
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
 from steelyard.model.schedule import CellKey, PlannedBlock, PlannedRun, Schedule
+from steelyard.model.units import format_duration
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.entries import (
     BlockEnded,
@@ -71,7 +72,9 @@ class Campaign:
         """
         try:
             status = self._work()
+            self._end(status)
         except (KeyboardInterrupt, Interrupted) as error:
+            # Also when it came during the end: what that began is done again, to its end.
             self._end(Status.INTERRUPTED)
             raise Interrupted(
                 "interrupted",
@@ -82,12 +85,11 @@ class Campaign:
             with suppress(SteelyardError):
                 self._note_failure(error)
             with suppress(SteelyardError):
-                self._end(Status.FAILED)
+                self._end_at_last(Status.FAILED)
             raise
         except BaseException:
             self.bench.destroy()
             raise
-        self._end(status)
         return analyse(self.directory.read())
 
     def _work(self) -> Status:
@@ -143,7 +145,11 @@ class Campaign:
                 record = replace(record, runs=(*record.runs, run))
             reason = taker.void_because
             outcome = BlockOutcome(
-                index=block.index, attempt=attempt, complete=not reason, reason=reason
+                index=block.index,
+                attempt=attempt,
+                complete=not reason,
+                reason=reason,
+                treatment=taker.void_under,
             )
             self.directory.journal.append(BlockEnded(outcome=outcome))
             record = replace(record, blocks=(*record.blocks, outcome))
@@ -190,6 +196,8 @@ class Campaign:
             discard=discard,
         )
         self._store(plan)
+        if self.experiment.contenders and plan.stopping.max_blocks < plan.stopping.first_look:
+            self.directory.journal.append(Noted(finding=_no_look(plan)))
         return plan
 
     def _store(self, plan: CampaignPlan) -> None:
@@ -269,12 +277,30 @@ class Campaign:
         )
         self.directory.journal.append(Noted(finding=finding))
 
+    def _end_at_last(self, status: Status) -> None:
+        """End, and when an interruption tears that, end again: further ones are held off."""
+        try:
+            self._end(status)
+        except (KeyboardInterrupt, Interrupted):
+            self._end(status)
+
     def _end(self, status: Status) -> None:
         """Keep the servers' logs, clear up, and say in the journal how it ended."""
         try:
             logs = self.bench.logs()
             if logs:
-                self.directory.write_raw("server.log", logs)
+                self.directory.write_server_log(logs)
         finally:
             self.bench.destroy()
         self.directory.journal.append(Ended(status=status))
+
+
+def _no_look(plan: CampaignPlan) -> Finding:
+    return Finding(
+        code="budget-before-first-look",
+        severity=Severity.WARNING,
+        message=f"the budget leaves {plan.stopping.max_blocks} blocks of about"
+        f" {format_duration(plan.block_s)}; the first look comes after {plan.stopping.first_look}",
+        remedy="Give it a larger budget.",
+        subject="campaign",
+    )

@@ -1,6 +1,7 @@
 """One session of work on a campaign: new or resumed, from an experiment to its files."""
 
 import json
+import re
 import secrets
 import shlex
 import sys
@@ -56,7 +57,9 @@ def new_campaign(
     Raises:
         SteelyardError: It failed or was interrupted; the record tells what there is.
     """
-    campaign_id = f"{path.absolute().name}-{secrets.token_hex(3)}"
+    # As a file name in the registry and the cache: never hidden, never odd.
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.absolute().name).strip("-") or "campaign"
+    campaign_id = f"{name}-{secrets.token_hex(3)}"
     directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
     try:
         directory.journal.append(

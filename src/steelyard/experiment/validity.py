@@ -39,6 +39,16 @@ def judge_measurement(taken: Measurement, *, clock_jump_s: float) -> tuple[Findi
                 remedy="The block is redone; let the clock be slewed, not stepped.",
             )
         )
+    if taken.transactions < 1:
+        findings.append(
+            Finding(
+                code="no-transactions",
+                severity=Severity.WARNING,
+                message=f"no transaction ended in {taken.seconds:.1f} s; it counts as a stall",
+                remedy="If both arms do it, the slice is too short for this workload.",
+                source="METHOD 3.6",
+            )
+        )
     if taken.failed:
         findings.append(
             Finding(

@@ -13,6 +13,7 @@ from typing import Self
 from steelyard.gateways.process import account_entry
 from steelyard.model.errors import PreflightError, PrivilegeError, RecordError, SteelyardError
 
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRANSLATED = {
     errno.ENOSPC: ("no space is left on the device of {path}", "Free some, or name another place."),
     errno.EDQUOT: ("the disk quota at {path} is used up", "Free some, or name another place."),
@@ -57,7 +58,9 @@ def make_directory(path: Path, *, account: str | None = None, mode: int = 0o755)
     """
     with translated(path):
         made = [parent for parent in path.parents if not parent.exists()]
-        path.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            return  # somebody's own directory keeps its owner and mode
+        path.mkdir(parents=True)
         for parent in made:
             parent.chmod(0o755)
         path.chmod(mode)
@@ -121,8 +124,9 @@ def free_bytes(path: Path) -> int:
 def existing_parent(path: Path) -> Path:
     """Return the path itself or the nearest directory above it that exists."""
     path = path.absolute()
-    while not path.exists():
-        path = path.parent
+    with translated(path):
+        while not path.exists():
+            path = path.parent
     return path
 
 
@@ -134,18 +138,64 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def write_text(path: Path, text: str, *, account: str | None = None) -> None:
+def read_tail(path: Path, most_bytes: int) -> str:
+    """Return the end of a file, from a line's start; empty where it is absent or unreadable."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - most_bytes, 0))
+            content = file.read()
+    except OSError:
+        return ""
+    if size > most_bytes:
+        content = b"(earlier lines are left out)\n" + content.partition(b"\n")[2]
+    return content.decode(errors="replace")
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append to a file in a directory of our own."""
+    with translated(path), path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def write_text(
+    path: Path,
+    text: str,
+    *,
+    account: str | None = None,
+    error_type: type[SteelyardError] = PreflightError,
+) -> None:
     """Write a file through a temporary name and a rename, so that it is whole or not there."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with translated(path):
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if account is not None and os.geteuid() == 0:
-            entry = account_entry(account)
-            os.chown(temporary, entry.pw_uid, entry.pw_gid)
-        temporary.replace(path)
+    write_bytes(path, text.encode(), account=account, error_type=error_type)
+
+
+def write_bytes(
+    path: Path,
+    content: bytes,
+    *,
+    account: str | None = None,
+    error_type: type[SteelyardError] = PreflightError,
+) -> None:
+    """Write a file through a temporary name and a rename, so that it is whole or not there.
+
+    The directory may belong to the server's account, so nothing in it is followed or reused: the
+    temporary file is a new one, and it changes hands by its descriptor.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with translated(path, error_type):
+        try:
+            descriptor = os.open(temporary, _NEW_FILE, 0o644)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                if account is not None and os.geteuid() == 0:
+                    entry = account_entry(account)
+                    os.fchown(file.fileno(), entry.pw_uid, entry.pw_gid)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 class Lock:

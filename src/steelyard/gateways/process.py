@@ -11,6 +11,7 @@ import pwd
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,7 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 # What a child inherits: enough to find programs and speak the user's language, no secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "USER")
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _KILL_GRACE_S = 5.0
 
 
@@ -75,6 +77,9 @@ class SystemProcesses:
             TargetError: The program does not exist or may not be run.
             MeasurementError: It did not end in time.
         """
+        # It must not outlive us: a copy that goes on after a death would race the clean-up.
+        number = command.parent_death_signal or signal.SIGKILL
+        command = replace(command, parent_death_signal=number)
         process = _spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             out, err = process.communicate(stdin.encode(), timeout=timeout_s)
@@ -98,8 +103,15 @@ class SystemProcesses:
         Raises:
             TargetError: The program does not exist or may not be run.
         """
-        with output.open("ab") as log:
-            return _Running(_spawn(command, stdout=log.fileno(), stderr=log.fileno()))
+        try:
+            # The directory may belong to the server's account: no link in it is followed.
+            log = os.open(output, _APPEND, 0o600)
+        except OSError as error:
+            raise TargetError(f"{output} cannot be written: {error.strerror}") from error
+        try:
+            return _Running(_spawn(command, stdout=log, stderr=log))
+        finally:
+            os.close(log)
 
     def within(self, directory: Path) -> tuple[int, ...]:
         """Return the ids of processes whose working directory is in ``directory``."""

@@ -5,7 +5,9 @@ Statements are the engine's own text; values travel as parameters.
 Every call connects anew: what is verified is what a new session of the generator would get.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import psycopg
@@ -87,16 +89,31 @@ class PsycopgSql:
 
 
 def _connect(address: ServerAddress) -> psycopg.Connection[Row]:
-    return psycopg.connect(
-        host=address.host,
-        port=address.port,
-        user=address.user or None,
-        dbname=address.database or None,
-        password=address.password or None,
-        connect_timeout=_CONNECT_TIMEOUT_S,
-        application_name="steelyard",
-        autocommit=True,
-    )
+    with _without_libpq_environment():
+        return psycopg.connect(
+            host=address.host,
+            port=address.port,
+            user=address.user or None,
+            dbname=address.database or None,
+            password=address.password or None,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            application_name="steelyard",
+            autocommit=True,
+        )
+
+
+@contextmanager
+def _without_libpq_environment() -> Iterator[None]:
+    """Hide PG* variables, which the generator does not get either.
+
+    PGOPTIONS would verify a setting that the generator does not have, and PGHOSTADDR would lead
+    to another server.
+    """
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG")}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:

@@ -18,12 +18,14 @@ class BlockOutcome:
         attempt: The try, counting from 0.
         complete: All its runs are valid or suspect; only then they count.
         reason: Why it was thrown away; empty when complete.
+        treatment: The one that was in force then; empty when complete or not known.
     """
 
     index: int
     attempt: int
     complete: bool
     reason: str = ""
+    treatment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

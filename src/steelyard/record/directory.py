@@ -14,7 +14,7 @@ from steelyard.model.schedule import Schedule
 from steelyard.record.journal import Journal, read_lines
 from steelyard.record.replay import replay, resources
 
-_BEFORE_THE_JOURNAL = {"experiment.yaml", ".experiment.yaml.tmp", "lock", "raw"}
+_BEFORE_THE_JOURNAL = {"experiment.yaml", "journal.jsonl", "lock", "raw"}
 _SCHEDULE = TypeAdapter(Schedule)
 _ENVIRONMENT = TypeAdapter(Environment)
 
@@ -42,7 +42,9 @@ class CampaignDirectory:
         make_directory(path / "raw")
         lock = _hold(path)
         try:
-            write_text(path / "experiment.yaml", experiment_text)
+            require_unused(path)  # again, now that nobody else can change it
+            (path / "journal.jsonl").unlink(missing_ok=True)  # it has no whole line
+            write_text(path / "experiment.yaml", experiment_text, error_type=RecordError)
             return cls(path, lock, clock)
         except BaseException:
             lock.release()
@@ -70,12 +72,13 @@ class CampaignDirectory:
 
     def write_schedule(self, schedule: Schedule) -> None:
         """Store the order of all runs."""
-        write_text(self.path / "schedule.json", _json(_SCHEDULE.dump_json(schedule, indent=1)))
+        text = _json(_SCHEDULE.dump_json(schedule, indent=1))
+        write_text(self.path / "schedule.json", text, error_type=RecordError)
 
     def write_environment(self, environment: Environment) -> None:
         """Store the facts of machine and servers."""
         text = _json(_ENVIRONMENT.dump_json(environment, indent=1))
-        write_text(self.path / "environment.json", text)
+        write_text(self.path / "environment.json", text, error_type=RecordError)
 
     def write_raw(self, name: str, text: str) -> str:
         """Store generator output, compressed; return the name it is stored under.
@@ -89,6 +92,11 @@ class CampaignDirectory:
             target.write_bytes(gzip.compress(text.encode(), mtime=0))
         return stored
 
+    def write_server_log(self, text: str) -> str:
+        """Store what the servers of this session logged, beside those of earlier sessions."""
+        earlier = len(list((self.path / "raw").glob("server-*.log.gz")))
+        return self.write_raw(f"server-{earlier + 1}.log", text)
+
     def read(self) -> CampaignRecord:
         """Return the campaign as the journal tells it."""
         return read_campaign(self.path)
@@ -100,7 +108,7 @@ def require_unused(path: Path) -> None:
     Raises:
         RecordError: It holds a campaign already, or something else.
     """
-    if (path / "journal.jsonl").exists():
+    if _holds_campaign(path):
         raise RecordError(
             f"{path} holds a campaign already",
             hint=f"Go on with it by --resume {path}, or name another directory with --out.",
@@ -157,6 +165,13 @@ def _is_unused(path: Path) -> bool:
     return {entry.name for entry in path.iterdir()} <= _BEFORE_THE_JOURNAL
 
 
+def _holds_campaign(path: Path) -> bool:
+    """Return whether a journal with at least its first line is there."""
+    journal = path / "journal.jsonl"
+    with translated(path, RecordError):
+        return journal.exists() and bool(read_lines(journal)[0])
+
+
 def _hold(path: Path) -> Lock:
     lock = Lock(path / "lock")
     if not lock.acquire():
@@ -168,7 +183,9 @@ def _hold(path: Path) -> Lock:
 
 
 def _require_campaign(path: Path) -> None:
-    if not (path / "journal.jsonl").is_file():
+    with translated(path, RecordError):
+        there = (path / "journal.jsonl").is_file()
+    if not there:
         raise RecordError(
             f"{path} holds no campaign (no journal.jsonl)",
             hint="Name the directory that `steelyard run` printed.",

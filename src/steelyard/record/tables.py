@@ -1,9 +1,10 @@
 """Parquet tables derived from the journal, for the user's own analysis; rebuilt at will."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from steelyard.gateways.files import translated
+from steelyard.gateways.files import write_bytes
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
 from steelyard.model.measurement import Run
@@ -113,5 +114,6 @@ def _write(path: Path, rows: list[dict[str, Any]], columns: dict[str, str]) -> N
     schema = pa.schema(
         [(name, types.get(kind) or getattr(pa, kind)()) for name, kind in columns.items()]
     )
-    with translated(path, RecordError):
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    buffer = BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), buffer)
+    write_bytes(path, buffer.getvalue(), error_type=RecordError)

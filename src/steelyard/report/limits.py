@@ -42,7 +42,7 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
         tries = len(analysis.blocks_redone)
         yield (
             f"Thrown away and repeated: {count(tries, 'block')}, as a whole, in all treatments "
-            "alike, and only for causes outside the treatments."
+            "alike. The findings say why; what a treatment itself brings about is hidden by this."
         )
 
 
@@ -62,6 +62,11 @@ def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
         return (
             "It stopped when the half-widths were small enough, whatever the verdicts; "
             f"the intervals hold at {CONFIDENCE}."
+        )
+    if rule.precision is not None:
+        return (
+            "It was to stop when the half-widths were small enough, and ended before that. The "
+            f"intervals hold at {CONFIDENCE} unless it was stopped because of what they showed."
         )
     return (
         f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the "

@@ -88,7 +88,7 @@ def _leave_something(path: Path) -> Path:
     stage = Stage.new(an_experiment(), path).dying(4, "before")
     with pytest.raises(Killed):
         stage.run()
-    live = path.with_name(f"{path.name}-outside") / "live"
+    live = path.with_name(f"{path.name}-outside") / "live" / "fake-1"
     live.mkdir(parents=True, exist_ok=True)
     (live / "table").write_text("rows")
     return live

@@ -178,16 +178,17 @@ def test_the_generator_needs_a_password_on_the_network_alone() -> None:
     assert _engine(sql=sql).generator_address(_ADDRESS, "tcp").password != address.password
 
 
-def test_templates_are_put_aside_and_copied_back() -> None:
-    """Every data set is renamed once and copied from there, connections forced off."""
-    sql = FakeSql()
+@pytest.mark.parametrize(("number", "strategy"), [(180006, " STRATEGY FILE_COPY"), (140011, "")])
+def test_templates_are_put_aside_and_copied_back(number: int, strategy: str) -> None:
+    """Every data set is renamed once and copied from there; before 15 there is one strategy."""
+    sql = FakeSql({"SELECT current_setting('server_version_num')": [(str(number),)]})
     engine = _engine(_READS, sql=sql)
     engine.keep_templates(_ADDRESS)
     engine.restore_from_templates(_ADDRESS)
     assert [statement for _, statement in sql.executed] == [
         'ALTER DATABASE "steelyard_s10" RENAME TO "steelyard_s10_prepared"',
         'DROP DATABASE IF EXISTS "steelyard_s10" WITH (FORCE)',
-        'CREATE DATABASE "steelyard_s10" TEMPLATE "steelyard_s10_prepared" STRATEGY FILE_COPY',
+        'CREATE DATABASE "steelyard_s10" TEMPLATE "steelyard_s10_prepared"' + strategy,
     ]
 
 

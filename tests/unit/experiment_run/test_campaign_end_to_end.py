@@ -168,7 +168,7 @@ def test_server_logs_and_raw_output_are_kept(path: Path) -> None:
     Stage.new(an_experiment(), path).run()
     names = sorted(entry.name for entry in (path / "raw").iterdir())
     assert names[0] == "0000-0-0-00.txt.gz"
-    assert names[-1] == "server.log.gz"
+    assert names[-1] == "server-1.log.gz"
     assert [run.raw for run in read_campaign(path).runs] == names[:-1]
 
 

@@ -41,7 +41,7 @@ class _Campaign:
 
     def __init__(self, root: Path, processes: FakeProcesses, name: str = "night") -> None:
         self.path = root / name
-        self.live = root / f"{name}-live"
+        self.live = root / "live" / _ID
         self.processes = processes
         self.directory = CampaignDirectory.create(
             self.path, processes.clock, experiment_text="version: 1\n"
@@ -220,3 +220,17 @@ def test_a_clean_campaign_or_none_leaves_nothing(tmp_path: Path, processes: Fake
     campaign = _Campaign(tmp_path, processes).die()
     ledger.require_nothing_left(campaign.path)
     ledger.require_nothing_left(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("name", ["/home/user/precious", "/tmp/other", "/var/x/live/else"])
+def test_a_journal_cannot_name_what_is_removed(
+    name: str, tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """A record from somebody else that lists a foreign path leaves that path alone."""
+    campaign = _Campaign(tmp_path, processes)
+    foreign = tmp_path / name.lstrip("/")
+    foreign.mkdir(parents=True)
+    JournalLedger(campaign.directory.journal, _ID).created(foreign)
+    campaign.directory.close()
+    assert ledger.find_leftovers(doors, [campaign.path]) == ()
+    assert foreign.exists()

@@ -76,10 +76,19 @@ def test_a_file_in_its_place_is_refused(path: Path) -> None:
 
 def test_a_second_campaign_in_one_directory_is_refused(path: Path) -> None:
     """The way out is to go on with the first one."""
-    _create(path).close()
+    _with_story(path)
     with pytest.raises(RecordError, match="holds a campaign already") as caught:
         _create(path)
     assert f"--resume {path}" in caught.value.hint
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"format":1,"sequence":0'])
+def test_a_journal_without_one_whole_line_is_no_campaign(path: Path, torn: bytes) -> None:
+    """A death before the first line was on disk does not block the directory."""
+    _create(path).close()
+    (path / "journal.jsonl").write_bytes(torn)
+    _create(path).close()
+    assert (path / "journal.jsonl").read_bytes() == b""
 
 
 def test_two_holders_are_refused(path: Path) -> None:

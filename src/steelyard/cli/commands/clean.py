@@ -51,20 +51,26 @@ def _say(found: "Sequence[Leftover]") -> None:
 
 
 def _clean_cache(*, dry_run: bool, yes: bool) -> None:
-    from steelyard.gateways.files import (  # noqa: PLC0415 - lazy
+    from steelyard.experiment.ledger import refuse_while_running  # noqa: PLC0415 - lazy
+    from steelyard.gateways.files import (  # noqa: PLC0415
         cache_directory,
         remove_tree,
+        rename,
         tree_bytes,
     )
     from steelyard.model.units import format_bytes  # noqa: PLC0415
 
     root = cache_directory()
-    parts = [root / name for name in ("prepared", "programs") if (root / name).exists()]
+    # Lock files stay: a campaign that waits for one must not get another of the same name.
+    parts = [part for name in ("prepared", "programs") for part in (root / name).glob("*/")]
+    parts = [part for part in parts if part.is_dir()]
     size = format_bytes(sum(map(tree_bytes, parts)))
     click.echo(f"The cache in {root} holds {size} of prepared data and staged programs.")
     if parts and not dry_run and _agreed("Remove the cache?", yes=yes):
+        refuse_while_running()
         for part in parts:
-            remove_tree(part)
+            rename(part, part.with_name(f"{part.name}.removed"))
+            remove_tree(part.with_name(f"{part.name}.removed"))
         click.echo("Removed; the next campaign prepares its data anew.")
 
 

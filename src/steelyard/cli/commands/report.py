@@ -28,5 +28,5 @@ def command(directory: Path, form: str | None) -> None:
     if form is not None:
         click.echo(rendered(analysis, form), nl=False)
         return
-    write_reports(record, analysis, directory)
     show(analysis, directory)
+    write_reports(record, analysis, directory)

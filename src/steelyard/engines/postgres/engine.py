@@ -176,16 +176,23 @@ class PostgresEngine:
                 self._sql.execute(own, scans)
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
-        """Return all settings as a new session sees them."""
-        return tuple(
-            EffectiveSetting(
-                name=str(name),
-                value=str(value),
-                unit=None if unit is None else str(unit),
-                source=str(source),
-            )
-            for name, value, unit, source in self._sql.rows(address, _EFFECTIVE, [_IGNORED])
-        )
+        """Return all settings as a new session sees them in the workloads' databases.
+
+        A database may have settings of its own: where a further one differs from the first, its
+        value is listed too.
+        """
+        found: dict[EffectiveSetting, None] = {}
+        for dataset in self.datasets():
+            own = _at(address, dataset.name)
+            for name, value, unit, source in self._sql.rows(own, _EFFECTIVE, [_IGNORED]):
+                setting = EffectiveSetting(
+                    name=str(name),
+                    value=str(value),
+                    unit=None if unit is None else str(unit),
+                    source=str(source),
+                )
+                found.setdefault(setting)
+        return tuple(sorted(found, key=lambda setting: setting.name))
 
     def deviations(
         self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
@@ -205,15 +212,13 @@ class PostgresEngine:
         FILE_COPY: it forces checkpoints but keeps the copy out of the WAL, and was measured to be
         faster than WAL_LOG from scale 10 on. WAL position and statistics are not restored.
         """
+        version = self._sql.rows(address, "SELECT current_setting('server_version_num')")[0][0]
+        # Before 15 there is one strategy, and no word for it.
+        strategy = " STRATEGY FILE_COPY" if int(str(version)) >= _FIRST_WITH_STRATEGY else ""
         for dataset in self.datasets():
             copy = f'CREATE DATABASE "{dataset.name}" TEMPLATE "{dataset.name}{_PREPARED}"'
-            self._sql.execute(
-                address,
-                [
-                    f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)',
-                    f"{copy} STRATEGY FILE_COPY",
-                ],
-            )
+            drop = f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)'
+            self._sql.execute(address, [drop, copy + strategy])
 
     def reload(self, address: ServerAddress) -> None:
         """Make the server read its configuration, and wait until new sessions see it."""
@@ -262,6 +267,7 @@ _HAS_PREWARM = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"
 _RELOAD_POLLS = 500  # each a new connection, some milliseconds: seconds in all
 _SIGKILL = 9
 _PREPARED = "_prepared"
+_FIRST_WITH_STRATEGY = 150000
 
 
 def dataset_of(workload: Workload) -> Dataset:

@@ -6,7 +6,7 @@ Progress goes to standard error, the summary to standard output.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from steelyard.engines.engine import RunRequest
 from steelyard.model.command import Completed, ServerAddress
@@ -31,7 +31,9 @@ _OWN_FLAGS = {
     **dict.fromkeys(("-i", "--initialize", "-s", "--scale"), "workloads[].scale_factor"),
     **dict.fromkeys(("-h", "--host", "-p", "--port", "-U", "--username"), "target"),
     **dict.fromkeys(("-l", "--log", "-d", "--dbname"), "nothing: it is not supported here"),
+    **dict.fromkeys(("-R", "--rate"), "nothing: open loop is not supported yet"),
 }
+_LETTERS_WITH_VALUE = "bcDfFhIjLMpPRstTU"
 _NUMBER = r"\d{1,18}(?:\.\d{1,18})?"  # bounded, so that no output gives an infinite number
 _PROGRESS = re.compile(
     rf"^progress: (?P<end>{_NUMBER}) s, (?P<tps>{_NUMBER}) tps, "
@@ -48,12 +50,24 @@ def refuse_own_flags(flags: tuple[str, ...]) -> None:
         InputError: One of the flags is set elsewhere.
     """
     for flag in flags:
-        name = flag.split("=")[0] if flag.startswith("--") else flag[:2]
-        if name in _OWN_FLAGS:
-            raise InputError(
-                f"the pgbench flag {name} is set by Steelyard",
-                hint=f"Set it in the experiment file: {_OWN_FLAGS[name]}.",
-            )
+        for name in _meant(flag):
+            if name in _OWN_FLAGS:
+                raise InputError(
+                    f"the pgbench flag {name} is set by Steelyard",
+                    hint=f"Set it in the experiment file: {_OWN_FLAGS[name]}.",
+                )
+
+
+def _meant(flag: str) -> Iterator[str]:
+    """Yield the flags that one word means: getopt takes ``-nc4`` and ``--clie=4`` too."""
+    if flag.startswith("--"):
+        word = flag.split("=", maxsplit=1)[0]
+        yield from (name for name in _OWN_FLAGS if len(word) > 2 and name.startswith(word))
+    elif flag.startswith("-"):
+        for letter in flag[1:]:
+            yield f"-{letter}"
+            if letter in _LETTERS_WITH_VALUE:
+                return
 
 
 def run_arguments(request: RunRequest) -> tuple[str, ...]:
@@ -118,19 +132,21 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
     summary = completed.stdout
     processed = _required(r"^number of transactions actually processed: (\d{1,18})\b", summary)
     tps = _required(rf"^tps = ({_NUMBER}) ", summary)
-    if processed == 0 or tps == 0:
-        raise MeasurementError(
-            "pgbench completed no transaction",
-            hint="Is the server stalled, or is the slice too short for this workload?",
-        )
     series = parse_progress(completed.stderr, started_at=started_at)
     ramp = _ramp(series, ramp_s)
+    # A run without a transaction is a result, too: a treatment may have caused it.
+    whole_s = processed / tps if tps else sum(second.seconds for second in series)
+    if not whole_s:
+        raise MeasurementError(
+            "pgbench completed no transaction and reported no progress",
+            hint="Is the slice too short for this workload?",
+        )
     latency_ms = _optional(rf"^latency average = ({_NUMBER}) ms", summary)
     stddev_ms = _optional(rf"^latency stddev = ({_NUMBER}) ms", summary)
     connection_ms = _optional(rf"^initial connection time = ({_NUMBER}) ms", summary)
     return Measurement(
         transactions=max(processed - sum(second.transactions for second in ramp), 0.0),
-        seconds=max(processed / tps - sum(second.seconds for second in ramp), 1e-3),
+        seconds=max(whole_s - sum(second.seconds for second in ramp), 1e-3),
         latency_mean_s=None if latency_ms is None else latency_ms / MS_PER_S,
         latency_stddev_s=None if stddev_ms is None else stddev_ms / MS_PER_S,
         failed=int(_optional(r"^number of failed transactions: (\d{1,18})\b", summary) or 0),

@@ -50,7 +50,7 @@ _SYNONYMS = {
     ("log_min_messages", "debug"): "debug2",
 }
 # Values that the server replaces by what it finds best; the request was honoured all the same.
-_AUTOMATIC = {"-1"}
+_AUTOMATIC = {"-1", "0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,25 +135,30 @@ def _complaint(stderr: str) -> str:
 
 def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
     """Return a sentence for each setting that is not in force as asked."""
-    found = {setting.name.lower(): setting for setting in effective}
+    found: dict[str, list[EffectiveSetting]] = {}
+    for setting in effective:
+        found.setdefault(setting.name.lower(), []).append(setting)
     sentences = []
-    for setting in asked:
-        actual = found.get(setting.name.lower())
-        if actual is None:
-            sentences.append(f"{setting.name} is not known to the running server")
-        elif not _same(setting.value, actual):
-            unit = f" (unit {actual.unit})" if actual.unit else ""
-            sentences.append(
-                f"{setting.name} was asked to be {setting.value!r} and is {actual.value!r}{unit}"
-            )
+    for wanted in asked:
+        in_force = found.get(wanted.name.lower(), [])
+        if not in_force:
+            sentences.append(f"{wanted.name} is not known to the running server")
+        for actual in in_force:
+            if not _same(wanted.value, actual):
+                unit = f" (unit {actual.unit})" if actual.unit else ""
+                sentences.append(
+                    f"{wanted.name} was asked to be {wanted.value!r} and is {actual.value!r}{unit}"
+                )
     return tuple(sentences)
 
 
 def _same(asked: str, actual: EffectiveSetting) -> bool:
-    if asked.strip() in _AUTOMATIC and actual.value != asked.strip():
-        return actual.source == "override"  # the server chose, as it was asked to
-    if asked == actual.value:
+    if actual.value in (asked, asked.strip()):
         return True
+    if asked.strip() in _AUTOMATIC and actual.source == "override":
+        return True  # the server chose, as it was asked to
+    if actual.name == "DateStyle":
+        return set(_words(asked)) <= set(_words(actual.value))  # ISO is shown as ISO, MDY
     if actual.value in ("on", "off") and asked.lower() in _BOOLEANS:
         return _BOOLEANS[asked.lower()] == actual.value
     wanted, in_force = in_unit(asked, actual.unit), in_unit(actual.value, None)
@@ -161,6 +166,10 @@ def _same(asked: str, actual: EffectiveSetting) -> bool:
         return _close(wanted, in_force, converted=asked.strip()[-1].isalpha())
     word = asked.strip().lower()
     return _SYNONYMS.get((actual.name, _BOOLEANS.get(word, word)), word) == actual.value.lower()
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
 
 
 def _close(wanted: float, actual: float, *, converted: bool) -> bool:
@@ -176,6 +185,8 @@ def in_unit(text: str, unit: str | None) -> float | None:
         text: As written in a configuration file: ``2GB``, ``0.5``, ``5min``.
         unit: The server's unit for the setting: ``8kB``, ``kB``, ``ms``; None for plain numbers.
     """
+    if re.fullmatch(r"\s*0[xX][0-9a-fA-F]+\s*", text):
+        return float(int(text, 16))
     match = _QUANTITY.match(text)
     if not match:
         return None

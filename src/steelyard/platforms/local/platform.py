@@ -11,11 +11,12 @@ from pathlib import Path
 
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
+    append_text,
     existing_parent,
     free_bytes,
     make_directory,
     may_write,
-    read_text,
+    read_tail,
     remove_tree,
     short_directory,
 )
@@ -24,6 +25,7 @@ from steelyard.gateways.process import Processes
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.program import ServerProgram
+from steelyard.model.units import MIB
 from steelyard.platforms.local.server import LocalServer
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
 from steelyard.platforms.platform import Ledger, PreparedState
@@ -37,6 +39,8 @@ _WHILE_PREPARING = {
     "max_wal_size": "256MB",
     "autovacuum": "off",
 }
+_SERVERS_LOG = "servers.log"
+_LOG_BYTES_KEPT = 4 * MIB  # per server, and in all for the record; a guess at what is worth reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,6 @@ class LocalPlatform:
         self._live = options.root / "live" / options.campaign_id
         self._sockets: Path | None = None
         self._server: LocalServer | None = None
-        self._retired_logs: list[str] = []
 
     @property
     def server(self) -> LocalServer:
@@ -173,8 +176,7 @@ class LocalPlatform:
         """Stop the live server, if there is one."""
         if self._server is not None:
             self._server.stop(keep_data=keep_data)
-            self._retired_logs.append(read_text(self._server.log) or "")
-            self._server.log.unlink(missing_ok=True)
+            self._retire_log(self._server.log)
             self._server = None
 
     def run(self, command: Command, *, timeout_s: float) -> Completed:
@@ -205,8 +207,9 @@ class LocalPlatform:
 
     def logs(self) -> str:
         """Return everything the servers of this campaign logged, in order."""
-        current = read_text(self._server.log) if self._server else None
-        return "".join([*self._retired_logs, current or ""])
+        kept = read_tail(self._live / _SERVERS_LOG, _LOG_BYTES_KEPT)
+        current = read_tail(self._server.log, _LOG_BYTES_KEPT) if self._server else ""
+        return kept + current
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
@@ -221,6 +224,13 @@ class LocalPlatform:
         # Last, because the journal may be what has failed.
         for directory in made:
             self._ledger.removed(directory)
+
+    def _retire_log(self, log: Path) -> None:
+        """Move the end of a stopped server's log to the campaign's one, which stays on disk."""
+        text = read_tail(log, _LOG_BYTES_KEPT)
+        log.unlink(missing_ok=True)
+        if self._live.exists():
+            append_text(self._live / _SERVERS_LOG, text)
 
     def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
         return LocalServer(

@@ -69,6 +69,7 @@ class PreparedStates:
             make(unfinished)
             self._sync(unfinished)
             write_text(unfinished / "ready.json", json.dumps(facts, indent=1) + "\n")
+            remove_tree(self._root / key)  # without ready.json: a removal that was broken off
             rename(unfinished, self._root / key)
             return PreparedState(
                 key=key,
