@@ -23,7 +23,7 @@ ifneq ($(UV),)
 	uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 else
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 endif
