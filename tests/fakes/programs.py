@@ -1,5 +1,6 @@
 """A server program that is only a directory of files, and a ledger that remembers."""
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,9 @@ class FakeProgram:
     ready_after_polls: int = 0
     polls: int = 0
     asked_at: int = 0
+    while_preparing: Mapping[str, str] = field(default_factory=lambda: {"durable": "no"})
+    stop_signals: tuple[int, int] = (signal.SIGINT, signal.SIGQUIT)
+    superuser: tuple[str, str] = ("fake", "fakes")
 
     def create(self, data: Path, account: str | None) -> Command:
         """Return the command that makes an empty data directory."""

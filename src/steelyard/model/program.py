@@ -20,6 +20,21 @@ class ServerProgram(Protocol):
         """Return what decides the content of an empty data directory."""
         ...
 
+    @property
+    def while_preparing(self) -> Mapping[str, str]:
+        """Return settings that make loading fast; durability does not matter then."""
+        ...
+
+    @property
+    def stop_signals(self) -> tuple[int, int]:
+        """Return the signals for an orderly stop and for one at once."""
+        ...
+
+    @property
+    def superuser(self) -> tuple[str, str]:
+        """Return the user and the database through which a new server is reached."""
+        ...
+
     def create(self, data: Path, account: str | None) -> Command:
         """Return the command that makes an empty data directory."""
         ...

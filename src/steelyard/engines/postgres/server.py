@@ -19,6 +19,13 @@ host all all 127.0.0.1/32 scram-sha-256
 """
 # No sync: the prepared state is synced once as a whole, when it is complete.
 _INITDB = ("--username", SUPERUSER, "--encoding", "UTF8", "--no-locale", "--no-sync")
+_WHILE_PREPARING = {
+    "fsync": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "256MB",
+    "autovacuum": "off",
+}
 _NO_CHECKSUMS = "--no-data-checksums"
 _CHECKSUMS_BY_DEFAULT = 18
 
@@ -44,6 +51,24 @@ class PostgresProgram:
     def identity(self) -> tuple[str, ...]:
         """Return what decides the content of an empty data directory."""
         return ("postgres", self.installation.version, *self.initdb)
+
+    @property
+    def while_preparing(self) -> Mapping[str, str]:
+        """Return settings that make loading fast and leave little WAL to copy.
+
+        Nothing is lost by them: a state that was not completed is made anew.
+        """
+        return _WHILE_PREPARING
+
+    @property
+    def stop_signals(self) -> tuple[int, int]:
+        """Return the signals of a fast and of an immediate shutdown."""
+        return signal.SIGINT, signal.SIGQUIT
+
+    @property
+    def superuser(self) -> tuple[str, str]:
+        """Return initdb's superuser and the database that is always there."""
+        return SUPERUSER, "postgres"
 
     def create(self, data: Path, account: str | None) -> Command:
         """Return the initdb command."""

@@ -30,15 +30,6 @@ from steelyard.platforms.local.server import LocalServer
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
 from steelyard.platforms.platform import Ledger, PreparedState
 
-# Makes loading fast and leaves little WAL to copy; nothing is lost, because a state that was not
-# completed is made anew.
-_WHILE_PREPARING = {
-    "fsync": "off",
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-    "max_wal_size": "256MB",
-    "autovacuum": "off",
-}
 _SERVERS_LOG = "servers.log"
 _LOG_BYTES_KEPT = 4 * MIB  # per server, and in all for the record; a guess at what is worth reading
 
@@ -135,7 +126,7 @@ class LocalPlatform:
             data = home / "data"
             self._checked(program.create(data, self._options.account), "making a data directory")
             server = self._server_at(program, home)
-            server.start(_WHILE_PREPARING, port=None)
+            server.start(program.while_preparing, port=None)
             try:
                 build(server.address)
             except BaseException:
@@ -193,9 +184,7 @@ class LocalPlatform:
     def copies_by_reflink(self, state: PreparedState) -> bool:
         """Return whether the file system of the states shares blocks between copies."""
         probe = self._made(self._live) / "reflink-probe"
-        source = state.data / "PG_VERSION"
-        if not source.exists():
-            source = state.data.parent / "ready.json"
+        source = state.data.parent / "ready.json"
         argv = ("cp", COPY_MEANS["reflink"], str(source), str(probe))
         works = self._processes.run(Command(argv=argv), timeout_s=10).succeeded
         probe.unlink(missing_ok=True)

@@ -50,9 +50,8 @@ class LocalServer:
     @property
     def address(self) -> ServerAddress:
         """Return the address of its Unix socket."""
-        return ServerAddress(
-            host=str(self._sockets), port=self._port, user="steelyard", database="postgres"
-        )
+        user, database = self.program.superuser
+        return ServerAddress(host=str(self._sockets), port=self._port, user=user, database=database)
 
     @property
     def is_running(self) -> bool:
@@ -95,10 +94,10 @@ class LocalServer:
         """Stop the server; in order when its data are still needed, at once when not."""
         if self._process is None:
             return
-        first = signal.SIGINT if keep_data else signal.SIGQUIT
+        orderly, at_once = self.program.stop_signals
         for number, timeout_s in (
-            (first, _STOP_TIMEOUT_S),
-            (signal.SIGQUIT, _KILL_TIMEOUT_S),
+            (orderly if keep_data else at_once, _STOP_TIMEOUT_S),
+            (at_once, _KILL_TIMEOUT_S),
             (signal.SIGKILL, _KILL_TIMEOUT_S),
         ):
             self._process.signal(number)
