@@ -88,11 +88,6 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     path = options.resume
     session.require_resumable(path, given)
     doors = system_doors()
-    experiment = read_campaign(path).experiment
-    assembly = assemble(experiment, doors)
-    for platform in dict.fromkeys(assembly.platforms.values()):
-        platform.require_ready()
-    forecasts.require_disk(forecasts.forecast(experiment, assembly))
     _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
 
 

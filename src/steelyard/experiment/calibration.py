@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from steelyard.experiment import durations
+from steelyard.model.errors import MeasurementError
 from steelyard.model.experiment import Calibration, Experiment
 from steelyard.model.measurement import Measurement
 from steelyard.model.plan import DiscardChoice
 from steelyard.model.units import format_percent
 from steelyard.stats.warmup import residual_loss, settled_after_s
 
+_LEAST_SECONDS = 2  # two batches of MSER at its shortest batch
 _GOOD_RESTARTS, _GOOD_RUN_S = 5, 90.0  # what METHOD 3.7 asks for
 
 
@@ -104,6 +106,11 @@ def _batch_s(run_s: float) -> int:
 def _log_series(runs: Sequence[Measurement]) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
     """Return ln(1/s) per second, shape (restarts, seconds), cut to the shortest run."""
     seconds = min(len(run.series) for run in runs)
+    if seconds < _LEAST_SECONDS:
+        raise MeasurementError(
+            f"a calibration run gave only {seconds} seconds of progress",
+            hint="Is the server stalled? Otherwise declare a discard in `measure.discard`.",
+        )
     rates = [[max(s.transactions, 1.0) / s.seconds for s in run.series[:seconds]] for run in runs]
     return np.log(np.asarray(rates, dtype=np.float64))
 

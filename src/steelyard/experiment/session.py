@@ -18,6 +18,7 @@ from steelyard.experiment import ledger
 from steelyard.experiment.assembly import Assembly, assemble, data_root
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.doors import Doors
+from steelyard.experiment.forecast import forecast, require_disk
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.runner import Campaign
 from steelyard.model.campaign import CampaignRecord
@@ -88,6 +89,7 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
         return analyse(record)
     for leftover in ledger.find_leftovers(doors, [path]):
         ledger.undo(leftover, doors)
+    _require_room(record.experiment, doors)
     directory = CampaignDirectory.reopen(path, doors.clock)
     try:
         ledger.register(record.campaign_id, path)
@@ -127,6 +129,18 @@ def _work(
     analysis = campaign.run()
     ledger.require_nothing_left(directory.path)
     return analysis
+
+
+def _require_room(experiment: Experiment, doors: Doors) -> None:
+    """Check port, place and disk again: the last session may be days ago.
+
+    Raises:
+        PreflightError: The machine cannot run it now.
+    """
+    assembly = assemble(experiment, doors)
+    for platform in dict.fromkeys(assembly.platforms.values()):
+        platform.require_ready()
+    require_disk(forecast(experiment, assembly))
 
 
 def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
