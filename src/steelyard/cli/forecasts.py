@@ -4,11 +4,17 @@ from pathlib import Path
 
 from steelyard.experiment.forecast import Forecast, cells_of
 from steelyard.experiment.schedule import make_schedule
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, SwitchCost
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
 
 _BLOCKS_SHOWN = 2
+_WHY = {
+    SwitchCost.SESSION: "a new session is enough to switch",
+    SwitchCost.RELOAD: "a reload is enough to switch",
+    SwitchCost.RESTART: "switching needs a restart",
+    SwitchCost.REPROVISION: "switching needs a new server",
+}
 
 
 def forecast_text(
@@ -40,7 +46,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     )
     cells = len(cells_of(experiment))
     design = (
-        f"{expected.mode}, because switching needs a {expected.switch};"
+        f"{expected.mode}, because {_WHY[expected.switch]};"
         f" data restored per {expected.reset}; seed {experiment.seed}"
     )
     block = (

@@ -137,7 +137,7 @@ def _row(comparison: Comparison) -> tuple[str, ...]:
         "pooled" if comparison.load is None else comparison.load.label,
         "-" if effect is None else format_percent(effect.value),
         interval_text(comparison),
-        comparison.verdict,
+        comparison.verdict if comparison.level is not None else "no verdict yet",
     )
 
 
