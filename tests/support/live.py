@@ -32,6 +32,10 @@ treatments:
 """
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @dataclass(frozen=True)
 class Steelyard:
     """The command line as a user starts it, with a cache of the test session."""
@@ -49,6 +53,8 @@ class Steelyard:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A background job ignores Ctrl-C, and so would what it starts.
+            preexec_fn=_heed_interrupts,
         )
 
     def run(self, *arguments: str, timeout_s: float = 240) -> "subprocess.CompletedProcess[str]":
