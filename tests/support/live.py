@@ -54,7 +54,7 @@ class Steelyard:
             stderr=subprocess.PIPE,
             text=True,
             # A background job ignores Ctrl-C, and so would what it starts.
-            preexec_fn=_heed_interrupts,
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - the tests have one thread
         )
 
     def run(self, *arguments: str, timeout_s: float = 240) -> "subprocess.CompletedProcess[str]":
