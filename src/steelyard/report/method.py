@@ -22,7 +22,7 @@ def method_section(analysis: CampaignAnalysis) -> Section:
     if analysis.plan is None:
         pairs.append(("design", "not frozen: the campaign ended before its first block"))
     else:
-        pairs.extend(_design(analysis, analysis.plan))
+        pairs.extend(design_pairs(analysis, analysis.plan))
     pairs.extend(_checks(analysis))
     block = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="method", title="Method", blocks=(block,))
@@ -41,7 +41,8 @@ def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    """Return run, mode, looks, error rate, discard and data of a frozen plan."""
     measure = analysis.experiment.measure
     return (
         ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
