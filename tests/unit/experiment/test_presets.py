@@ -11,7 +11,14 @@ from steelyard.model.experiment import Calibration, Load, SwitchCost
 
 def test_the_presets_are_these() -> None:
     """The presets that the documentation names are there."""
-    assert preset_names() == ("aa", "protocol", "quick", "versions")
+    assert preset_names() == (
+        "aa",
+        "aws-defaults",
+        "protocol",
+        "published-maxed",
+        "quick",
+        "versions",
+    )
 
 
 @pytest.mark.parametrize("name", preset_names())
