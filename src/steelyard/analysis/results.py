@@ -71,6 +71,33 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRow:
+    """One workload under one number of clients, here and as published.
+
+    Attributes:
+        workload: Name in the experiment.
+        builtin: The pgbench script behind it.
+        own_tps: Measured here, by number of threads, 1/s.
+        published_tps: By environment, in the order of ``PublishedFigures.environments``, 1/s;
+            None where nothing was published.
+    """
+
+    workload: str
+    builtin: str
+    clients: int
+    own_tps: tuple[tuple[int, float], ...]
+    published_tps: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFigures:
+    """A campaign's cells beside the published ones of the same work."""
+
+    environments: tuple[str, ...]
+    rows: tuple[PublishedRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StallTest:
     """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test)."""
 
@@ -119,6 +146,7 @@ class CampaignAnalysis:
         elapsed_s: Wall seconds from the start to the last entry.
         unit: What was replicated, in words (the unit of replication).
         command: The command line that reproduces the campaign.
+        published: Published figures of the same work beside a single pass; else None.
     """
 
     campaign_id: str
@@ -141,6 +169,7 @@ class CampaignAnalysis:
     facts: tuple[Fact, ...]
     unit: str
     command: str
+    published: PublishedFigures | None = None
     format: int = 1
 
     @property

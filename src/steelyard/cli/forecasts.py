@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from steelyard.experiment.forecast import Forecast, cells_of
-from steelyard.experiment.schedule import make_schedule
+from steelyard.experiment.forecast import Forecast
+from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.model.experiment import Experiment
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
@@ -32,6 +32,8 @@ def forecast_text(
 
 
 def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
+    if experiment.is_single_pass:
+        return _pass_facts(experiment, expected)
     stop = experiment.stop
     goal = (
         f"at a half-width of {format_percent(stop.precision, signed=False)}"
@@ -59,6 +61,19 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     ]
 
 
+def _pass_facts(experiment: Experiment, expected: Forecast) -> list[str]:
+    cells = len(cells_of(experiment))
+    time = (
+        f"preparation about {format_duration(expected.preparation_s)}, end at about"
+        f" {format_duration(expected.pass_s)}"
+    )
+    return [
+        "  design     a single unrepeated pass in file order: no interval, no verdict",
+        f"  pass       {cells} runs, about {format_duration(expected.block_s)}",
+        f"  time       {time}",
+    ]
+
+
 def _disk_line(expected: Forecast) -> str:
     parts = [
         f"{format_bytes(needed)} in {directory} ({format_bytes(free)} free)"
@@ -68,13 +83,8 @@ def _disk_line(expected: Forecast) -> str:
 
 
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
-    schedule = make_schedule(
-        treatments=[treatment.name for treatment in experiment.treatments],
-        cells=cells_of(experiment),
-        seed=experiment.seed,
-        mode=expected.mode,
-        blocks=max(min(expected.max_blocks, _BLOCKS_SHOWN), 1),
-    )
+    blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
+    schedule = schedule_of(experiment, mode=expected.mode, blocks=blocks)
     more = expected.max_blocks - len(schedule.blocks)
     lines = [line for block in schedule.blocks for line in _block_lines(block)]
     return [*lines, f"and about {more} more blocks"] if more > 0 else lines

@@ -307,6 +307,11 @@ class ExperimentForm(Form):
     description: values.Text | None = Field(
         default=None, description="Why the question is asked.", examples=["Before the upgrade."]
     )
+    design: values.DesignWord = Field(
+        default="blocks",
+        description="`blocks` compares treatments; `single-pass` runs one treatment once per cell "
+        "in file order, without interval or verdict.",
+    )
     baseline: values.Name | None = Field(
         default=None,
         description="Treatment that the others are compared with; may be left out when one "

@@ -11,17 +11,16 @@ from dataclasses import dataclass, field, replace
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.decision import decide
 from steelyard.analysis.results import CampaignAnalysis
-from steelyard.analysis.stopping import blocks_within, stopping_rule
+from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
 from steelyard.experiment.differences import reset_for, switch_cost
-from steelyard.experiment.forecast import cells_of
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.restoring import choose_means
-from steelyard.experiment.schedule import make_schedule, mode_for
+from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
 from steelyard.gateways.clock import Clock
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
@@ -112,19 +111,19 @@ class Campaign:
         )
         done = {block.index for block in record.blocks if block.complete}
         status = self._look(record) if done else None
-        block_s = plan.block_s
+        block_s, single = plan.block_s, self.experiment.is_single_pass
         for block in schedule.blocks:
             if status is not None:
                 return status
             if block.index in done:
                 continue
             begun_s = self.directory.journal.elapsed_s
-            if begun_s + block_s > self.experiment.stop.budget_s:
+            if not single and begun_s + block_s > self.experiment.stop.budget_s:
                 return Status.BUDGET
             record = self._complete(taker, block, record)
             block_s = max(plan.block_s, self.directory.journal.elapsed_s - begun_s)
             status = self._look(record)
-        return status or Status.BUDGET
+        return status or (Status.PASSED if single else Status.BUDGET)
 
     def _complete(
         self, taker: BlockTaker, block: PlannedBlock, record: CampaignRecord
@@ -164,7 +163,8 @@ class Campaign:
 
     def _freeze(self) -> CampaignPlan:
         """Measure what the plan rests on, draw the schedule, store both before the first run."""
-        mode = mode_for(switch := switch_cost(self.experiment, self.engine))
+        switch = switch_cost(self.experiment, self.engine)
+        mode = mode_for(switch, single_pass=self.experiment.is_single_pass)
         reset = reset_for(self.experiment, mode, writes=self.engine.writes())
         self.progress.stage("starting every treatment once")
         restoring = choose_means(self.experiment, self.bench, self.clock)
@@ -184,7 +184,7 @@ class Campaign:
             stopping=stopping_rule(
                 headlines=len(self.experiment.workloads) * len(self.experiment.contenders),
                 cells_per_headline=len(self.experiment.loads),
-                max_blocks=blocks_within(left_s, block_s),
+                max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,
             ),
             discard=discard,
@@ -193,13 +193,7 @@ class Campaign:
         return plan
 
     def _store(self, plan: CampaignPlan) -> None:
-        schedule = make_schedule(
-            treatments=[treatment.name for treatment in self.experiment.treatments],
-            cells=cells_of(self.experiment),
-            seed=self.experiment.seed,
-            mode=plan.mode,
-            blocks=plan.stopping.max_blocks,
-        )
+        schedule = schedule_of(self.experiment, mode=plan.mode, blocks=plan.stopping.max_blocks)
         # The schedule first: a plan in the journal promises that the schedule is there.
         self.directory.write_schedule(schedule)
         self.directory.journal.append(Planned(plan=plan))

@@ -23,7 +23,7 @@ from steelyard.report.formats import MISSING, count, share, utc
 from steelyard.report.method import design_pairs
 from steelyard.report.summary import FORMAT, Json, number, summary
 from steelyard.report.tables import fact_section, settings_section
-from steelyard.report.wording import cell_name, verdict_sentence, verdict_word
+from steelyard.report.wording import LABEL, cell_name, verdict_sentence, verdict_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,12 +174,7 @@ def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
 
 
 def _experiment(experiment: Experiment) -> Section:
-    stop = experiment.stop
-    goal = (
-        f"a verdict in every workload (worth deciding: {share(stop.decide)})"
-        if stop.precision is None
-        else f"a half-width of {share(stop.precision)}"
-    )
+    goal = LABEL if experiment.is_single_pass else _goal(experiment)
     pairs = [
         ("baseline", experiment.baseline),
         *((f"treatment {t.name}", _asked(t)) for t in experiment.treatments),
@@ -193,6 +188,13 @@ def _experiment(experiment: Experiment) -> Section:
     ]
     block = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="experiment", title="Experiment", blocks=(block,))
+
+
+def _goal(experiment: Experiment) -> str:
+    stop = experiment.stop
+    if stop.precision is None:
+        return f"a verdict in every workload (worth deciding: {share(stop.decide)})"
+    return f"a half-width of {share(stop.precision)}"
 
 
 def _asked(treatment: Treatment) -> str:

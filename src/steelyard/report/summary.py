@@ -8,6 +8,7 @@ from steelyard.analysis.results import (
     CampaignAnalysis,
     CellSummary,
     Comparison,
+    PublishedFigures,
     SettingDifference,
     StallTest,
 )
@@ -48,7 +49,36 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "elapsed_s": number(analysis.elapsed_s),
         "started_at": number(analysis.started_at),
         "command": analysis.command or None,
+        **_single_pass(analysis),
     }
+
+
+def _single_pass(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return what only a single pass has, so that nobody takes it for a comparison."""
+    if not analysis.experiment.is_single_pass:
+        return {}
+    figures = analysis.published
+    return {
+        "single_pass": True,
+        "published": None if figures is None else published_json(figures),
+    }
+
+
+def published_json(figures: PublishedFigures) -> list[Json]:
+    """Return the same table for programs."""
+    return [
+        {
+            "workload": row.workload,
+            "builtin": row.builtin,
+            "clients": row.clients,
+            "own_tps": {str(threads): number(tps) for threads, tps in row.own_tps},
+            "published_tps": {
+                name: number(tps)
+                for name, tps in zip(figures.environments, row.published_tps, strict=True)
+            },
+        }
+        for row in figures.rows
+    ]
 
 
 def number(value: float | None) -> float | None:
