@@ -10,6 +10,7 @@ from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.analysis.settings import differing_settings
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.stopping import looks_taken
+from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.plan import CampaignPlan, Status
@@ -45,6 +46,7 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
+        sustained=summarise_sustained(record),
         published=beside_published(experiment, cells),
     )
 

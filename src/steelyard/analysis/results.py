@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
-from steelyard.model.measurement import Run
+from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
@@ -68,6 +68,26 @@ class Comparison:
     depends_on_load: bool = False
     minutes_to_decide: float | None = None
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedSummary:
+    """One long run; never compared with another by a test.
+
+    Attributes:
+        tps: Of the whole run after its ramp, 1/s; None without a measurement.
+        seconds: Measured; None likewise.
+        windows: Whole windows of 10 s in it.
+        variation: Coefficient of variation of their means; None below two windows.
+        worst_tps: The least of their means, 1/s; None without a window.
+    """
+
+    run: SustainedRun
+    tps: float | None
+    seconds: float | None
+    windows: int
+    variation: float | None
+    worst_tps: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +166,7 @@ class CampaignAnalysis:
         elapsed_s: Wall seconds from the start to the last entry.
         unit: What was replicated, in words (the unit of replication).
         command: The command line that reproduces the campaign.
+        sustained: Long runs after the last block, apart from everything else.
         published: Published figures of the same work beside a single pass; else None.
     """
 
@@ -169,6 +190,7 @@ class CampaignAnalysis:
     facts: tuple[Fact, ...]
     unit: str
     command: str
+    sustained: tuple[SustainedSummary, ...] = ()
     published: PublishedFigures | None = None
     format: int = 1
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import cells_of, schedule_of
+from steelyard.experiment.sustained import sustained_runs, sustained_s
 from steelyard.model.experiment import Experiment
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
@@ -23,6 +24,8 @@ def forecast_text(
         f"{experiment.name}: {' against '.join(t.name for t in experiment.treatments)}",
         *_facts(experiment, expected),
     ]
+    if expected.sustained_s:
+        lines.append(_sustained_line(experiment, expected))
     lines += [_disk_line(expected)]
     if path is not None:
         lines.append(f"  record     {path}")
@@ -59,6 +62,14 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         f"  block      {block}",
         f"  time       {first}; {end}",
     ]
+
+
+def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
+    return (
+        f"  sustained  {len(sustained_runs(experiment))} runs of"
+        f" {format_duration(sustained_s(experiment))} after the last block: about"
+        f" {format_duration(expected.sustained_s)} on top of the budget"
+    )
 
 
 def _pass_facts(experiment: Experiment, expected: Forecast) -> list[str]:
@@ -117,6 +128,7 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "max_blocks": expected.max_blocks,
         "first_look_blocks": expected.stopping.first_look,
         "first_look_s": round(expected.first_look_s, 1),
+        "sustained_s": round(expected.sustained_s, 1),
         "budget_s": experiment.stop.budget_s,
         "disk": [
             {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}

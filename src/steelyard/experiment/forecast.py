@@ -6,7 +6,7 @@ from pathlib import Path
 
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
-from steelyard.experiment import durations
+from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly, data_root
 from steelyard.experiment.differences import reset_for, settings_of, switch_cost
 from steelyard.experiment.schedule import blocks_planned, mode_for
@@ -32,6 +32,7 @@ class Forecast:
         max_blocks: That fit into the budget after the preparation.
         disk_bytes: Needed and free, by the directory they are needed in.
         cached: Treatments whose data are prepared already.
+        sustained_s: Of all long runs after the last block; they come on top of the budget.
     """
 
     mode: Mode
@@ -44,6 +45,7 @@ class Forecast:
     discard_s: float
     disk_bytes: Mapping[Path, tuple[int, int]]
     cached: int
+    sustained_s: float = 0.0
 
     @property
     def first_look_s(self) -> float:
@@ -91,6 +93,9 @@ def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
         discard_s=discard_s,
         disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
         cached=cached,
+        sustained_s=sustained.forecast_s(
+            experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
+        ),
     )
 
 

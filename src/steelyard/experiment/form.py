@@ -333,6 +333,12 @@ class ExperimentForm(Form):
     stop: Annotated[StopForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=StopForm, description="When the campaign ends."
     )
+    sustained: values.LongLength | None = Field(
+        default=None,
+        description="Least length of one long run per treatment and workload after the last "
+        "block, beside the budget; rounded up to whole checkpoint cycles.",
+        examples=["10m"],
+    )
     seed: values.Seed | None = Field(
         default=None, description="Fixes the order; drawn when left out.", examples=[20261121]
     )

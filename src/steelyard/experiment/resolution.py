@@ -76,6 +76,7 @@ def resolve(
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         design=Design(form.design),
+        sustained_s=form.sustained,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 

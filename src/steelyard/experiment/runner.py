@@ -21,12 +21,14 @@ from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.restoring import choose_means
 from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
+from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
+from steelyard.experiment.taking import Taker
 from steelyard.gateways.clock import Clock
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
 from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Finding, Severity
+from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
 from steelyard.model.schedule import CellKey, PlannedBlock, PlannedRun, Schedule
@@ -39,6 +41,7 @@ from steelyard.record.entries import (
     Noted,
     Planned,
     RunFinished,
+    SustainedFinished,
 )
 
 MAX_TRIES = 3  # of one block; what fails three times in a row does not come from a neighbour
@@ -96,7 +99,30 @@ class Campaign:
         plan = self.directory.read().plan or self._freeze()
         schedule = read_schedule(self.directory.path)
         self.progress.planned(plan, elapsed_s=self.directory.journal.elapsed_s)
-        return self._take_blocks(plan, schedule)
+        status = self._take_blocks(plan, schedule)
+        self._sustain(plan)
+        return status
+
+    def _sustain(self, plan: CampaignPlan) -> None:
+        """Make the long runs that are not in the journal yet; an invalid one is tried again."""
+        taker = SustainedTaker(
+            experiment=self.experiment,
+            plan=plan,
+            taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
+            told=self.progress.stage,
+            store=self.directory.write_raw,
+        )
+        recorded = self.directory.read().sustained
+        for number, planned in enumerate(sustained_runs(self.experiment)):
+            key = (planned.treatment, planned.cell)
+            before = [run for run in recorded if (run.treatment, run.cell) == key]
+            if any(run.validity is not Validity.INVALID for run in before):
+                continue
+            for attempt in range(len(before), TRIES):
+                run = taker.take(number, planned, attempt)
+                self.directory.journal.append(SustainedFinished(run=run))
+                if run.validity is not Validity.INVALID:
+                    break
 
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()

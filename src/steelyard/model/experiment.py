@@ -230,6 +230,8 @@ class Experiment:
     Attributes:
         engine: The database system all its targets run.
         design: Blocks, or a single unrepeated pass of one treatment.
+        sustained_s: Least length of one long run per treatment and workload after the last block;
+            None: no long runs.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
         description: Why the question is asked; empty when the file does not say.
     """
@@ -245,6 +247,7 @@ class Experiment:
     seed: int
     engine: EngineName = EngineName.POSTGRES
     design: Design = Design.BLOCKS
+    sustained_s: float | None = None
     generator_flags: tuple[str, ...] = ()
     description: str = ""
 

@@ -14,6 +14,7 @@ from steelyard.report.single import (
     pass_title,
     published_section,
 )
+from steelyard.report.sustained import sustained_section
 from steelyard.report.tables import (
     cell_section,
     comparison_section,
@@ -45,6 +46,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *sustained_section(analysis),
         finding_section(analysis),
         settings_section(analysis),
         fact_section(analysis),
@@ -61,6 +63,7 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *published_section(analysis.published),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
+        *sustained_section(analysis),
         finding_section(analysis),
         fact_section(analysis),
         method_section(analysis),

@@ -50,6 +50,30 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "started_at": number(analysis.started_at),
         "command": analysis.command or None,
         **_single_pass(analysis),
+        **_sustained(analysis),
+    }
+
+
+def _sustained(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the long runs, where there are some, apart from the cells."""
+    if not analysis.sustained:
+        return {}
+    return {
+        "sustained": [
+            {
+                "workload": each.run.cell.workload,
+                "clients": each.run.cell.load.clients,
+                "threads": each.run.cell.load.threads,
+                "treatment": each.run.treatment,
+                "seconds": number(each.seconds),
+                "tps": number(each.tps),
+                "variation_10s": number(each.variation),
+                "worst_10s_tps": number(each.worst_tps),
+                "validity": each.run.validity.value,
+                "findings": [_finding(finding) for finding in each.run.findings],
+            }
+            for each in analysis.sustained
+        ]
     }
 
 
