@@ -59,6 +59,8 @@ def state(listed: Listed) -> str:
 
 def short_verdicts(analysis: CampaignAnalysis) -> str:
     """Return every headline in a word or two: ``reads fitted: faster; writes fitted: slower``."""
+    if analysis.experiment.is_single_pass:
+        return f"none: {LABEL}"
     margin = analysis.experiment.stop.equivalence
     told = (f"{c.workload} {c.treatment}: {verdict_word(c, margin)}" for c in analysis.headlines)
     return "; ".join(told) or "none"

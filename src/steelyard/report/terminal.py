@@ -16,6 +16,7 @@ from steelyard.report.document import (
     BulletList,
     Command,
     Document,
+    Figure,
     FindingItem,
     FindingList,
     IntervalDrawing,
@@ -96,7 +97,8 @@ class _Page:
         return Group(*parts)
 
     def section(self, section: Section) -> RenderableType:
-        blocks = [self.block(block, section.title) for block in section.blocks]
+        drawn = [block for block in section.blocks if not isinstance(block, Figure)]
+        blocks = [self.block(block, section.title) for block in drawn]
         if section.anchor == "verdicts":
             return Group(*_spaced(blocks))
         title = Text(section.title, style="bold")
@@ -148,7 +150,7 @@ class _Page:
 
 
 def _plain(block: Block) -> RenderableType:
-    """Return what only a whole document shows; figures have nothing to show on a terminal."""
+    """Return what only a whole document shows."""
     match block:
         case BulletList():
             return Group(Text(block.lead, style=_QUIET), *(Text(f"- {i}") for i in block.items))

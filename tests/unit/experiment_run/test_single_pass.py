@@ -11,6 +11,7 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import Design, Experiment, Load, Stop, Workload
 from steelyard.model.plan import Status
 from steelyard.record.directory import read_campaign, read_schedule
+from steelyard.report.listing import short_verdicts
 from steelyard.report.render import (
     build_document,
     render_html,
@@ -108,3 +109,8 @@ def test_a_killed_pass_begins_anew_and_is_done_once(tmp_path: Path) -> None:
     assert analysis.status is Status.PASSED
     assert len(analysis.runs) == 6
     assert analyse(read_campaign(tmp_path / "killed")).cells == analysis.cells
+
+
+def test_the_list_names_it_for_what_it_is(passed: CampaignAnalysis) -> None:
+    """Where verdicts stand in the list of campaigns, a single pass says why there is none."""
+    assert short_verdicts(passed) == "none: single unrepeated pass"
