@@ -207,6 +207,7 @@ def _design(record: CampaignRecord) -> Described:
     experiment, plan = record.experiment, record.plan
     measure = experiment.measure
     described = {
+        "design": experiment.design.value,
         "run": f"{measure.ramp_s:g} s ramp, {measure.slice_s:g} s measured",
         "prewarm": "yes" if measure.prewarm else "no",
         "generator flags": " ".join(experiment.generator_flags) or "none",

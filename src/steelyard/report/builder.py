@@ -60,7 +60,7 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     charts = chart_section(analysis)
     return (
         pass_headline(analysis),
-        *published_section(analysis.published),
+        *published_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         *sustained_section(analysis),

@@ -1,6 +1,6 @@
 """What a report says of a single unrepeated pass, at every place where it could mislead."""
 
-from steelyard.analysis.results import CampaignAnalysis, PublishedFigures, PublishedRow
+from steelyard.analysis.results import CampaignAnalysis, PublishedRow
 from steelyard.report.document import (
     Align,
     BulletList,
@@ -23,7 +23,7 @@ _ORDER = (
     "Whether two of its cells differ: the later one met a server with other caches, more rows and"
     " another phase of checkpoints and vacuum, and a machine with other neighbours."
 )
-_PUBLISHED = "Beside the published figures"
+_PUBLISHED = "Beside the published figures (published, other machine)"
 _PUBLISHED_NOTE = (
     "Transactions per second. Published, other machine: pgbench at scale 100, 60 s, one run per"
     " cell, servers of 2 vCPU and 8 GB; the articles call simple-update RW and do not print their"
@@ -65,8 +65,9 @@ def pass_limits(analysis: CampaignAnalysis) -> Section:
     return Section(anchor="limits", title=title, blocks=(shown, hidden))
 
 
-def published_section(figures: PublishedFigures | None) -> tuple[Section, ...]:
+def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return the table beside the published figures, or nothing where there are none."""
+    figures = analysis.published
     if figures is None:
         return ()
     columns = (
@@ -76,8 +77,14 @@ def published_section(figures: PublishedFigures | None) -> tuple[Section, ...]:
         *(_right(name, spare=place > 1) for place, name in enumerate(figures.environments)),
     )
     rows = tuple(_row(row) for row in figures.rows)
-    table = Table(title=_PUBLISHED, columns=columns, rows=rows, note=_PUBLISHED_NOTE)
+    table = Table(title=_PUBLISHED, columns=columns, rows=rows, note=_published_note(analysis))
     return (Section(anchor="published", title=_PUBLISHED, blocks=(table,)),)
+
+
+def _published_note(analysis: CampaignAnalysis) -> str:
+    experiment = analysis.experiment
+    here = f"Here: {experiment.measure.slice_s:g} s per cell, protocol {experiment.protocol}."
+    return f"{_PUBLISHED_NOTE} {here}"
 
 
 def _right(name: str, *, spare: bool = False) -> Column:
@@ -86,5 +93,5 @@ def _right(name: str, *, spare: bool = False) -> Column:
 
 def _row(row: PublishedRow) -> Row:
     own = " · ".join(f"{rate(tps)} ({threads})" for threads, tps in row.own_tps)
-    told = (MISSING if tps is None else rate(tps) for tps in row.published_tps)
+    told = (MISSING if tps is None else f"{tps:,.0f}" for tps in row.published_tps)
     return Row(cells=(row.builtin, str(row.clients), own, *told))
