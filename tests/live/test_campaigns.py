@@ -22,7 +22,9 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     two = TINY.replace(
         "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
     )
-    done = steelyard.run("run", steelyard.experiment(two), "--out", "c", "--set", "stop.budget=100s")
+    done = steelyard.run(
+        "run", steelyard.experiment(two), "--out", "c", "--set", "stop.budget=100s"
+    )
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = _summary(record)

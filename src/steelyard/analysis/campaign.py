@@ -4,11 +4,13 @@ from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.observations import Observations, observe
+from steelyard.analysis.published import beside_published
 from steelyard.analysis.replication import replication_unit
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.analysis.settings import differing_settings
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.stopping import looks_taken
+from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.plan import CampaignPlan, Status
@@ -21,6 +23,7 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
     seen = observe(record)
     stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
     stalls = compare_stalls(seen, stalled, experiment)
+    cells = summarise_cells(seen, stalled)
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
@@ -34,7 +37,7 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
         elapsed_s=record.elapsed_s,
         started_at=record.started_at,
         comparisons=_comparisons(record, seen, plan) if plan is not None else (),
-        cells=summarise_cells(seen, stalled),
+        cells=cells,
         stalls=stalls,
         warmup=warmup,
         runs=record.counted_runs,
@@ -43,6 +46,8 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
+        sustained=summarise_sustained(record),
+        published=beside_published(experiment, cells),
     )
 
 

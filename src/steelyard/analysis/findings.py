@@ -31,6 +31,7 @@ def campaign_findings(
     """Return the record's own findings, then those of the analysis, gravest rules first."""
     return (
         *record.findings,
+        *_single_pass(record),
         *_holes(seen),
         *_too_few_blocks(seen, record),
         *_differing_stalls(stalls),
@@ -40,6 +41,21 @@ def campaign_findings(
         *_drift(seen),
         *_redone(record),
     )
+
+
+def _single_pass(record: CampaignRecord) -> Iterator[Finding]:
+    if record.experiment.is_single_pass:
+        yield Finding(
+            code="single-pass",
+            severity=Severity.WARNING,
+            message=(
+                "single unrepeated pass: no interval, no verdict; order and time are confounded "
+                "with the load"
+            ),
+            remedy="Compare treatments by blocks: remove `design: single-pass` and add another.",
+            source="METHOD 2",
+            subject="campaign",
+        )
 
 
 def _holes(seen: Observations) -> Iterator[Finding]:

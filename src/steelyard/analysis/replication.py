@@ -17,6 +17,10 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
     """Return one sentence that says what was repeated, how often, and what was not."""
     if plan is None or not seen.blocks:
         return "nothing was replicated: there is no complete block"
+    if experiment.is_single_pass:
+        return (
+            f"nothing was replicated: a single unrepeated pass of {count(len(seen.cells), 'run')}"
+        )
     local = all(isinstance(t.target, LocalTarget) for t in experiment.treatments)
     place = " on this machine" if local else ""
     activations = _activations(seen, experiment.baseline)

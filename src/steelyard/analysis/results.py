@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
-from steelyard.model.measurement import Run
+from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
@@ -71,6 +71,53 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedSummary:
+    """One long run; never compared with another by a test.
+
+    Attributes:
+        tps: Of the whole run after its ramp, 1/s; None without a measurement.
+        seconds: Measured; None likewise.
+        windows: Whole windows of 10 s in it.
+        variation: Coefficient of variation of their means; None below two windows.
+        worst_tps: The least of their means, 1/s; None without a window.
+    """
+
+    run: SustainedRun
+    tps: float | None
+    seconds: float | None
+    windows: int
+    variation: float | None
+    worst_tps: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRow:
+    """One workload under one number of clients, here and as published.
+
+    Attributes:
+        workload: Name in the experiment.
+        builtin: The pgbench script behind it.
+        own_tps: Measured here, by number of threads, 1/s.
+        published_tps: By environment, in the order of ``PublishedFigures.environments``, 1/s;
+            None where nothing was published.
+    """
+
+    workload: str
+    builtin: str
+    clients: int
+    own_tps: tuple[tuple[int, float], ...]
+    published_tps: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFigures:
+    """A campaign's cells beside the published ones of the same work."""
+
+    environments: tuple[str, ...]
+    rows: tuple[PublishedRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StallTest:
     """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test)."""
 
@@ -119,6 +166,8 @@ class CampaignAnalysis:
         elapsed_s: Wall seconds from the start to the last entry.
         unit: What was replicated, in words (the unit of replication).
         command: The command line that reproduces the campaign.
+        sustained: Long runs after the last block, apart from everything else.
+        published: Published figures of the same work beside a single pass; else None.
     """
 
     campaign_id: str
@@ -141,6 +190,8 @@ class CampaignAnalysis:
     facts: tuple[Fact, ...]
     unit: str
     command: str
+    sustained: tuple[SustainedSummary, ...] = ()
+    published: PublishedFigures | None = None
     format: int = 1
 
     @property

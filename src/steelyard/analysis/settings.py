@@ -3,7 +3,7 @@
 import re
 
 from steelyard.analysis.results import SettingDifference
-from steelyard.model.environment import EffectiveSetting, Environment
+from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.model.experiment import Experiment
 
 # Where a server lives and how it is called differs always, and says nothing about its speed.
@@ -37,11 +37,8 @@ def differing_settings(
     if environment is None or len(environment.servers) < 2:
         return asked_for
     asked = {s.name.lower() for treatment in experiment.treatments for s in treatment.settings}
-    seen = {
-        server.treatment: {setting.name: _shown(setting) for setting in server.settings}
-        for server in environment.servers
-    }
-    names = sorted({name for settings in seen.values() for name in settings} - _IDENTITY)
+    seen = {server.treatment: shown_settings(server) for server in environment.servers}
+    names = sorted({name for settings in seen.values() for name in settings})
     differences = [
         SettingDifference(
             name=name,
@@ -53,6 +50,11 @@ def differing_settings(
     ]
     ordered = sorted(differences, key=lambda difference: not difference.requested)
     return (*asked_for, *ordered)
+
+
+def shown_settings(server: ServerEnvironment) -> dict[str, str]:
+    """Return a server's effective settings by name, without those of its place and name."""
+    return {s.name: _shown(s) for s in server.settings if s.name not in _IDENTITY}
 
 
 def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]:

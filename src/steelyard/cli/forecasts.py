@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from steelyard.experiment.forecast import Forecast, cells_of
-from steelyard.experiment.schedule import make_schedule
+from steelyard.experiment.forecast import Forecast
+from steelyard.experiment.schedule import cells_of, schedule_of
+from steelyard.experiment.sustained import sustained_runs, sustained_s
 from steelyard.model.experiment import Experiment, SwitchCost
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
@@ -29,6 +30,8 @@ def forecast_text(
         f"{experiment.name}: {' against '.join(t.name for t in experiment.treatments)}",
         *_facts(experiment, expected),
     ]
+    if expected.sustained_s:
+        lines.append(_sustained_line(experiment, expected))
     lines += [_disk_line(expected)]
     if path is not None:
         lines.append(f"  record     {path}")
@@ -38,6 +41,8 @@ def forecast_text(
 
 
 def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
+    if experiment.is_single_pass:
+        return _pass_facts(experiment, expected)
     stop = experiment.stop
     goal = (
         f"at a half-width of {format_percent(stop.precision, signed=False)}"
@@ -65,6 +70,27 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     ]
 
 
+def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
+    return (
+        f"  sustained  {len(sustained_runs(experiment))} runs of"
+        f" {format_duration(sustained_s(experiment))} after the last block: about"
+        f" {format_duration(expected.sustained_s)} on top of the budget"
+    )
+
+
+def _pass_facts(experiment: Experiment, expected: Forecast) -> list[str]:
+    cells = len(cells_of(experiment))
+    time = (
+        f"preparation about {format_duration(expected.preparation_s)}, end at about"
+        f" {format_duration(expected.pass_s)}"
+    )
+    return [
+        "  design     a single unrepeated pass in file order: no interval, no verdict",
+        f"  pass       {cells} runs, about {format_duration(expected.block_s)}",
+        f"  time       {time}",
+    ]
+
+
 def _disk_line(expected: Forecast) -> str:
     parts = [
         f"{format_bytes(needed)} in {directory} ({format_bytes(free)} free)"
@@ -74,13 +100,8 @@ def _disk_line(expected: Forecast) -> str:
 
 
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
-    schedule = make_schedule(
-        treatments=[treatment.name for treatment in experiment.treatments],
-        cells=cells_of(experiment),
-        seed=experiment.seed,
-        mode=expected.mode,
-        blocks=max(min(expected.max_blocks, _BLOCKS_SHOWN), 1),
-    )
+    blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
+    schedule = schedule_of(experiment, mode=expected.mode, blocks=blocks)
     more = expected.max_blocks - len(schedule.blocks)
     lines = [line for block in schedule.blocks for line in _block_lines(block)]
     return [*lines, f"and about {more} more blocks"] if more > 0 else lines
@@ -113,6 +134,7 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "max_blocks": expected.max_blocks,
         "first_look_blocks": expected.stopping.first_look,
         "first_look_s": round(expected.first_look_s, 1),
+        "sustained_s": round(expected.sustained_s, 1),
         "budget_s": experiment.stop.budget_s,
         "disk": [
             {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}

@@ -19,6 +19,9 @@ from steelyard.model.errors import ExitCode, Interrupted, SteelyardError
 _VERBS = {
     "run": "Weigh the treatments of an experiment file or preset.",
     "report": "Show and rebuild the report of a campaign from its record.",
+    "list": "List the campaigns that are there.",
+    "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
+    "compare": "Compare two treatments of a campaign, or two campaigns.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",
     "clean": "Remove what dead campaigns left behind, and on request the cache.",

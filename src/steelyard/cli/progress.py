@@ -55,6 +55,8 @@ class PlainProgress:
 
     def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
         """Say where every headline stands."""
+        if analysis.experiment.is_single_pass:
+            return  # there is no headline to tell about
         total = analysis.plan.stopping.max_blocks if analysis.plan else "?"
         standings = "; ".join(standing(headline) for headline in analysis.headlines)
         _say(

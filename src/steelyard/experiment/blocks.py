@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
-from steelyard.experiment.validity import generator_failed, judge_measurement, validity_of
+from steelyard.experiment.taking import Taken, Taker
+from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Reset
-from steelyard.model.findings import Finding, Validity
-from steelyard.model.measurement import Measurement, Run
+from steelyard.model.findings import Validity
+from steelyard.model.measurement import Run
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import Mode, PlannedBlock, PlannedRun, PlannedVisit
 
@@ -133,43 +134,12 @@ class BlockTaker:
             raw=self.store(place.raw_name, taken.output),
         )
 
-    def _take(self, planned: PlannedRun) -> "_Taken":
+    def _take(self, planned: PlannedRun) -> Taken:
         measure = self.experiment.measure
-        wall, monotonic = self.clock.now(), self.clock.monotonic()
-        measurement, output = None, ""
-        try:
-            completed = self.bench.run(planned, seconds=round(measure.slice_s + measure.ramp_s))
-            output = completed.stdout + completed.stderr
-            jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
-            measurement = self.engine.parse_run(completed, ramp_s=measure.ramp_s, started_at=wall)
-            findings = judge_measurement(measurement, clock_jump_s=jump_s)
-            if not self.bench.is_running():
-                # Backends may outlive their postmaster to the end of a run.
-                lost = generator_failed("pgbench still ended normally", server_died=True)
-                findings = (*findings, lost)
-        except MeasurementError as error:
-            died = not self.bench.is_running()
-            findings = (generator_failed(error.message, server_died=died),)
-        return _Taken(
-            wall=wall,
-            monotonic=monotonic,
-            measurement=measurement,
-            findings=findings,
-            output=output,
-        )
+        taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
+        return taker.take(planned, seconds=measure.slice_s, ramp_s=measure.ramp_s)
 
 
 def _require_valid(run: Run) -> None:
     if run.validity is Validity.INVALID:
         raise Void("; ".join(finding.message for finding in run.findings))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Taken:
-    """One use of the generator, not yet placed in the record."""
-
-    wall: float
-    monotonic: float
-    measurement: Measurement | None
-    findings: tuple[Finding, ...]
-    output: str

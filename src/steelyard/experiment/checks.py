@@ -14,6 +14,7 @@ from steelyard.experiment.form import LoadsForm, WorkloadForm
 from steelyard.experiment.form_values import BUILTINS, word
 from steelyard.experiment.suggestions import SECRET, choice, listed, shown, strings
 from steelyard.experiment.validation import Draft
+from steelyard.model.experiment import Design
 
 # What the platform sets itself; a treatment that set it would take the server from its hands.
 _GOVERNED: Final[Mapping[str, str]] = {
@@ -141,11 +142,27 @@ def _treatment_names(draft: Draft) -> Iterator[Issue]:
         except ValueError as error:
             hint = "Use up to 40 letters, digits, hyphens and underscores."
             yield Issue(path=("treatments", name), message=str(error), hint=hint, at_key=True)
-    if len(names) == 1:
+    if draft.document.at(("design",)) == Design.ONCE:
+        yield from _single_pass(draft, names)
+    elif len(names) == 1:
         message = "there is one treatment, and a comparison needs two"
-        hint = f"Add another; `again: {{extends: {names[0]}}}` compares it with itself."
+        hint = (
+            f"Add another; `again: {{extends: {names[0]}}}` compares it with itself. `design:"
+            " single-pass` runs one without comparing it."
+        )
         yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
     yield from _baseline(draft, names)
+
+
+def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
+    if len(names) > 1:
+        message = f"a single pass takes one treatment, and there are {len(names)}"
+        hint = "Remove `design`: blocks are what compares treatments."
+        yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
+    if draft.stop is not None and draft.stop.precision is not None:
+        message = "a single pass has no interval, so `precision` can never be reached"
+        hint = "Remove one of the two."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
 
 
 def _baseline(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:

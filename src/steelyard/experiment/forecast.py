@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.analysis.stopping import blocks_within, stopping_rule
+from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
-from steelyard.experiment import durations
+from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly, data_root
 from steelyard.experiment.differences import reset_for, settings_of, switch_cost
-from steelyard.experiment.schedule import mode_for
+from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
 from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
 from steelyard.model.plan import StoppingRule
-from steelyard.model.schedule import CellKey, Mode
+from steelyard.model.schedule import Mode
 from steelyard.model.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 
 _EMPTY_DATA_DIRECTORY_BYTES = 64 * MIB  # measured: 39 MB (15) to 46 MB (18) plus WAL segments
@@ -32,6 +32,7 @@ class Forecast:
         max_blocks: That fit into the budget after the preparation.
         disk_bytes: Needed and free, by the directory they are needed in.
         cached: Treatments whose data are prepared already.
+        sustained_s: Of all long runs after the last block; they come on top of the budget.
     """
 
     mode: Mode
@@ -44,20 +45,17 @@ class Forecast:
     discard_s: float
     disk_bytes: Mapping[Path, tuple[int, int]]
     cached: int
+    sustained_s: float = 0.0
 
     @property
     def first_look_s(self) -> float:
         """Return seconds from the start to the first look at the headlines."""
         return self.preparation_s + self.stopping.first_look * self.block_s
 
-
-def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:
-    """Return every workload under every load, in file order."""
-    return tuple(
-        CellKey(workload=workload.name, load=load)
-        for workload in experiment.workloads
-        for load in experiment.loads
-    )
+    @property
+    def pass_s(self) -> float:
+        """Return seconds from the start to the end of a single pass."""
+        return self.preparation_s + self.block_s
 
 
 def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
@@ -68,7 +66,7 @@ def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
     """
     engine = assembly.engine
     switch = switch_cost(experiment, engine)
-    mode = mode_for(switch)
+    mode = mode_for(switch, single_pass=experiment.is_single_pass)
     reset = reset_for(experiment, mode, writes=engine.writes())
     discard_s = expected_discard_s(experiment)
     times = _guessed_times(experiment, engine)
@@ -78,7 +76,7 @@ def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
     )
     preparation = _preparation_s(experiment, engine, times)
     block = durations.block_s(experiment, mode=mode, reset=reset, discard_s=discard_s, times=times)
-    max_blocks = blocks_within(experiment.stop.budget_s - preparation, block)
+    max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
     return Forecast(
         mode=mode,
         switch=switch,
@@ -95,6 +93,9 @@ def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
         discard_s=discard_s,
         disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
         cached=cached,
+        sustained_s=sustained.forecast_s(
+            experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
+        ),
     )
 
 
@@ -102,9 +103,15 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
     """Raise when the budget ends before anything could be said.
 
     Raises:
-        PreflightError: The first look comes after the budget.
+        PreflightError: The first look, or the end of a single pass, comes after the budget.
     """
     budget_s = experiment.stop.budget_s
+    if experiment.is_single_pass and expected.pass_s > budget_s:
+        raise PreflightError(
+            f"the budget of {format_duration(budget_s)} ends before the single pass, which takes"
+            f" about {format_duration(expected.pass_s)}",
+            hint=f"Give it --budget {int(-(-expected.pass_s * 1.05 // 60))}m, or fewer loads.",
+        )
     if experiment.contenders and expected.first_look_s > budget_s:
         needed = expected.first_look_s * 1.05
         raise PreflightError(

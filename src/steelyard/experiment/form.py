@@ -307,6 +307,11 @@ class ExperimentForm(Form):
     description: values.Text | None = Field(
         default=None, description="Why the question is asked.", examples=["Before the upgrade."]
     )
+    design: values.DesignWord = Field(
+        default="blocks",
+        description="`blocks` compares treatments; `single-pass` runs one treatment once per cell "
+        "in file order, without interval or verdict.",
+    )
     baseline: values.Name | None = Field(
         default=None,
         description="Treatment that the others are compared with; may be left out when one "
@@ -327,6 +332,12 @@ class ExperimentForm(Form):
     )
     stop: Annotated[StopForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=StopForm, description="When the campaign ends."
+    )
+    sustained: values.LongLength | None = Field(
+        default=None,
+        description="Least length of one long run per treatment and workload after the last "
+        "block, beside the budget; rounded up to whole checkpoint cycles.",
+        examples=["10m"],
     )
     seed: values.Seed | None = Field(
         default=None, description="Fixes the order; drawn when left out.", examples=[20261121]

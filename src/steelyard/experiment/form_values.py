@@ -227,6 +227,11 @@ Restore = Annotated[
     PlainValidator(one_of("reflink", "copy", "template")),
     _schema(enum=["reflink", "copy", "template"]),
 ]
+DesignWord = Annotated[
+    str,
+    PlainValidator(one_of("blocks", "single-pass")),
+    _schema(enum=["blocks", "single-pass"]),
+]
 ResetWord = Annotated[
     str,
     PlainValidator(one_of("auto", "visit", "block", "campaign")),

@@ -20,6 +20,7 @@ from steelyard.experiment.form_values import SEED_LIMIT
 from steelyard.experiment.lineage import Merged
 from steelyard.model.experiment import (
     Calibration,
+    Design,
     Experiment,
     Layer,
     Load,
@@ -74,6 +75,8 @@ def resolve(
         measure=_measure(form.measure),
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
+        design=Design(form.design),
+        sustained_s=form.sustained,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 

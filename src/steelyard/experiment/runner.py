@@ -11,23 +11,24 @@ from dataclasses import dataclass, field, replace
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.decision import decide
 from steelyard.analysis.results import CampaignAnalysis
-from steelyard.analysis.stopping import blocks_within, stopping_rule
+from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
 from steelyard.experiment.differences import reset_for, switch_cost
-from steelyard.experiment.forecast import cells_of
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.restoring import choose_means
-from steelyard.experiment.schedule import make_schedule, mode_for
+from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
+from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
+from steelyard.experiment.taking import Taker
 from steelyard.gateways.clock import Clock
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
 from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Finding, Severity
+from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
 from steelyard.model.schedule import CellKey, PlannedBlock, PlannedRun, Schedule
@@ -41,6 +42,7 @@ from steelyard.record.entries import (
     Noted,
     Planned,
     RunFinished,
+    SustainedFinished,
 )
 
 MAX_TRIES = 3  # of one block; what fails three times in a row does not come from a neighbour
@@ -99,7 +101,30 @@ class Campaign:
         plan = self.directory.read().plan or self._freeze()
         schedule = read_schedule(self.directory.path)
         self.progress.planned(plan, elapsed_s=self.directory.journal.elapsed_s)
-        return self._take_blocks(plan, schedule)
+        status = self._take_blocks(plan, schedule)
+        self._sustain(plan)
+        return status
+
+    def _sustain(self, plan: CampaignPlan) -> None:
+        """Make the long runs that are not in the journal yet; an invalid one is tried again."""
+        taker = SustainedTaker(
+            experiment=self.experiment,
+            plan=plan,
+            taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
+            told=self.progress.stage,
+            store=self.directory.write_raw,
+        )
+        recorded = self.directory.read().sustained
+        for number, planned in enumerate(sustained_runs(self.experiment)):
+            key = (planned.treatment, planned.cell)
+            before = [run for run in recorded if (run.treatment, run.cell) == key]
+            if any(run.validity is not Validity.INVALID for run in before):
+                continue
+            for attempt in range(len(before), TRIES):
+                run = taker.take(number, planned, attempt)
+                self.directory.journal.append(SustainedFinished(run=run))
+                if run.validity is not Validity.INVALID:
+                    break
 
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()
@@ -114,19 +139,19 @@ class Campaign:
         )
         done = {block.index for block in record.blocks if block.complete}
         status = self._look(record) if done else None
-        block_s = plan.block_s
+        block_s, single = plan.block_s, self.experiment.is_single_pass
         for block in schedule.blocks:
             if status is not None:
                 return status
             if block.index in done:
                 continue
             begun_s = self.directory.journal.elapsed_s
-            if begun_s + block_s > self.experiment.stop.budget_s:
+            if not single and begun_s + block_s > self.experiment.stop.budget_s:
                 return Status.BUDGET
             record = self._complete(taker, block, record)
             block_s = max(plan.block_s, self.directory.journal.elapsed_s - begun_s)
             status = self._look(record)
-        return status or Status.BUDGET
+        return status or (Status.PASSED if single else Status.BUDGET)
 
     def _complete(
         self, taker: BlockTaker, block: PlannedBlock, record: CampaignRecord
@@ -170,7 +195,8 @@ class Campaign:
 
     def _freeze(self) -> CampaignPlan:
         """Measure what the plan rests on, draw the schedule, store both before the first run."""
-        mode = mode_for(switch := switch_cost(self.experiment, self.engine))
+        switch = switch_cost(self.experiment, self.engine)
+        mode = mode_for(switch, single_pass=self.experiment.is_single_pass)
         reset = reset_for(self.experiment, mode, writes=self.engine.writes())
         self.progress.stage("starting every treatment once")
         restoring = choose_means(self.experiment, self.bench, self.clock)
@@ -190,7 +216,7 @@ class Campaign:
             stopping=stopping_rule(
                 headlines=len(self.experiment.workloads) * len(self.experiment.contenders),
                 cells_per_headline=len(self.experiment.loads),
-                max_blocks=blocks_within(left_s, block_s),
+                max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,
             ),
             discard=discard,
@@ -201,13 +227,7 @@ class Campaign:
         return plan
 
     def _store(self, plan: CampaignPlan) -> None:
-        schedule = make_schedule(
-            treatments=[treatment.name for treatment in self.experiment.treatments],
-            cells=cells_of(self.experiment),
-            seed=self.experiment.seed,
-            mode=plan.mode,
-            blocks=plan.stopping.max_blocks,
-        )
+        schedule = schedule_of(self.experiment, mode=plan.mode, blocks=plan.stopping.max_blocks)
         # The schedule first: a plan in the journal promises that the schedule is there.
         self.directory.write_schedule(schedule)
         self.directory.journal.append(Planned(plan=plan))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from steelyard.model.experiment import SwitchCost
+from steelyard.analysis.stopping import blocks_within
+from steelyard.model.experiment import Experiment, SwitchCost
 from steelyard.model.schedule import (
     CellKey,
     Mode,
@@ -18,11 +19,53 @@ from steelyard.model.schedule import (
 )
 
 
-def mode_for(switch: SwitchCost) -> Mode:
+def mode_for(switch: SwitchCost, *, single_pass: bool = False) -> Mode:
     """Return how blocks are made: back to back where a running server can change sides."""
+    if single_pass:
+        return Mode.VISITS
     if switch in (SwitchCost.SESSION, SwitchCost.RELOAD):
         return Mode.BACK_TO_BACK
     return Mode.VISITS
+
+
+def blocks_planned(experiment: Experiment, left_s: float, block_s: float) -> int:
+    """Return how many blocks a campaign may take; a single pass is one, however long it takes."""
+    return 1 if experiment.is_single_pass else blocks_within(left_s, block_s)
+
+
+def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:
+    """Return every workload under every load, in file order."""
+    return tuple(
+        CellKey(workload=workload.name, load=load)
+        for workload in experiment.workloads
+        for load in experiment.loads
+    )
+
+
+def schedule_of(experiment: Experiment, *, mode: Mode, blocks: int) -> Schedule:
+    """Return the order of an experiment's runs, as its design asks."""
+    names = [treatment.name for treatment in experiment.treatments]
+    if experiment.is_single_pass:
+        return single_pass(names[0], cells_of(experiment), seed=experiment.seed)
+    return make_schedule(
+        treatments=names,
+        cells=cells_of(experiment),
+        seed=experiment.seed,
+        mode=mode,
+        blocks=blocks,
+    )
+
+
+def single_pass(treatment: str, cells: Sequence[CellKey], *, seed: int) -> Schedule:
+    """Return one visit with every cell once, in the order given: no coin is tossed.
+
+    It copies what is usually published, order and time confounded with the load, so that it can
+    be put beside it. Nothing may be compared by it.
+    """
+    runs = tuple(PlannedRun(treatment=treatment, cell=cell) for cell in cells)
+    visit = PlannedVisit(treatment=treatment, runs=runs)
+    block = PlannedBlock(index=0, visits=(visit,))
+    return Schedule(seed=seed, mode=Mode.VISITS, blocks=(block,))
 
 
 def make_schedule(

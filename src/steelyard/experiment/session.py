@@ -31,7 +31,7 @@ from steelyard.platforms.local.machine import machine_facts
 from steelyard.record.directory import CampaignDirectory, read_campaign
 from steelyard.record.entries import Resumed, Started
 
-_FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET)
+_FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from steelyard.model.environment import Environment
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
-from steelyard.model.measurement import Run
+from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import CampaignPlan, Status
 
 
@@ -39,6 +39,7 @@ class CampaignRecord:
         started_at: Wall clock, seconds since the epoch.
         elapsed_s: Seconds of work, pauses between a kill and a resume excluded.
         command: The command line that reproduces the campaign.
+        sustained: Long runs after the last block, in run order, failed tries too.
     """
 
     campaign_id: str
@@ -52,6 +53,7 @@ class CampaignRecord:
     started_at: float
     elapsed_s: float
     command: str
+    sustained: tuple[SustainedRun, ...] = ()
 
     @property
     def complete_blocks(self) -> tuple[tuple[int, int], ...]:

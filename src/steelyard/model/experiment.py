@@ -48,6 +48,13 @@ class Reset(StrEnum):
     CAMPAIGN = "campaign"
 
 
+class Design(StrEnum):
+    """How the runs are brought together."""
+
+    BLOCKS = "blocks"  # interleaved and repeated: what every interval and verdict rests on
+    ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTarget:
     """A server that Steelyard starts on this machine.
@@ -222,6 +229,9 @@ class Experiment:
 
     Attributes:
         engine: The database system all its targets run.
+        design: Blocks, or a single unrepeated pass of one treatment.
+        sustained_s: Least length of one long run per treatment and workload after the last block;
+            None: no long runs.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
         description: Why the question is asked; empty when the file does not say.
     """
@@ -236,6 +246,8 @@ class Experiment:
     stop: Stop = field(default_factory=Stop)
     seed: int
     engine: EngineName = EngineName.POSTGRES
+    design: Design = Design.BLOCKS
+    sustained_s: float | None = None
     generator_flags: tuple[str, ...] = ()
     description: str = ""
 
@@ -246,6 +258,11 @@ class Experiment:
     def workload(self, name: str) -> Workload:
         """Return the workload of that name."""
         return next(w for w in self.workloads if w.name == name)
+
+    @property
+    def is_single_pass(self) -> bool:
+        """Return whether each cell is run once, in file order, and nothing is compared."""
+        return self.design is Design.ONCE
 
     @property
     def contenders(self) -> tuple[str, ...]:

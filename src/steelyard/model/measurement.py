@@ -86,3 +86,24 @@ class Run:
     validity: Validity
     findings: tuple[Finding, ...] = ()
     raw: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedRun:
+    """One long run after the last block; it belongs to no block and to no estimate.
+
+    Attributes:
+        started_at: Wall clock, seconds since the epoch.
+        ramp_s: Seconds at its start that do not count.
+        measurement: None when the generator gave none; ``findings`` say why.
+        raw: Name of the generator's stored output below the campaign's ``raw/``.
+    """
+
+    treatment: str
+    cell: CellKey
+    started_at: float
+    ramp_s: float
+    measurement: Measurement | None
+    validity: Validity
+    findings: tuple[Finding, ...] = ()
+    raw: str = ""

@@ -14,6 +14,7 @@ class Status(StrEnum):
     DECIDED = "decided"
     PRECISION = "precision reached"
     BUDGET = "budget reached"
+    PASSED = "single pass done"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 

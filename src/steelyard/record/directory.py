@@ -57,7 +57,7 @@ class CampaignDirectory:
         Raises:
             RecordError: There is none, it is damaged, or another process holds it.
         """
-        _require_campaign(path)
+        require_campaign(path)
         lock = _hold(path)
         try:
             return cls(path, lock, clock)
@@ -125,7 +125,7 @@ def read_campaign(path: Path) -> CampaignRecord:
     Raises:
         RecordError: There is none, or it is damaged.
     """
-    _require_campaign(path)
+    require_campaign(path)
     lines, _ = read_lines(path / "journal.jsonl")
     return replay(lines)
 
@@ -147,8 +147,13 @@ def read_schedule(path: Path) -> Schedule:
 
 def left_over(path: Path) -> tuple[str, ...]:
     """Return the directories a campaign made outside its record and did not remove."""
-    _require_campaign(path)
+    require_campaign(path)
     return resources(read_lines(path / "journal.jsonl")[0])
+
+
+def find_campaigns(root: Path) -> tuple[Path, ...]:
+    """Return every directory at or below ``root`` that holds a journal, by name."""
+    return tuple(sorted(journal.parent for journal in root.rglob("journal.jsonl")))
 
 
 def is_held(path: Path) -> bool:
@@ -182,7 +187,12 @@ def _hold(path: Path) -> Lock:
     return lock
 
 
-def _require_campaign(path: Path) -> None:
+def require_campaign(path: Path) -> None:
+    """Raise when a directory holds no campaign.
+
+    Raises:
+        RecordError: There is no journal in it.
+    """
     with translated(path, RecordError):
         there = (path / "journal.jsonl").is_file()
     if not there:

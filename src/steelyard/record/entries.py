@@ -9,7 +9,7 @@ from steelyard.model.campaign import BlockOutcome
 from steelyard.model.environment import Environment
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
-from steelyard.model.measurement import Run
+from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import CampaignPlan, Status
 
 
@@ -89,6 +89,14 @@ class RunFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedFinished:
+    """One long run after the last block, with everything measured in it."""
+
+    kind: Literal["sustained"] = "sustained"
+    run: SustainedRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockEnded:
     """One try of a block is complete or thrown away."""
 
@@ -122,6 +130,7 @@ Entry = (
     | BlockStarted
     | RunFinished
     | BlockEnded
+    | SustainedFinished
     | Noted
     | Ended
 )

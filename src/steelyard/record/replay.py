@@ -18,6 +18,7 @@ from steelyard.record.entries import (
     Removed,
     RunFinished,
     Started,
+    SustainedFinished,
 )
 
 IN_FLIGHT = "Steelyard ended while it ran"
@@ -50,6 +51,7 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
         started_at=lines[0].at,
         elapsed_s=lines[-1].elapsed_s,
         command=start.command,
+        sustained=tuple(entry.run for entry in entries if isinstance(entry, SustainedFinished)),
     )
 
 

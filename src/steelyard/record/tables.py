@@ -7,7 +7,7 @@ from typing import Any
 from steelyard.gateways.files import write_bytes
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
-from steelyard.model.measurement import Run
+from steelyard.model.measurement import Measurement, Run, SustainedRun
 
 
 def write_tables(record: CampaignRecord, path: Path) -> None:
@@ -18,7 +18,10 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
     """
     counted = set(record.complete_blocks)
     runs = [_run_row(run, counted=(run.block, run.attempt) in counted) for run in record.runs]
-    seconds = [row for run in record.runs for row in _interval_rows(run)]
+    runs += [_sustained_row(run) for run in record.sustained]
+    seconds = [row for run in record.runs for row in _interval_rows(_key(run), run.measurement)]
+    for long in record.sustained:
+        seconds += _interval_rows(_sustained_key(long), long.measurement)
     _write(path / "runs.parquet", runs, _RUN_COLUMNS)
     _write(path / "intervals.parquet", seconds, _INTERVAL_COLUMNS)
 
@@ -32,6 +35,7 @@ _KEY_COLUMNS = {
     "workload": "string",
     "clients": "int32",
     "threads": "int32",
+    "sustained": "bool",
 }
 _RUN_COLUMNS = {
     **_KEY_COLUMNS,
@@ -68,17 +72,46 @@ def _key(run: Run) -> dict[str, Any]:
         "workload": run.cell.workload,
         "clients": run.cell.load.clients,
         "threads": run.cell.load.threads,
+        "sustained": False,
+    }
+
+
+def _sustained_key(run: SustainedRun) -> dict[str, Any]:
+    """Return the key of a long run, which belongs to no block."""
+    return {
+        "treatment": run.treatment,
+        "workload": run.cell.workload,
+        "clients": run.cell.load.clients,
+        "threads": run.cell.load.threads,
+        "sustained": True,
+    }
+
+
+def _sustained_row(run: SustainedRun) -> dict[str, Any]:
+    return {
+        **_sustained_key(run),
+        "counted": False,
+        "started_at": run.started_at,
+        "validity": run.validity.value,
+        **_measured(run.measurement),
+        "raw": run.raw,
     }
 
 
 def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
-    taken = run.measurement
     return {
         **_key(run),
         "counted": counted,
         "started_at": run.started_at,
         "since_activation_s": run.since_activation_s,
         "validity": run.validity.value,
+        **_measured(run.measurement),
+        "raw": run.raw,
+    }
+
+
+def _measured(taken: Measurement | None) -> dict[str, Any]:
+    return {
         "transactions": taken and taken.transactions,
         "seconds": taken and taken.seconds,
         "tps": taken and taken.tps,
@@ -86,23 +119,22 @@ def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
         "latency_stddev_s": taken and taken.latency_stddev_s,
         "failed": taken and taken.failed,
         "connection_s": taken and taken.connection_s,
-        "raw": run.raw,
     }
 
 
-def _interval_rows(run: Run) -> list[dict[str, Any]]:
-    if run.measurement is None:
+def _interval_rows(key: dict[str, Any], taken: Measurement | None) -> list[dict[str, Any]]:
+    if taken is None:
         return []
     return [
         {
-            **_key(run),
+            **key,
             "end_s": second.end_s,
             "seconds": second.seconds,
             "transactions": second.transactions,
             "latency_mean_s": second.latency_mean_s,
             "failed": second.failed,
         }
-        for second in run.measurement.series
+        for second in taken.series
     ]
 
 

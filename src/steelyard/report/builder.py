@@ -8,6 +8,13 @@ from steelyard.report.formats import enumeration, utc
 from steelyard.report.headlines import headline_section
 from steelyard.report.limits import limits_section
 from steelyard.report.method import command_section, method_section
+from steelyard.report.single import (
+    pass_headline,
+    pass_limits,
+    pass_title,
+    published_section,
+)
+from steelyard.report.sustained import sustained_section
 from steelyard.report.tables import (
     cell_section,
     comparison_section,
@@ -20,12 +27,15 @@ from steelyard.report.wording import ending
 def build_document(analysis: CampaignAnalysis) -> Document:
     """Return the report of a campaign, whole or partial, as a document."""
     experiment = analysis.experiment
+    single = experiment.is_single_pass
     contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
+    if single:
+        contest = f"{experiment.baseline} alone"
     return Document(
-        title=experiment.name,
+        title=pass_title(analysis) if single else experiment.name,
         subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
         description=experiment.description,
-        sections=_sections(analysis),
+        sections=_pass_sections(analysis) if single else _sections(analysis),
     )
 
 
@@ -36,10 +46,27 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *sustained_section(analysis),
         finding_section(analysis),
         settings_section(analysis),
         fact_section(analysis),
         method_section(analysis),
         limits_section(analysis),
+        command_section(analysis),
+    )
+
+
+def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    charts = chart_section(analysis)
+    return (
+        pass_headline(analysis),
+        *published_section(analysis),
+        *(() if charts is None else (charts,)),
+        cell_section(analysis),
+        *sustained_section(analysis),
+        finding_section(analysis),
+        fact_section(analysis),
+        method_section(analysis),
+        pass_limits(analysis),
         command_section(analysis),
     )

@@ -244,8 +244,12 @@ def _strips(figure: Figure, panels: list[Panel]) -> Chart:
 
 
 def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
-    title = "runs, in the order they were made" if panel.last else None
-    axis = alt.Axis(title=title, grid=False, format="d", tickMinStep=1)
+    long = figure.identity == "sustained"
+    told = "long runs, side by side" if long else "runs, in the order they were made"
+    # Two or three long runs are fewer than the ticks an axis wants: name them.
+    ticks = alt.Undefined if not long else panel.values("run")
+    title = told if panel.last else None
+    axis = alt.Axis(title=title, grid=False, format="d", tickMinStep=1, values=ticks)
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
     y_axis = alt.Axis(title="tps", format="~s", tickCount=height // 30, minExtent=44, maxExtent=44)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))

@@ -20,7 +20,7 @@ from steelyard.report.formats import (
     rate_interval,
     share,
 )
-from steelyard.report.wording import cell_name, short_load, verdict_sentence
+from steelyard.report.wording import LABEL, cell_name, short_load, verdict_sentence
 
 Rows = tuple[tuple[Value, ...], ...]
 
@@ -110,8 +110,7 @@ def _loads(analysis: CampaignAnalysis) -> Figure:
         identity="loads",
         kind=ChartKind.LOADS,
         title="Transactions per second over loads" if several else "Transactions per second",
-        caption="Median of the runs with its interval over blocks. Each workload has its own axis; "
-        "the medians move with the machine, so read differences from the effects above.",
+        caption=_load_caption(analysis),
         alt="Transactions per second of "
         f"{enumeration(_treatments(analysis))} by workload and load; the table of cells holds the "
         "same numbers.",
@@ -121,6 +120,15 @@ def _loads(analysis: CampaignAnalysis) -> Figure:
         ),
         rows=tuple(_load_rows(analysis)),
         treatments=_treatments(analysis),
+    )
+
+
+def _load_caption(analysis: CampaignAnalysis) -> str:
+    if analysis.experiment.is_single_pass:
+        return f"A {LABEL}: one run per point, no interval. Each workload has its own axis."
+    return (
+        "Median of the runs with its interval over blocks. Each workload has its own axis; the "
+        "medians move with the machine, so read differences from the effects above."
     )
 
 

@@ -8,7 +8,7 @@ from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent
 from steelyard.report.document import Command, KeyValues, Paragraph, Section
 from steelyard.report.formats import CONFIDENCE, MISSING, count, ended, p_value, share, utc
-from steelyard.report.wording import blocks_of_all, ending
+from steelyard.report.wording import LABEL, blocks_of_all, ending
 
 _MODE = {
     Mode.VISITS: "a visit per treatment: activate, discard, one run per load",
@@ -22,7 +22,7 @@ def method_section(analysis: CampaignAnalysis) -> Section:
     if analysis.plan is None:
         pairs.append(("design", "not frozen: the campaign ended before its first block"))
     else:
-        pairs.extend(_design(analysis, analysis.plan))
+        pairs.extend(design_pairs(analysis, analysis.plan))
     pairs.extend(_checks(analysis))
     block = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="method", title="Method", blocks=(block,))
@@ -37,12 +37,20 @@ def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         ("took", f"{format_duration(analysis.elapsed_s)}, of which {measured} measured"),
         ("blocks", blocks_of_all(analysis)),
         ("unit of replication", analysis.unit or "nothing was replicated"),
-        ("coin", f"seed {analysis.experiment.seed}"),
+        ("coin", _coin(analysis)),
     )
 
 
-def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    """Return run, mode, looks, error rate, discard and data of a frozen plan."""
     measure = analysis.experiment.measure
+    if analysis.experiment.is_single_pass:
+        return (
+            ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
+            ("mode", f"a {LABEL}: activate, discard, every cell once in file order"),
+            ("discard", _discard(plan.discard)),
+            ("data", f"prepared once, by {plan.restore}; not restored between runs"),
+        )
     return (
         ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
         ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
@@ -51,6 +59,12 @@ def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, 
         ("discard", _discard(plan.discard)),
         ("data", _reset(plan)),
     )
+
+
+def _coin(analysis: CampaignAnalysis) -> str:
+    if analysis.experiment.is_single_pass:
+        return "none: the order is that of the file"
+    return f"seed {analysis.experiment.seed}"
 
 
 def _looks(rule: StoppingRule) -> str:

@@ -8,6 +8,7 @@ from steelyard.analysis.results import (
     CampaignAnalysis,
     CellSummary,
     Comparison,
+    PublishedFigures,
     SettingDifference,
     StallTest,
 )
@@ -44,20 +45,75 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "design": None if plan is None else _design(plan),
         "looks": analysis.looks,
         "unit": analysis.unit or None,
-        "measured_s": _number(analysis.measured_s),
-        "elapsed_s": _number(analysis.elapsed_s),
-        "started_at": _number(analysis.started_at),
+        "measured_s": number(analysis.measured_s),
+        "elapsed_s": number(analysis.elapsed_s),
+        "started_at": number(analysis.started_at),
         "command": analysis.command or None,
+        **_single_pass(analysis),
+        **_sustained(analysis),
     }
 
 
-def _number(value: float | None) -> float | None:
+def _sustained(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the long runs, where there are some, apart from the cells."""
+    if not analysis.sustained:
+        return {}
+    return {
+        "sustained": [
+            {
+                "workload": each.run.cell.workload,
+                "clients": each.run.cell.load.clients,
+                "threads": each.run.cell.load.threads,
+                "treatment": each.run.treatment,
+                "seconds": number(each.seconds),
+                "tps": number(each.tps),
+                "variation_10s": number(each.variation),
+                "worst_10s_tps": number(each.worst_tps),
+                "validity": each.run.validity.value,
+                "findings": [_finding(finding) for finding in each.run.findings],
+            }
+            for each in analysis.sustained
+        ]
+    }
+
+
+def _single_pass(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return what only a single pass has, so that nobody takes it for a comparison."""
+    if not analysis.experiment.is_single_pass:
+        return {}
+    figures = analysis.published
+    return {
+        "single_pass": True,
+        "published": None if figures is None else published_json(figures),
+    }
+
+
+def published_json(figures: PublishedFigures) -> list[Json]:
+    """Return the same table for programs."""
+    return [
+        {
+            "workload": row.workload,
+            "builtin": row.builtin,
+            "clients": row.clients,
+            "own_tps": {str(threads): number(tps) for threads, tps in row.own_tps},
+            "published_tps": {
+                name: number(tps)
+                for name, tps in zip(figures.environments, row.published_tps, strict=True)
+            },
+        }
+        for row in figures.rows
+    ]
+
+
+def number(value: float | None) -> float | None:
+    """Return a finite number with 12 significant digits, or None."""
     finite = present(value)
     return None if finite is None else float(f"{finite:.{_SIGNIFICANT}g}")
 
 
-def _percent(value: float | None) -> float | None:
-    return None if value is None else _number(100.0 * value)
+def percent(value: float | None) -> float | None:
+    """Return a fraction in percent, or None."""
+    return None if value is None else number(100.0 * value)
 
 
 def _comparison(comparison: Comparison) -> dict[str, Json]:
@@ -69,16 +125,16 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
         "workload": comparison.workload,
         "clients": "pooled" if load is None else load.clients,
         "threads": None if load is None else load.threads,
-        "rate_per_s": None if load is None else _number(load.rate_per_s),
-        "effect_percent": None if effect is None else _percent(effect.value),
-        "low_percent": _percent(low),
-        "high_percent": _percent(high),
+        "rate_per_s": None if load is None else number(load.rate_per_s),
+        "effect_percent": None if effect is None else percent(effect.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
         "verdict": comparison.verdict.value,
         "blocks": comparison.blocks,
-        "level": _number(comparison.level),
+        "level": number(comparison.level),
         "no_practical_weight": comparison.no_practical_weight,
         "depends_on_load": comparison.depends_on_load,
-        "minutes_to_decide": _number(comparison.minutes_to_decide),
+        "minutes_to_decide": number(comparison.minutes_to_decide),
         "note": comparison.note or None,
     }
 
@@ -90,15 +146,15 @@ def _cell(cell: CellSummary) -> dict[str, Json]:
         "workload": cell.cell.workload,
         "clients": cell.cell.load.clients,
         "threads": cell.cell.load.threads,
-        "rate_per_s": _number(cell.cell.load.rate_per_s),
+        "rate_per_s": number(cell.cell.load.rate_per_s),
         "treatment": cell.treatment,
         "runs": cell.runs,
         "tps": {
-            "estimate": _number(cell.tps.value) if measured else None,
-            "low": _number(low) if measured else None,
-            "high": _number(high) if measured else None,
+            "estimate": number(cell.tps.value) if measured else None,
+            "low": number(low) if measured else None,
+            "high": number(high) if measured else None,
         },
-        "latency_mean_s": _number(cell.latency_mean_s),
+        "latency_mean_s": number(cell.latency_mean_s),
         "validity": cell.validity.value,
         "stalled": cell.stalled,
         "findings": [_finding(finding) for finding in cell.findings],
@@ -114,7 +170,7 @@ def _stall(stall: StallTest) -> dict[str, Json]:
         "baseline_runs": stall.baseline_runs,
         "treatment_stalled": stall.treatment_stalled,
         "treatment_runs": stall.treatment_runs,
-        "p_value": _number(stall.p_value),
+        "p_value": number(stall.p_value),
     }
 
 
@@ -147,18 +203,18 @@ def _design(plan: CampaignPlan) -> dict[str, Json]:
         "restore": plan.restore,
         "stopping": {
             "max_blocks": rule.max_blocks,
-            "alpha": _number(rule.alpha),
+            "alpha": number(rule.alpha),
             "headlines": rule.headlines,
             "first_look": rule.first_look,
             "cell_first_look": rule.cell_first_look,
-            "spending_power": _number(rule.spending_power),
-            "precision": _number(rule.precision),
+            "spending_power": number(rule.spending_power),
+            "precision": number(rule.precision),
         },
         "discard": {
-            "discard_s": _number(discard.discard_s),
+            "discard_s": number(discard.discard_s),
             "how": discard.how,
             "risk": discard.risk,
-            "measured_s": [_number(value) for value in discard.measured_s],
+            "measured_s": [number(value) for value in discard.measured_s],
             "restarts": discard.restarts,
         },
     }

@@ -37,6 +37,17 @@ _VALIDITY_TONE = {
 }
 
 
+_CELL_NOTE = (
+    "Medians over the runs of complete blocks, with the signed-rank interval over blocks (none "
+    "below 6 blocks). They move with the machine: compare treatments by the table of comparisons "
+    "only."
+)
+_SINGLE_NOTE = (
+    "One run each, in the order of the table's workloads and loads: there is no interval, and "
+    "rows must not be compared with one another."
+)
+
+
 def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
     return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
 
@@ -167,9 +178,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
         ),
         rows=tuple(_cell_row(cell) for cell in analysis.cells),
         tone_column=8,
-        note="Medians over the runs of complete blocks, with the signed-rank interval over blocks "
-        "(none below 6 blocks). They move with the machine: compare treatments by the table of "
-        "comparisons only.",
+        note=_CELL_NOTE if not analysis.experiment.is_single_pass else _SINGLE_NOTE,
     )
     return Section(anchor="cells", title="Cells", blocks=(table,))
 

@@ -13,10 +13,14 @@ from rich.text import Text
 from steelyard.report.document import (
     Align,
     Block,
+    BulletList,
+    Command,
     Document,
+    Figure,
     FindingItem,
     FindingList,
     IntervalDrawing,
+    KeyValues,
     Paragraph,
     Row,
     Section,
@@ -27,7 +31,7 @@ from steelyard.report.document import (
 )
 
 # What a terminal shows; the rest is in the files.
-_SHOWN = ("verdicts", "cells", "comparisons", "findings", "settings")
+_SHOWN = ("verdicts", "published", "cells", "comparisons", "sustained", "findings", "settings")
 _STYLE = {
     Tone.GOOD: "bold green",
     Tone.BAD: "bold red",
@@ -40,11 +44,17 @@ _STYLE = {
 _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
 _MOST_ROWS = 30  # of a table
+_LEAST_WORDS = 16  # columns that words keep in a table that is too wide
 _LINE = 56  # columns of an interval's drawing
 
 
 def render_terminal(
-    document: Document, width: int = 100, *, colour: bool = False, files: tuple[str, ...] = ()
+    document: Document,
+    width: int = 100,
+    *,
+    colour: bool = False,
+    files: tuple[str, ...] = (),
+    whole: bool = False,
 ) -> str:
     """Return the short report as text, with escape sequences only if ``colour`` is set.
 
@@ -53,6 +63,7 @@ def render_terminal(
         width: Columns of the terminal.
         colour: Whether the terminal understands colours.
         files: Where the whole report lies, to be named at the end.
+        whole: Show every section and every row: there is no other report to look into.
     """
     out = io.StringIO()
     console = Console(
@@ -63,7 +74,7 @@ def render_terminal(
         highlight=False,
         legacy_windows=False,
     )
-    console.print(_Page(width=width).document(document, files))
+    console.print(_Page(width=width, whole=whole).document(document, files))
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
 
 
@@ -72,20 +83,22 @@ class _Page:
     """Blocks as Rich renderables for so many columns."""
 
     width: int
+    whole: bool = False
 
     def document(self, document: Document, files: tuple[str, ...]) -> RenderableType:
         parts: list[RenderableType] = [
             Text(document.title, style="bold"),
             Text(document.subtitle, style=_QUIET),
         ]
-        parts += [self.section(s) for s in document.sections if s.anchor in _SHOWN]
+        parts += [self.section(s) for s in document.sections if self.whole or s.anchor in _SHOWN]
         if files:
             parts += [Text(), Text("The whole report:", style=_QUIET)]
             parts += [Text(f"  {path}", overflow="fold") for path in files]
         return Group(*parts)
 
     def section(self, section: Section) -> RenderableType:
-        blocks = [self.block(block, section.title) for block in section.blocks]
+        drawn = [block for block in section.blocks if not isinstance(block, Figure)]
+        blocks = [self.block(block, section.title) for block in drawn]
         if section.anchor == "verdicts":
             return Group(*_spaced(blocks))
         title = Text(section.title, style="bold")
@@ -103,7 +116,7 @@ class _Page:
             case FindingList():
                 return Group(*(_finding(item) for item in block.items))
             case _:
-                return Text()
+                return _plain(block)
 
     def cards(self, block: VerdictCards) -> RenderableType:
         lines: list[RenderableType] = []
@@ -126,12 +139,37 @@ class _Page:
             right = column.align is Align.RIGHT
             title = Text(column.heading)
             drawn.add_column(title, justify="right" if right else "left", width=width)
-        for row in block.rows[:_MOST_ROWS]:
+        most = len(block.rows) if self.whole else _MOST_ROWS
+        for row in block.rows[:most]:
             drawn.add_row(*(_cell(block, row, place) for place in widths))
         titled = () if block.title == heading else (Text(block.title, style=_QUIET),)
-        left = len(block.rows) - _MOST_ROWS
+        left = len(block.rows) - most
         more = (Text(f"and {left} more in the whole report", style=_QUIET),) if left > 0 else ()
-        return Group(*titled, drawn, *more)
+        note = (Text(block.note, style=_QUIET),) if self.whole and block.note else ()
+        return Group(*titled, drawn, *more, *note)
+
+
+def _plain(block: Block) -> RenderableType:
+    """Return what only a whole document shows."""
+    match block:
+        case BulletList():
+            return Group(Text(block.lead, style=_QUIET), *(Text(f"- {i}") for i in block.items))
+        case KeyValues():
+            return _pairs(block)
+        case Command():
+            return Text(f"  {block.text}", overflow="fold")
+        case _:
+            return Text()
+
+
+def _pairs(block: KeyValues) -> RenderableType:
+    drawn = RichTable.grid(padding=(0, _GAP, 0, 0))
+    drawn.add_column(no_wrap=True, style=_QUIET)
+    drawn.add_column(overflow="fold")
+    for name, value in block.pairs:
+        drawn.add_row(Text(name), Text(value))
+    titled = (Text(block.title, style=_QUIET),) if block.title else ()
+    return Group(*titled, drawn)
 
 
 def _spaced(blocks: list[RenderableType]) -> list[RenderableType]:
@@ -157,11 +195,19 @@ def _widths(block: Table, room: int) -> dict[int, int]:
     for place in reversed(range(len(headings))):
         if _total(least) > room and block.columns[place].spare:
             del least[place]
+    for place in _widest_first(block, least):
+        # Words may be broken where numbers may not.
+        least[place] -= max(0, min(_total(least) - room, least[place] - _LEAST_WORDS))
     widths = dict(least)
     for place, width in least.items():
         wanted = max(width, len(headings[place]))
         widths[place] = width + max(0, min(wanted - width, room - _total(widths)))
     return widths
+
+
+def _widest_first(block: Table, widths: dict[int, int]) -> list[int]:
+    words = [place for place in widths if block.columns[place].align is Align.LEFT]
+    return sorted(words, key=lambda place: -widths[place])
 
 
 def _total(widths: dict[int, int]) -> int:

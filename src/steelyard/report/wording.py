@@ -16,6 +16,9 @@ TONE_OF = {
 }
 
 
+LABEL = "single unrepeated pass"
+
+
 def blocks_of_all(analysis: CampaignAnalysis) -> str:
     """Return how many blocks there are of how many there might have been."""
     if analysis.plan is None:
@@ -50,11 +53,14 @@ def ending(analysis: CampaignAnalysis) -> str:
         Status.DECIDED: "decided",
         Status.PRECISION: f"asked half-width of ±{share(precision or 0.0)} reached",
         Status.BUDGET: f"budget of {format_duration(analysis.experiment.stop.budget_s)} used up",
+        Status.PASSED: LABEL,
         Status.INTERRUPTED: "interrupted",
         Status.FAILED: "failed",
     }
     if analysis.blocks == 0:
         return f"{words[analysis.status]} before the first block was complete"
+    if analysis.status is Status.PASSED:
+        return f"{LABEL}, {count(len(analysis.runs), 'run')}"
     early = "stopped early, " if stopped_early(analysis) else ""
     return f"{words[analysis.status]}, {early}after {blocks_of_all(analysis)}"
 

@@ -190,6 +190,61 @@ def _parallelism(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
     return tuple(_setting(name, str(value), why, _RESOURCES) for name, value, why in settings)
 
 
+# db.t3.large has 8 GiB and reports 839 connections, so between 7,996,837,888 and 8,006,369,279
+# bytes are left to the formulas. The share reserved on other classes is not published: a guess.
+_CLASS_MEMORY_PER_MILLE: Final = 931
+_AWS_SOURCE: Final = "Amazon RDS User Guide, 'Parameter values': defaults of RDS for PostgreSQL"
+
+
+def aws_defaults(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    """Return what RDS for PostgreSQL sets on an instance with this memory, by its formulas.
+
+    Integer arithmetic as in the parameter groups: ``/`` truncates.
+    """
+    memory = facts.memory_bytes * _CLASS_MEMORY_PER_MILLE // 1000
+    return (
+        _setting(
+            "max_connections",
+            str(max(1, min(memory // 9_531_392, 5000))),
+            "LEAST({DBInstanceClassMemory/9531392},5000)",
+            _AWS_SOURCE,
+        ),
+        _setting(
+            "shared_buffers",
+            str(max(memory // 32_768, 16)),  # 16 pages are the least that PostgreSQL accepts
+            "{DBInstanceClassMemory/32768} pages of 8 kB, 25 % of what is left to it",
+            _AWS_SOURCE,
+        ),
+        _setting(
+            "effective_cache_size",
+            str(max(memory // 16_384, 1)),
+            "{DBInstanceClassMemory/16384} pages of 8 kB, 50 % of what is left to it",
+            _AWS_SOURCE,
+        ),
+    )
+
+
+_PUBLISHED_MAXED: Final = (
+    ("shared_buffers", "6GB", "75 % of the 8 GB that were compared"),
+    ("max_connections", "200", "As printed"),
+    ("work_mem", "4MB", "PostgreSQL's default"),
+    ("maintenance_work_mem", "512MB", "As printed"),
+    ("wal_buffers", "64MB", "As printed; the default ends at 16 MB"),
+    ("random_page_cost", "1.1", "Solid-state storage"),
+    ("effective_io_concurrency", "200", "A habit from before PostgreSQL 18, whose default is 16"),
+    ("checkpoint_completion_target", "0.9", "The default since PostgreSQL 14"),
+)
+
+
+def published_maxed(_facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    """Return the settings of the published maxed read configuration, whatever the machine.
+
+    ``huge_pages = on`` was part of it and is left out: it needs pages that the host reserves.
+    """
+    source = "the published series on PostgreSQL under KVM and Kubernetes, part 2"
+    return tuple(_setting(name, value, why, source) for name, value, why in _PUBLISHED_MAXED)
+
+
 def _shared_buffers(facts: MachineFacts) -> int:
     return max(facts.memory_bytes // 4, _DEFAULT_SHARED_BUFFERS)
 
@@ -214,6 +269,16 @@ PROFILES: Final[Mapping[str, Profile]] = {
             name="fitted",
             summary="PostgreSQL settings fitted to this machine's memory, CPUs and free disk.",
             settings=fitted,
+        ),
+        Profile(
+            name="aws-defaults",
+            summary="What RDS for PostgreSQL sets by default on an instance of this memory.",
+            settings=aws_defaults,
+        ),
+        Profile(
+            name="published-maxed",
+            summary="The published maxed read configuration, for 8 GB or more.",
+            settings=published_maxed,
         ),
     )
 }

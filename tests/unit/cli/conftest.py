@@ -6,11 +6,15 @@ import pytest
 from command_line import Shell
 
 
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def shell(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Shell:
     """Return a shell in an empty directory."""
-    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return Shell(monkeypatch=monkeypatch, captured=capsys)

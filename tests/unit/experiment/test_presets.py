@@ -5,16 +5,26 @@ from experiment_texts import FACTS
 
 from steelyard.experiment.files import load_preset
 from steelyard.experiment.presets import preset_names, preset_summary, preset_text
+from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.model.errors import ExitCode, InputError
 from steelyard.model.experiment import Calibration, Load, SwitchCost
+from steelyard.model.schedule import Mode
 
 
 def test_the_presets_are_these() -> None:
     """The presets that the documentation names are there."""
-    assert preset_names() == ("aa", "protocol", "quick", "versions")
+    assert preset_names() == (
+        "aa",
+        "aws-defaults",
+        "protocol",
+        "published-matrix",
+        "published-maxed",
+        "quick",
+        "versions",
+    )
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", [n for n in preset_names() if n != "published-matrix"])
 def test_a_preset_loads_and_takes_fifteen_minutes_at_most(name: str) -> None:
     """Each preset is a valid experiment of small scale with a header that explains it."""
     loaded = load_preset(name, facts=FACTS, seed=3)
@@ -65,6 +75,29 @@ def test_versions_differ_in_the_server_alone() -> None:
     assert (old.target.bin, new.target.bin) == ("15", "embedded")
     assert old.target.initdb == new.target.initdb != ()
     assert old.settings == new.settings == ()
+
+
+def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
+    """Scale 100, 13 combinations of clients and threads, three workloads, 60 s, one treatment."""
+    experiment = load_preset("published-matrix", facts=FACTS, seed=3).experiment
+    assert experiment.is_single_pass
+    assert len(experiment.treatments) == 1
+    pairs = [(load.clients, load.threads) for load in experiment.loads]
+    assert pairs == [
+        (clients, threads)
+        for clients in (1, 10, 25, 50, 100)
+        for threads in (1, 4, 8)
+        if threads <= clients
+    ]
+    assert len(pairs) == 13
+    planned = schedule_of(experiment, mode=Mode.VISITS, blocks=1)
+    (block,) = planned.blocks
+    (visit,) = block.visits
+    assert [run.cell for run in visit.runs] == list(cells_of(experiment))
+    assert len(visit.runs) == 39
+    assert experiment.measure.slice_s == 60.0
+    assert {workload.scale_factor for workload in experiment.workloads} == {100}
+    assert "SINGLE UNREPEATED PASS" in preset_summary("published-matrix")
 
 
 def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:

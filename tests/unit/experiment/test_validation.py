@@ -166,3 +166,13 @@ def test_one_mistake_does_not_hide_another_elsewhere() -> None:
     """Checks across sections run on the sound parts of a file that is wrong elsewhere."""
     text = with_other("{extends: nobody}").replace("scale_factor: 1", "scale_factor: 0")
     assert [problem.line for problem in problems_of(text)] == [4, 9]
+
+
+def test_a_single_pass_takes_exactly_one_treatment() -> None:
+    """One treatment is refused in blocks and wanted in a single pass; precision has no sense."""
+    one = SMALL.split("treatments:", maxsplit=1)[0] + "treatments:\n  server: {}\n"
+    assert "design: single-pass" in only_problem(one)
+    passed = "design: single-pass\n" + one
+    assert load(passed).experiment.is_single_pass
+    assert "takes one treatment" in only_problem("design: single-pass\n" + SMALL)
+    assert "can never be reached" in only_problem(passed, "stop.precision=1%")

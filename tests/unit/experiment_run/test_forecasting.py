@@ -6,19 +6,21 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment, asks
+from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.experiment import durations
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.forecast import (
     Forecast,
-    cells_of,
     expected_discard_s,
     forecast,
     require_disk,
     require_first_look,
 )
+from steelyard.experiment.schedule import cells_of
 from steelyard.model.errors import ExitCode, PreflightError
 from steelyard.model.experiment import (
     Calibration,
+    Design,
     Experiment,
     Measure,
     Reset,
@@ -168,3 +170,31 @@ def test_prepared_states_are_counted(tmp_path: Path) -> None:
     assert sum(n for n, _ in after.disk_bytes.values()) < sum(
         n for n, _ in before.disk_bytes.values()
     )
+
+
+def test_long_runs_are_time_of_their_own(tmp_path: Path) -> None:
+    """They come on top of the budget, and the forecast says how much and how many."""
+    asking = replace(an_experiment(loads=2), sustained_s=400.0)
+    expected = _forecast(asking, tmp_path)
+    assert 1200.0 < expected.sustained_s < 1300.0
+    text = forecast_text(asking, expected)
+    assert "2 runs of 10 min after the last block" in text
+    assert "on top of the budget" in text
+    assert forecast_json(asking, expected)["sustained_s"] == round(expected.sustained_s, 1)
+    plain = _forecast(an_experiment(loads=2), tmp_path / "plain")
+    assert plain.sustained_s == 0.0
+    assert plain.max_blocks == expected.max_blocks
+
+
+def test_a_single_pass_must_fit_into_its_budget(tmp_path: Path) -> None:
+    """It is one block however long; a budget that ends before it is refused with the way out."""
+    base = an_experiment(loads=3, stop=Stop(budget_s=20.0))
+    single = replace(base, design=Design.ONCE, treatments=base.treatments[:1])
+    expected = _forecast(single, tmp_path)
+    assert (expected.mode, expected.max_blocks) == (Mode.VISITS, 1)
+    with pytest.raises(PreflightError) as refused:
+        require_first_look(expected, single)
+    assert "before the single pass" in refused.value.message
+    assert refused.value.exit_code is ExitCode.REFUSED
+    assert "single unrepeated pass" in forecast_text(single, expected, with_schedule=True)
+    require_first_look(expected, replace(single, stop=Stop(budget_s=600.0)))

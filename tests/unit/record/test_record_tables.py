@@ -14,7 +14,17 @@ from steelyard.record.entries import Line
 from steelyard.record.replay import replay
 from steelyard.record.tables import write_tables
 
-_KEY = ["block", "attempt", "visit", "position", "treatment", "workload", "clients", "threads"]
+_KEY = [
+    "block",
+    "attempt",
+    "visit",
+    "position",
+    "treatment",
+    "workload",
+    "clients",
+    "threads",
+    "sustained",
+]
 
 
 @pytest.fixture

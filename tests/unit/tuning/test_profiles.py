@@ -74,6 +74,50 @@ def test_every_setting_says_why_and_from_where() -> None:
 
 def test_an_unknown_profile_is_an_error_of_the_caller() -> None:
     """Files are checked against the names first; the lookup itself forgives nothing."""
-    assert profile_names() == ("fitted",)
+    assert profile_names() == ("fitted", "aws-defaults", "published-maxed")
     with pytest.raises(KeyError):
         profiled_settings("fited", LAPTOP)
+
+
+def asked(profile: str, facts: MachineFacts) -> dict[str, str]:
+    """Return the settings of a profile by name."""
+    return {each.setting.name: each.setting.value for each in profiled_settings(profile, facts)}
+
+
+def test_aws_defaults_of_8_gib_are_those_of_a_t3_large() -> None:
+    """839 connections, 1907 MiB of shared buffers and 3813 MiB of expected cache."""
+    found = asked("aws-defaults", MachineFacts(cpus=2.0, memory_bytes=8 * GIB))
+    assert found["max_connections"] == "839"
+    page = 8192
+    assert round(int(found["shared_buffers"]) * page / MIB) == 1907
+    assert round(int(found["effective_cache_size"]) * page / MIB) == 3813
+    assert set(found) == {"max_connections", "shared_buffers", "effective_cache_size"}
+
+
+def test_aws_defaults_truncate_and_end_at_5000_connections() -> None:
+    """Division truncates as in the parameter groups, and the connections have a ceiling."""
+    memory = 512 * MIB
+    left = memory * 931 // 1000
+    found = asked("aws-defaults", MachineFacts(cpus=2.0, memory_bytes=memory))
+    assert found["max_connections"] == str(left // 9_531_392) == "52"
+    assert found["shared_buffers"] == str(left // 32_768)
+    large = asked("aws-defaults", MachineFacts(cpus=64.0, memory_bytes=512 * GIB))
+    assert large["max_connections"] == "5000"
+
+
+def test_published_maxed_is_what_was_printed() -> None:
+    """Its values do not depend on the machine, and huge pages are left to the host."""
+    found = asked("published-maxed", LAPTOP)
+    assert found == asked("published-maxed", MachineFacts(cpus=1.0, memory_bytes=GIB))
+    assert found["shared_buffers"] == "6GB"
+    assert found["random_page_cost"] == "1.1"
+    assert found["effective_io_concurrency"] == "200"
+    assert "huge_pages" not in found
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_every_profile_gives_reasons_and_keeps_durability(name: str) -> None:
+    """Each setting says why and from where, and none trades durability."""
+    found = profiled_settings(name, LAPTOP)
+    assert all(each.reason and each.source for each in found)
+    assert not DURABILITY & {each.setting.name for each in found}

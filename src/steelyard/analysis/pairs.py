@@ -1,0 +1,121 @@
+"""Any two treatments of one campaign: their blocks are interleaved, so the contrast is paired."""
+
+from dataclasses import dataclass, replace
+
+from steelyard.analysis.comparisons import Pair, Terms, compare
+from steelyard.analysis.observations import Observations, observe
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.analysis.settings import differing_settings
+from steelyard.analysis.stalls import compare_stalls
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.errors import InputError
+from steelyard.model.experiment import Experiment
+from steelyard.stats.stalls import stalled_slices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairComparison:
+    """One treatment of a campaign against another, whatever its baseline.
+
+    Attributes:
+        campaign: The analysis of the campaign as far as it concerns these two.
+        reference: The treatment in the baseline's place.
+        treatment: The other one.
+        planned: Whether the campaign's own plan compares the two; else this is an additional look.
+    """
+
+    campaign: CampaignAnalysis
+    reference: str
+    treatment: str
+    planned: bool
+
+
+def compare_pair(
+    record: CampaignRecord, whole: CampaignAnalysis, *, reference: str, treatment: str
+) -> PairComparison:
+    """Return one treatment against another at the levels of the campaign's own rule.
+
+    A repeated confidence interval holds at whatever block the campaign stopped and for whatever
+    reason, so the interval of a pair that was not planned is valid taken alone. It takes no part
+    in the campaign's total error.
+
+    Args:
+        record: Of the campaign.
+        whole: Its analysis.
+        reference: Takes the baseline's place.
+        treatment: Is compared with it.
+
+    Raises:
+        InputError: There is no such treatment, or both are the same.
+    """
+    _require_two(record.experiment, reference, treatment)
+    two = _narrowed(record, reference, treatment)
+    seen = observe(record)
+    stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
+    campaign = replace(
+        whole,
+        experiment=two.experiment,
+        comparisons=_compared(two, seen),
+        cells=tuple(c for c in whole.cells if c.treatment in (reference, treatment)),
+        stalls=compare_stalls(seen, stalled, two.experiment),
+        settings=differing_settings(two.environment, two.experiment),
+    )
+    return PairComparison(
+        campaign=campaign,
+        reference=reference,
+        treatment=treatment,
+        planned=record.experiment.baseline in (reference, treatment),
+    )
+
+
+def _narrowed(record: CampaignRecord, reference: str, treatment: str) -> CampaignRecord:
+    """Return the record as if its experiment named these two treatments alone."""
+    names = (reference, treatment)
+    experiment = replace(
+        record.experiment,
+        baseline=reference,
+        treatments=tuple(record.experiment.treatment(name) for name in names),
+    )
+    environment = record.environment
+    if environment is not None:
+        servers = tuple(s for s in environment.servers if s.treatment in names)
+        environment = replace(environment, servers=servers)
+    return replace(record, experiment=experiment, environment=environment)
+
+
+def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]:
+    experiment, plan = two.experiment, two.plan
+    if plan is None:
+        return ()
+    terms = Terms(
+        rule=plan.stopping,
+        margin=experiment.stop.equivalence,
+        decide=experiment.stop.decide,
+        block_s=plan.block_s,
+    )
+    reference, (treatment,) = experiment.baseline, experiment.contenders
+    contrasts = seen.contrasts(reference, treatment)
+    return tuple(
+        comparison
+        for workload in experiment.workloads
+        for comparison in compare(
+            contrasts[:, seen.columns_of(workload.name)],
+            Pair(baseline=reference, treatment=treatment, workload=workload.name),
+            experiment.loads,
+            terms,
+        )
+    )
+
+
+def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:
+    names = [each.name for each in experiment.treatments]
+    for name in (reference, treatment):
+        if name not in names:
+            raise InputError(
+                f"the campaign has no treatment `{name}`",
+                hint=f"It has: {', '.join(names)}.",
+            )
+    if reference == treatment:
+        raise InputError(
+            f"`{reference}` cannot be compared with itself", hint="Name two treatments."
+        )

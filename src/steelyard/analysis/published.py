@@ -1,0 +1,68 @@
+"""Published figures beside a single pass: another machine, one run each, no comparison."""
+
+import csv
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from steelyard.analysis.results import CellSummary, PublishedFigures, PublishedRow
+from steelyard.model.experiment import Experiment
+
+SCALE_FACTOR = 100
+_CELLS = "published_files/postgres_cells.csv"
+
+
+def beside_published(
+    experiment: Experiment, cells: Sequence[CellSummary]
+) -> PublishedFigures | None:
+    """Return a single pass beside the published figures; None where none is of the same work.
+
+    The same work is the same pgbench script at scale factor 100 with the same number of clients.
+    The publication does not print its figures by threads.
+    """
+    if not experiment.is_single_pass:
+        return None
+    published = _published()
+    environments = tuple(dict.fromkeys(environment for environment, _, _ in published))
+    rows = []
+    for workload in experiment.workloads:
+        if workload.builtin is None or workload.scale_factor != SCALE_FACTOR:
+            continue
+        for clients in dict.fromkeys(load.clients for load in experiment.loads):
+            keys = [(environment, workload.builtin, clients) for environment in environments]
+            figures = tuple(published.get(key) for key in keys)
+            own = _own(cells, workload.name, clients)
+            if own and any(figure is not None for figure in figures):
+                row = PublishedRow(
+                    workload=workload.name,
+                    builtin=workload.builtin,
+                    clients=clients,
+                    own_tps=own,
+                    published_tps=figures,
+                )
+                rows.append(row)
+    return PublishedFigures(environments=environments, rows=tuple(rows)) if rows else None
+
+
+def _own(
+    cells: Sequence[CellSummary], workload: str, clients: int
+) -> tuple[tuple[int, float], ...]:
+    return tuple(
+        (summary.cell.load.threads, summary.tps.value)
+        for summary in cells
+        if summary.cell.workload == workload
+        and summary.cell.load.clients == clients
+        and np.isfinite(summary.tps.value)
+    )
+
+
+@cache
+def _published() -> dict[tuple[str, str, int], float]:
+    """Return transactions per second by environment, pgbench script and clients."""
+    text = files(__package__).joinpath(_CELLS).read_text("utf-8")
+    return {
+        (row["environment"], row["workload"], int(row["clients"])): float(row["tps"])
+        for row in csv.DictReader(text.splitlines())
+    }

@@ -1,0 +1,77 @@
+"""Reading campaigns for ``list``, ``show`` and ``compare``; nothing is changed."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from steelyard.analysis.campaign import analyse
+from steelyard.experiment.session import as_json
+from steelyard.gateways.files import tree_bytes
+from steelyard.model.errors import InputError, RecordError
+from steelyard.record.directory import find_campaigns, is_held, left_over, read_campaign
+from steelyard.report.document import Document
+from steelyard.report.listing import Listed
+from steelyard.report.summary import Json
+from steelyard.report.terminal import render_terminal
+
+HOME = Path("campaigns")
+_WIDTH_UNKNOWN = 120
+
+
+def listed_campaigns(places: Sequence[Path]) -> tuple[Listed, ...]:
+    """Return every campaign below the places, oldest first, damaged ones last.
+
+    Raises:
+        InputError: A place that was named is not there.
+    """
+    for place in places:
+        if not place.is_dir():
+            raise InputError(f"{place} is not a directory", hint="Name a directory of campaigns.")
+    roots = places or ([HOME] if HOME.is_dir() else [])
+    paths = dict.fromkeys(path for root in roots for path in find_campaigns(root))
+    found = [listed_campaign(path) for path in paths]
+    return tuple(sorted(found, key=_oldest_first))
+
+
+def _oldest_first(listed: Listed) -> tuple[bool, float, str]:
+    moment = listed.analysis.started_at if listed.analysis is not None else 0.0
+    return listed.analysis is None, moment, listed.directory
+
+
+def listed_campaign(path: Path) -> Listed:
+    """Return one campaign; a damaged record is said, not raised."""
+    size = tree_bytes(path)
+    try:
+        analysis = analyse(read_campaign(path))
+        left = tuple(str(name) for name in left_over(path))
+    except RecordError as error:
+        return Listed(directory=str(path), size_bytes=size, problem=error.message)
+    return Listed(
+        directory=str(path), size_bytes=size, held=_held(path), analysis=analysis, left=left
+    )
+
+
+def _held(path: Path) -> bool:
+    """Return whether somebody writes it; looking must not make a lock file."""
+    if not (path / "lock").exists():
+        return False
+    try:
+        return is_held(path)
+    except RecordError:
+        return False  # another account's: it cannot be asked
+
+
+def print_whole(document: Document) -> None:
+    """Print every section of a document for this terminal."""
+    terminal = sys.stdout.isatty()
+    width = os.get_terminal_size().columns if terminal else _WIDTH_UNKNOWN
+    colour = terminal and "NO_COLOR" not in os.environ
+    click.echo(render_terminal(document, width, colour=colour, whole=True), nl=False)
+
+
+def print_json(content: dict[str, Json]) -> None:
+    """Print what programs read."""
+    click.echo(as_json(content), nl=False)

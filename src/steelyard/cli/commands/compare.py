@@ -1,0 +1,58 @@
+"""``steelyard compare``: two treatments of one campaign, or two campaigns."""
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+_USAGE: Final = "DIR REFERENCE TREATMENT | DIR1 DIR2"
+
+
+@click.command("compare")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("others", nargs=-1, metavar="REFERENCE TREATMENT | DIR2")
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+def command(directory: Path, others: tuple[str, ...], *, as_json: bool) -> None:
+    """Compare two treatments of one campaign, or two campaigns.
+
+    `compare DIR REFERENCE TREATMENT` takes two treatments of the campaign in DIR: their blocks are
+    interleaved. A pair that the campaign's plan does not compare is labelled as an additional look.
+
+    `compare DIR1 DIR2` takes two campaigns: not interleaved, so time is confounded. What differs
+    between the two comes first, and no word is stronger than "differs".
+    """
+    if len(others) == 2:
+        _treatments(directory, *others, as_json=as_json)
+    elif len(others) == 1:
+        _campaigns(directory, Path(others[0]), as_json=as_json)
+    else:
+        raise click.UsageError(f"compare takes {_USAGE}")
+
+
+def _treatments(directory: Path, reference: str, treatment: str, *, as_json: bool) -> None:
+    from steelyard.analysis.campaign import analyse  # noqa: PLC0415 - lazy
+    from steelyard.analysis.pairs import compare_pair  # noqa: PLC0415
+    from steelyard.cli import campaigns  # noqa: PLC0415
+    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+    from steelyard.report.pairs import pair_document, pair_summary  # noqa: PLC0415
+
+    record = read_campaign(directory)
+    pair = compare_pair(record, analyse(record), reference=reference, treatment=treatment)
+    baseline = record.experiment.baseline
+    if as_json:
+        campaigns.print_json(pair_summary(pair, baseline))
+        return
+    campaigns.print_whole(pair_document(pair, baseline))
+
+
+def _campaigns(first: Path, second: Path, *, as_json: bool) -> None:
+    from steelyard.analysis.across import compare_campaigns  # noqa: PLC0415 - lazy
+    from steelyard.cli import campaigns  # noqa: PLC0415
+    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+    from steelyard.report.across import across_document, across_summary  # noqa: PLC0415
+
+    pair = compare_campaigns(read_campaign(first), read_campaign(second))
+    if as_json:
+        campaigns.print_json(across_summary(pair))
+        return
+    campaigns.print_whole(across_document(pair))

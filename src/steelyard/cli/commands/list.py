@@ -1,0 +1,21 @@
+"""``steelyard list``: the campaigns that are there."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command("list")
+@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+def command(directories: tuple[Path, ...], *, as_json: bool) -> None:
+    """List the campaigns below DIRECTORIES, or below campaigns/, oldest first."""
+    from steelyard.cli import campaigns  # noqa: PLC0415 - lazy
+    from steelyard.report.listing import listing_document, listing_json  # noqa: PLC0415
+
+    found = campaigns.listed_campaigns(directories)
+    if as_json:
+        campaigns.print_json(listing_json(found))
+        return
+    places = ", ".join(map(str, directories or (campaigns.HOME,)))
+    campaigns.print_whole(listing_document(found, places))

@@ -1,0 +1,28 @@
+"""``steelyard show``: one campaign, whatever state it is in."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command("show")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+def command(directory: Path, *, as_json: bool) -> None:
+    """Show the campaign in DIRECTORY: experiment, plan, position, environment, leftovers.
+
+    Also while it runs. `steelyard report` shows its results.
+    """
+    from steelyard.cli import campaigns  # noqa: PLC0415 - lazy
+    from steelyard.model.errors import RecordError  # noqa: PLC0415
+    from steelyard.record.directory import require_campaign  # noqa: PLC0415
+    from steelyard.report.listing import campaign_document, campaign_json  # noqa: PLC0415
+
+    require_campaign(directory)
+    found = campaigns.listed_campaign(directory)
+    if found.analysis is None:
+        raise RecordError(found.problem, hint="Restore it from a copy.")
+    if as_json:
+        campaigns.print_json(campaign_json(found, found.analysis))
+        return
+    campaigns.print_whole(campaign_document(found, found.analysis))

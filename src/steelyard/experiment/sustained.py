@@ -1,0 +1,144 @@
+"""Long runs after the last block: one per treatment and workload, at the workload's largest load.
+
+They show what slices of seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is
+no sample, so they take part in no estimate and no verdict.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from steelyard.experiment import durations
+from steelyard.experiment.differences import settings_of
+from steelyard.experiment.taking import Taker
+from steelyard.experiment.validity import validity_of
+from steelyard.model.errors import InputError, MeasurementError, TargetError
+from steelyard.model.experiment import Experiment, Treatment
+from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.measurement import SustainedRun
+from steelyard.model.plan import CampaignPlan
+from steelyard.model.schedule import CellKey, PlannedRun
+from steelyard.model.units import format_duration, parse_duration_s
+
+TRIES = 2
+_CHECKPOINT_S = 300.0  # PostgreSQL's default checkpoint_timeout
+_SPAWN_KEY = 2**31  # of the coin: no block has this number
+_REMEDY = "The long run is tried once more; look into the server's log in raw/."
+
+
+def sustained_s(experiment: Experiment) -> float:
+    """Return the length of each long run: as asked, rounded up to whole checkpoint cycles.
+
+    The longest cycle of the treatments counts, so that all run equally long. 0 when none is asked.
+    """
+    if experiment.sustained_s is None:
+        return 0.0
+    cycle_s = max(_cycle_s(treatment) for treatment in experiment.treatments)
+    return math.ceil(experiment.sustained_s / cycle_s) * cycle_s
+
+
+def _cycle_s(treatment: Treatment) -> float:
+    asked = {name.lower(): value for name, value in settings_of(treatment).items()}
+    try:
+        return parse_duration_s(asked["checkpoint_timeout"])
+    except (KeyError, InputError):
+        return _CHECKPOINT_S
+
+
+def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
+    """Return the long runs in the order to make them: treatments by coin within each workload."""
+    if experiment.sustained_s is None:
+        return ()
+    load = max(experiment.loads, key=lambda load: (load.clients, load.threads))
+    sequence = np.random.SeedSequence(experiment.seed, spawn_key=(_SPAWN_KEY,))
+    coin = np.random.Generator(np.random.PCG64(sequence))
+    return tuple(
+        PlannedRun(
+            treatment=experiment.treatments[place].name,
+            cell=CellKey(workload=workload.name, load=load),
+        )
+        for workload in experiment.workloads
+        for place in coin.permutation(len(experiment.treatments))
+    )
+
+
+def forecast_s(experiment: Experiment, *, discard_s: float, switch_s: float) -> float:
+    """Return about how long all long runs take, beside the budget."""
+    each = sustained_s(experiment) + experiment.measure.ramp_s + durations.RUN_OVERHEAD_S
+    return len(sustained_runs(experiment)) * (each + discard_s + switch_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedTaker:
+    """Takes the long runs of a plan; each is on restored data after the plan's discard."""
+
+    experiment: Experiment
+    plan: CampaignPlan
+    taker: Taker
+    told: Callable[[str], None]
+    store: Callable[[str, str], str]
+
+    def take(self, number: int, planned: PlannedRun, attempt: int) -> SustainedRun:
+        """Return one long run; one that failed is invalid and says why."""
+        seconds = sustained_s(self.experiment)
+        self.told(
+            f"sustained run: {planned.cell.workload}, {planned.cell.load.label},"
+            f" {planned.treatment}, {format_duration(seconds)}"
+        )
+        ramp_s = self.experiment.measure.ramp_s
+        try:
+            self._enter(planned)
+            taken = self.taker.take(planned, seconds=seconds, ramp_s=ramp_s)
+        except (TargetError, MeasurementError) as error:
+            return self._failed(planned, error.message)
+        return SustainedRun(
+            treatment=planned.treatment,
+            cell=planned.cell,
+            started_at=taken.wall,
+            ramp_s=ramp_s,
+            measurement=taken.measurement,
+            validity=validity_of(taken.findings),
+            findings=tuple(_without_block(finding) for finding in taken.findings),
+            raw=self.store(f"sustained-{number:02d}-{attempt}.txt", taken.output),
+        )
+
+    def _enter(self, planned: PlannedRun) -> None:
+        """Bring the treatment into force on restored data, and discard.
+
+        Raises:
+            MeasurementError: A setting is not in force, or the generator failed in the discard.
+            TargetError: The server did not start.
+        """
+        bench = self.taker.bench
+        activation = bench.activate(planned.treatment, restore=True, means=self.plan.restore)
+        if activation.deviations:
+            raise MeasurementError(
+                f"treatment `{planned.treatment}` is not in force:"
+                f" {'; '.join(activation.deviations)}"
+            )
+        discard_s = round(self.plan.discard.discard_s)
+        if discard_s:
+            completed = bench.run(planned, seconds=discard_s)
+            if not completed.succeeded:
+                raise MeasurementError(f"the generator failed in the discard: {completed.tail(2)}")
+
+    def _failed(self, planned: PlannedRun, message: str) -> SustainedRun:
+        finding = Finding(
+            code="sustained-failed", severity=Severity.ERROR, message=message, remedy=_REMEDY
+        )
+        return SustainedRun(
+            treatment=planned.treatment,
+            cell=planned.cell,
+            started_at=self.taker.clock.now(),
+            ramp_s=self.experiment.measure.ramp_s,
+            measurement=None,
+            validity=Validity.INVALID,
+            findings=(finding,),
+        )
+
+
+def _without_block(finding: Finding) -> Finding:
+    """Return a run's finding with the remedy of a run that belongs to no block."""
+    return replace(finding, remedy=_REMEDY) if finding.severity is Severity.ERROR else finding

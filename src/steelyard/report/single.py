@@ -1,0 +1,97 @@
+"""What a report says of a single unrepeated pass, at every place where it could mislead."""
+
+from steelyard.analysis.results import CampaignAnalysis, PublishedRow
+from steelyard.report.document import (
+    Align,
+    BulletList,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+)
+from steelyard.report.formats import MISSING, rate
+from steelyard.report.wording import LABEL, ending
+
+STATEMENT = (
+    "Single unrepeated pass: no interval, no verdict, order and time confounded. Each cell was run"
+    " once, in ascending order; a second pass would give other figures, and nothing here says by"
+    " how much."
+)
+_ORDER = (
+    "Whether two of its cells differ: the later one met a server with other caches, more rows and"
+    " another phase of checkpoints and vacuum, and a machine with other neighbours."
+)
+_PUBLISHED = "Beside the published figures (published, other machine)"
+_PUBLISHED_NOTE = (
+    "Transactions per second. Published, other machine: pgbench at scale 100, 60 s, one run per"
+    " cell, servers of 2 vCPU and 8 GB; the articles call simple-update RW and do not print their"
+    " figures by threads. Standing beside each other is no comparison: machine, storage, network,"
+    " version and time all differ."
+)
+
+
+def pass_title(analysis: CampaignAnalysis) -> str:
+    """Return the title of the report, which says what it is."""
+    return f"{analysis.experiment.name} ({LABEL})"
+
+
+def pass_headline(analysis: CampaignAnalysis) -> Section:
+    """Return what stands in the verdicts' place."""
+    text = STATEMENT
+    if not analysis.blocks:
+        text = f"The pass is not complete: {ending(analysis)}. {STATEMENT}"
+    remark = Paragraph(text=text, tone=Tone.WARNING)
+    return Section(anchor="verdicts", title="No verdict", blocks=(remark,))
+
+
+def pass_limits(analysis: CampaignAnalysis) -> Section:
+    """Return what a single pass shows and does not show."""
+    shown = BulletList(
+        lead="It shows",
+        items=("What this server did once, in this order, at that time.",),
+    )
+    hidden = BulletList(
+        lead="It does not show",
+        items=(
+            STATEMENT,
+            _ORDER,
+            "Whether this machine is faster or slower than any other, published or not.",
+            f"What a repetition would give: {analysis.unit}.",
+        ),
+    )
+    title = "What this does and does not show"
+    return Section(anchor="limits", title=title, blocks=(shown, hidden))
+
+
+def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the table beside the published figures, or nothing where there are none."""
+    figures = analysis.published
+    if figures is None:
+        return ()
+    columns = (
+        Column(name="workload"),
+        _right("clients"),
+        _right("here, by threads"),
+        *(_right(name, spare=place > 1) for place, name in enumerate(figures.environments)),
+    )
+    rows = tuple(_row(row) for row in figures.rows)
+    table = Table(title=_PUBLISHED, columns=columns, rows=rows, note=_published_note(analysis))
+    return (Section(anchor="published", title=_PUBLISHED, blocks=(table,)),)
+
+
+def _published_note(analysis: CampaignAnalysis) -> str:
+    experiment = analysis.experiment
+    here = f"Here: {experiment.measure.slice_s:g} s per cell, protocol {experiment.protocol}."
+    return f"{_PUBLISHED_NOTE} {here}"
+
+
+def _right(name: str, *, spare: bool = False) -> Column:
+    return Column(name=name, align=Align.RIGHT, spare=spare)
+
+
+def _row(row: PublishedRow) -> Row:
+    own = " · ".join(f"{rate(tps)} ({threads})" for threads, tps in row.own_tps)
+    told = (MISSING if tps is None else f"{tps:,.0f}" for tps in row.published_tps)
+    return Row(cells=(row.builtin, str(row.clients), own, *told))

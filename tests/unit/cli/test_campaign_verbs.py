@@ -1,0 +1,168 @@
+"""The verbs that read campaigns, on records of campaigns that ran in a world without servers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fakes.campaigns import Stage, an_experiment, asks
+from fakes.clock import FakeClock
+from steelyard.cli.main import cli
+from steelyard.model.errors import InputError, RecordError
+from steelyard.model.experiment import LocalTarget, Measure, Stop, Treatment
+
+
+@pytest.fixture
+def campaigns(tmp_path: Path) -> Path:
+    """Return a directory with a decided campaign, another of three treatments, a damaged one."""
+    root = tmp_path / "campaigns"
+    root.mkdir()
+    Stage.new(an_experiment(speed=1.05), root / "two").run()
+    two = an_experiment(speed=1.05)
+    faster = Treatment(
+        name="fastest",
+        target=LocalTarget(),
+        settings=asks(speed="1.2", speed_needs_restart="on"),
+    )
+    three = replace(
+        two,
+        treatments=(*two.treatments, faster),
+        measure=Measure(slice_s=4.0, ramp_s=1.0, discard_s=2.0),
+        stop=Stop(budget_s=1800.0),
+    )
+    later = FakeClock()
+    later.sleep(5000.0)
+    Stage.new(three, root / "three", later).run()
+    (root / "broken").mkdir()
+    (root / "broken" / "journal.jsonl").write_text("no journal\n")
+    return root
+
+
+def invoke(*words: str | Path) -> Result:
+    """Return the outcome of a command line."""
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+def as_json(*words: str | Path) -> dict:
+    """Return what a command prints for programs."""
+    result = invoke(*words, "--json")
+    assert result.exit_code == 0, (result.exception, result.output)
+    return json.loads(result.output)
+
+
+def test_list_names_all_campaigns_oldest_first(
+    campaigns: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has status, blocks, verdicts and size; a damaged record is listed, not fatal."""
+    listed = as_json("list", campaigns)["campaigns"]
+    assert [Path(str(one["directory"])).name for one in listed] == ["two", "three", "broken"]
+    assert [one["status"] for one in listed] == ["decided", "decided", "damaged"]
+    assert listed[0]["verdicts"] == [
+        {"workload": "reads", "treatment": "fast", "verdict": "faster"}
+    ]
+    assert all(one["size_bytes"] > 0 for one in listed)
+    assert "damaged at line 1" in listed[2]["problem"]
+    monkeypatch.chdir(campaigns.parent)
+    text = invoke("list").output
+    assert "3 campaigns" in text
+    assert "reads fast: faster" in text
+
+
+def test_list_of_one_and_of_none(
+    campaigns: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A campaign's own directory lists itself; without campaigns/ there is nothing to list."""
+    assert len(as_json("list", campaigns / "two")["campaigns"]) == 1
+    monkeypatch.chdir(tmp_path / "campaigns" / "two")
+    assert "No campaign is below campaigns." in invoke("list").output
+    assert isinstance(invoke("list", tmp_path / "absent").exception, InputError)
+
+
+def test_looking_writes_nothing(campaigns: Path) -> None:
+    """List, show and compare leave every file as it is."""
+    before = {path: path.stat().st_mtime_ns for path in campaigns.rglob("*")}
+    for words in (
+        ("list", campaigns),
+        ("show", campaigns / "two"),
+        ("compare", campaigns / "two", campaigns / "three"),
+        ("compare", campaigns / "three", "fast", "fastest"),
+    ):
+        assert invoke(*words).exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in campaigns.rglob("*")} == before
+
+
+def test_show_tells_where_a_campaign_stands(campaigns: Path) -> None:
+    """Experiment, plan, position, environment and what is left behind, in text and for programs."""
+    text = invoke("show", campaigns / "two").output
+    for part in ("Where it stands", "Experiment", "Plan", "Left behind", "seed", "kernel"):
+        assert part in text
+    shown = as_json("show", campaigns / "two")
+    assert shown["status"] == "decided"
+    assert shown["left_behind"] == []
+    assert shown["facts"] == [{"subject": "machine", "name": "kernel", "value": "fake"}]
+    assert isinstance(invoke("show", campaigns).exception, RecordError)
+    assert isinstance(invoke("show", campaigns / "broken").exception, RecordError)
+
+
+def test_a_dead_campaign_is_told_from_a_running_one(tmp_path: Path) -> None:
+    """A journal without an end is `running` while it is held, and `died` after that."""
+    stage = Stage.new(an_experiment(), tmp_path / "open")
+    assert as_json("show", tmp_path / "open")["status"] == "running"
+    stage.directory.close()
+    assert as_json("show", tmp_path / "open")["status"] == "died, can be resumed"
+
+
+def test_compare_of_treatments_is_paired_and_labelled(campaigns: Path) -> None:
+    """Two contenders are an additional look; a contender against the baseline is the plan's."""
+    pair = as_json("compare", campaigns / "three", "fast", "fastest")
+    assert not pair["planned"]
+    headline = pair["comparisons"][0]
+    assert (headline["baseline"], headline["treatment"]) == ("fast", "fastest")
+    assert headline["low_percent"] < 100 * (1.2 / 1.05 - 1) < headline["high_percent"]
+    assert "additional look" in invoke("compare", campaigns / "three", "fast", "fastest").output
+
+    planned = as_json("compare", campaigns / "two", "slow", "fast")
+    whole = as_json("show", campaigns / "two")
+    assert planned["planned"]
+    assert [c["low_percent"] for c in planned["comparisons"]] == [
+        c["low_percent"] for c in whole["comparisons"]
+    ]
+    turned = as_json("compare", campaigns / "two", "fast", "slow")
+    assert turned["planned"]
+    assert turned["comparisons"][0]["verdict"] == "slower"
+
+
+def test_compare_of_treatments_refuses_what_is_not_there(campaigns: Path) -> None:
+    """An unknown treatment is answered with the known ones; one alone makes no pair."""
+    unknown = invoke("compare", campaigns / "two", "slow", "quick").exception
+    assert isinstance(unknown, InputError)
+    assert unknown.hint == "It has: slow, fast."
+    assert isinstance(invoke("compare", campaigns / "two", "slow", "slow").exception, InputError)
+    assert invoke("compare", campaigns / "two").exit_code == 2
+
+
+def test_compare_of_campaigns_is_labelled_and_never_says_faster(campaigns: Path) -> None:
+    """What differs comes first, the words are weak, and time is named as confounded."""
+    text = invoke("compare", campaigns / "two", campaigns / "three").output
+    assert "Not interleaved: time is confounded" in text
+    assert text.index("Environment and settings that differ") < text.index("Throughput of what")
+    assert "5 s measured → 1 s ramp, 4 s measured" in text
+    assert "`fastest` is in the second campaign only" in text
+    assert "faster" not in text
+    assert "slower" not in text
+    content = as_json("compare", campaigns / "two", campaigns / "three")
+    assert not content["interleaved"]
+    assert {cell["treatment"] for cell in content["cells"]} == {"slow", "fast"}
+    assert {cell["word"] for cell in content["cells"]} <= {"differs", "not distinguishable"}
+
+
+def test_campaigns_without_anything_in_common_are_refused(campaigns: Path, tmp_path: Path) -> None:
+    """Different work under one name is not compared."""
+    other = an_experiment()
+    work = replace(other.workloads[0], scale_factor=99)
+    Stage.new(replace(other, workloads=(work,)), tmp_path / "other").run()
+    refused = invoke("compare", campaigns / "two", tmp_path / "other").exception
+    assert isinstance(refused, InputError)
+    assert "in common" in refused.message

@@ -1,0 +1,116 @@
+"""A single unrepeated pass: run, killed, resumed, and labelled wherever it could mislead."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Killed, Stage, an_experiment
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.experiment import Design, Experiment, Load, Stop, Workload
+from steelyard.model.plan import Status
+from steelyard.record.directory import read_campaign, read_schedule
+from steelyard.report.listing import short_verdicts
+from steelyard.report.render import (
+    build_document,
+    render_html,
+    render_markdown,
+    render_terminal,
+    summary,
+)
+
+CLIENTS = (1, 10, 25)
+
+
+def a_pass(**changes: object) -> Experiment:
+    """Return a single pass of published work under three loads."""
+    base = an_experiment(restart=False)
+    return replace(
+        base,
+        design=Design.ONCE,
+        treatments=base.treatments[:1],
+        workloads=tuple(
+            Workload(name=name, builtin=name, scale_factor=100)
+            for name in ("select-only", "tpcb-like")
+        ),
+        loads=tuple(Load(clients=clients, threads=1) for clients in CLIENTS),
+        **changes,
+    )
+
+
+@pytest.fixture
+def passed(tmp_path: Path) -> CampaignAnalysis:
+    """Return the analysis of a finished pass."""
+    return Stage.new(a_pass(), tmp_path / "pass").run()
+
+
+def test_every_cell_is_run_once_in_file_order(passed: CampaignAnalysis, tmp_path: Path) -> None:
+    """One block of one visit, workload by workload, loads ascending, and then it is done."""
+    assert passed.status is Status.PASSED
+    assert [(run.cell.workload, run.cell.load.clients) for run in passed.runs] == [
+        (workload, clients) for workload in ("select-only", "tpcb-like") for clients in CLIENTS
+    ]
+    assert len(read_schedule(tmp_path / "pass").blocks) == 1
+    assert passed.comparisons == ()
+    assert all(cell.tps.low is None for cell in passed.cells)
+
+
+def test_the_report_says_what_it_is_at_every_place(passed: CampaignAnalysis) -> None:
+    """Title, verdicts, limits, findings and JSON name the single pass; no verdict is spoken."""
+    document = build_document(passed)
+    for text in (render_markdown(document), render_html(document), render_terminal(document)):
+        assert "single unrepeated pass" in text.split("\n## ")[0].lower()
+        assert "no interval, no verdict, order and time confounded" in text
+        assert "is faster than" not in text
+        assert "is not distinguishable" not in text
+    markdown = render_markdown(document)
+    limits = markdown[markdown.index("What this does and does not show") :]
+    assert "Single unrepeated pass" in limits
+    assert "none: the order is that of the file" in markdown
+    assert "single-pass" in [finding.code for finding in passed.findings]
+    assert summary(passed)["single_pass"] is True
+
+
+def test_published_figures_stand_beside_it(passed: CampaignAnalysis) -> None:
+    """The table has the published rates of the same work, labelled as another machine's."""
+    assert passed.published is not None
+    assert len(passed.published.environments) == 9
+    first = passed.published.rows[0]
+    assert (first.builtin, first.clients) == ("select-only", 1)
+    at = passed.published.environments.index("rds-standard-t3.large")
+    assert first.published_tps[at] == 1677.0
+    text = render_markdown(build_document(passed))
+    assert "published, other machine" in text.lower()
+    published = summary(passed)["published"]
+    assert isinstance(published, list)
+    assert len(published) == 6
+
+
+def test_other_work_has_no_published_figures(tmp_path: Path) -> None:
+    """At another scale factor nothing stands beside it."""
+    small = a_pass()
+    small = replace(small, workloads=(replace(small.workloads[0], scale_factor=10),))
+    assert Stage.new(small, tmp_path / "small").run().published is None
+
+
+def test_a_pass_takes_its_time_whatever_the_budget(tmp_path: Path) -> None:
+    """Once started it is not ended half-way by a budget that turned out short."""
+    short = a_pass(stop=Stop(budget_s=1.0))
+    assert Stage.new(short, tmp_path / "short").run().status is Status.PASSED
+
+
+def test_a_killed_pass_begins_anew_and_is_done_once(tmp_path: Path) -> None:
+    """The block in flight is redone; a finished pass stays as it is."""
+    stage = Stage.new(a_pass(), tmp_path / "killed").dying(12, "torn")
+    with pytest.raises(Killed):
+        stage.run()
+    analysis = Stage.resumed(a_pass(), tmp_path / "killed", stage.clock).run()
+    assert analysis.status is Status.PASSED
+    assert len(analysis.runs) == 6
+    assert analyse(read_campaign(tmp_path / "killed")).cells == analysis.cells
+
+
+def test_the_list_names_it_for_what_it_is(passed: CampaignAnalysis) -> None:
+    """Where verdicts stand in the list of campaigns, a single pass says why there is none."""
+    assert short_verdicts(passed) == "none: single unrepeated pass"
