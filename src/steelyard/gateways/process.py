@@ -20,6 +20,8 @@ from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+_LIBC.signal.restype = ctypes.c_void_p
 # What a child inherits: enough to find programs and speak the user's language, no secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "USER")
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -175,7 +177,7 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
             group=group,
             extra_groups=[] if user is not None else None,
             start_new_session=True,
-            preexec_fn=_death_signal(command.parent_death_signal),  # noqa: PLW1509 - one C call
+            preexec_fn=_in_child(command.parent_death_signal),  # noqa: PLW1509 - C calls only
         )
     except (FileNotFoundError, NotADirectoryError) as error:
         raise TargetError(
@@ -217,15 +219,18 @@ def account_entry(account: str) -> pwd.struct_passwd:
         ) from error
 
 
-def _death_signal(number: int) -> Callable[[], None] | None:
-    if not number:
-        return None
+def _in_child(death_signal: int) -> Callable[[], None]:
+    """Return what a child does between fork and exec."""
 
-    def ask_kernel() -> None:
-        # After the change of account, because that clears it; before exec, because that keeps it.
-        _LIBC.prctl(_PR_SET_PDEATHSIG, number)
+    def prepare() -> None:
+        # A background job ignores these, and its children would: a server could not be stopped.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            _LIBC.signal(int(number), None)
+        if death_signal:
+            # After the change of account, which clears it; before exec, which keeps it.
+            _LIBC.prctl(_PR_SET_PDEATHSIG, death_signal)
 
-    return ask_kernel
+    return prepare
 
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:

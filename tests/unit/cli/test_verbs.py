@@ -173,6 +173,7 @@ def test_a_second_signal_does_not_disturb_the_stop(monkeypatch: pytest.MonkeyPat
     """The first one raises in order; from then on all three are ignored."""
     handlers: dict[int, object] = {}
     monkeypatch.setattr(entry.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(entry.signal, "getsignal", lambda _: entry.signal.SIG_DFL)
     entry._stop_in_order()
     assert set(handlers) == {entry.signal.SIGINT, entry.signal.SIGTERM, entry.signal.SIGHUP}
     stop = handlers[entry.signal.SIGTERM]
@@ -180,3 +181,13 @@ def test_a_second_signal_does_not_disturb_the_stop(monkeypatch: pytest.MonkeyPat
     with pytest.raises(Interrupted, match="SIGTERM"):
         stop(entry.signal.SIGTERM, None)
     assert set(handlers.values()) == {entry.signal.SIG_IGN}
+
+
+def test_what_is_ignored_on_purpose_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under nohup a hang-up ends nothing: only the others are taken."""
+    handlers: dict[int, object] = {}
+    before = {entry.signal.SIGHUP: entry.signal.SIG_IGN}
+    monkeypatch.setattr(entry.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(entry.signal, "getsignal", before.get)
+    entry._stop_in_order()
+    assert set(handlers) == {entry.signal.SIGINT, entry.signal.SIGTERM}

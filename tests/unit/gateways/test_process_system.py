@@ -192,3 +192,15 @@ def test_an_ordinary_user_keeps_its_account() -> None:
     """An account asked for changes nothing where it cannot be changed."""
     command = Command(argv=("/bin/sh", "-c", "id -u"), account="nobody")
     assert SystemProcesses().run(command, timeout_s=10).stdout == f"{os.getuid()}\n"
+
+
+def test_a_child_heeds_what_its_parent_ignores() -> None:
+    """A background job ignores Ctrl-C; its servers must not, or they cannot be stopped."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        command = Command(argv=("/bin/sh", "-c", "kill -INT $$; echo survived"))
+        completed = SystemProcesses().run(command, timeout_s=20)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert completed.exit_status == -signal.SIGINT
+    assert "survived" not in completed.stdout
