@@ -16,7 +16,12 @@ from steelyard.experiment import forecast as forecasts
 from steelyard.experiment import preflight, session
 from steelyard.experiment.assembly import assemble
 from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.files import LoadedExperiment, load_experiment, load_preset
+from steelyard.experiment.files import (
+    LoadedExperiment,
+    allow_existing,
+    load_experiment,
+    load_preset,
+)
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
@@ -43,6 +48,7 @@ class RunOptions:
     as_json: bool
     quiet: bool
     yes: bool
+    allow_existing: bool = False
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
@@ -73,6 +79,7 @@ def run(options: RunOptions) -> None:
             options.all_overrides,
             options.flags,
             yes=options.yes,
+            allow_existing=options.allow_existing,
         ),
         findings=findings,
     )
@@ -87,8 +94,10 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     path = options.resume
     session.require_resumable(path, given)
     doors = system_doors()
-    experiment = read_campaign(path).experiment
-    assembly = assemble(experiment, doors)
+    record = read_campaign(path)
+    experiment = record.experiment
+    # Under its own name, so that what its last session left is not taken for somebody else's.
+    assembly = assemble(experiment, doors, campaign_id=record.campaign_id)
     for platform in dict.fromkeys(assembly.platforms.values()):
         platform.require_ready()
     forecasts.require_disk(forecasts.forecast(experiment, assembly))
@@ -111,6 +120,11 @@ def dry_run(options: RunOptions) -> None:
 
 
 def _load(options: RunOptions, doors: Doors) -> LoadedExperiment:
+    loaded = _loaded(options, doors)
+    return allow_existing(loaded) if options.allow_existing else loaded
+
+
+def _loaded(options: RunOptions, doors: Doors) -> LoadedExperiment:
     usable = capacity(doors.host)
     facts = MachineFacts(
         cpus=usable.cpus,

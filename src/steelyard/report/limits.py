@@ -155,6 +155,11 @@ def _bundles(experiment: Experiment) -> Iterator[str]:
 
 
 def _state(plan: CampaignPlan) -> Iterator[str]:
+    if plan.restore == "vacuum":
+        yield (
+            "Effects free of history: the data were vacuumed and their history truncated, not "
+            "brought back, so rows that were changed and bloat that stays met the next treatment."
+        )
     if plan.reset is Reset.CAMPAIGN:
         yield (
             "Effects free of history: the data were not reset between visits, so what one "
