@@ -22,6 +22,7 @@ from steelyard.experiment.files import (
     load_experiment,
     load_preset,
 )
+from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
@@ -174,6 +175,10 @@ def _report_what_there_is(path: Path, options: RunOptions) -> None:
     if analysis.blocks:
         _print(analysis, path, options)
     click.echo(f"The record is in {path}.", err=True)
+    try:
+        require_nothing_left(path)
+    except SteelyardError as left:
+        click.echo(f"{left.message}; {left.hint}", err=True)
 
 
 def _print(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:

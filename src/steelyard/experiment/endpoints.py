@@ -80,9 +80,9 @@ def _restarts(
     """Return whether every activation restarts the server: then all treatments are alike."""
     if not target.restart_command:
         return False
-    needed = any(
-        server.catalogue[n].context == "postmaster" for n in names if n in server.catalogue
-    )
+    several = len(set(experiment.endpoint_targets.values())) > 1
+    known = [server.catalogue[name] for name in names if name in server.catalogue]
+    needed = several or any(entry.context == "postmaster" for entry in known)
     return needed or experiment.measure.switch is SwitchCost.RESTART
 
 

@@ -12,6 +12,7 @@ _LOCAL: Final = frozenset({"bin", "directory", "connection", "run_as", "initdb"}
 _ENDPOINT: Final = frozenset(
     {"uri", "host", "user", "dbname", "service", "allow_existing", "restart_command"}
 )
+_FITTED: Final = "fitted"
 _SEPARATE: Final = ("host", "port", "user", "dbname", "service")
 _RESTORES: Final = {
     "local": ("reflink", "copy", "template"),
@@ -27,6 +28,11 @@ class HasTarget(Protocol):
         """Return the keys of its target that were given anywhere in its line."""
         ...
 
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Return the names of its profiles."""
+        ...
+
 
 def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Issue]:
     """Yield what is wrong with targets once everything is inherited."""
@@ -35,6 +41,7 @@ def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Iss
             path = ("treatments", name, "target", key)
             written = draft.document.at(path) is not None
             yield Issue(path=path if written else path[:2], message=message, hint=hint)
+        yield from _unfit(draft, name, treatment)
     kinds = {name: each.target.kind or "local" for name, each in merged.items()}
     mixed = sorted(set(kinds.values()))
     if len(mixed) > 1:
@@ -44,6 +51,26 @@ def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Iss
             message=f"the treatments have targets of different kinds: {listed(mixed)}",
             hint="Use one kind in an experiment: this version cannot mix them.",
             at_key=True,
+        )
+
+
+def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
+    """Yield what does not go together with a server that is there already."""
+    if treatment.target.kind != "endpoint":
+        return
+    if _FITTED in treatment.profiles:
+        yield Issue(
+            path=("treatments", name),
+            message=f"the profile `{_FITTED}` fits this machine, not the one of an endpoint",
+            hint="Write the settings below `postgres:`.",
+            at_key=True,
+        )
+    restart = draft.measure is not None and draft.measure.switch == "restart"
+    if restart and not treatment.target.restart_command:
+        yield Issue(
+            path=("measure", "switch"),
+            message=f"the endpoint of `{name}` cannot be restarted",
+            hint="Give its target a `restart_command`, or leave `switch` out.",
         )
 
 

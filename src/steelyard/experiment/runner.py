@@ -276,5 +276,8 @@ class Campaign:
             if logs:
                 self.directory.write_raw("server.log", logs)
         finally:
-            self.bench.destroy()
-        self.directory.journal.append(Ended(status=status))
+            try:
+                self.bench.destroy()
+            finally:
+                # Also where something is left behind: then the journal lists it.
+                self.directory.journal.append(Ended(status=status))

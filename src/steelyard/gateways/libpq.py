@@ -31,9 +31,14 @@ _FAILURES: Final = (
         "Put it into ~/.pgpass or PGPASSWORD; it has no place in an experiment file.",
     ),
     (
+        r"pg_hba.conf.*SSL encryption",
+        "the server at {where} does not let {user} in, with TLS or without: {text}",
+        "Add a line to its pg_hba.conf, or connect as another user.",
+    ),
+    (
         r"no encryption|SSL off|server requires (SSL|encryption)|SSL connection is required",
-        "the server at {where} wants TLS for {user}",
-        "Add `?sslmode=require` to the URI, or set PGSSLMODE.",
+        "the server at {where} does not let {user} in without TLS, or not at all: {text}",
+        "Add `?sslmode=require` to the URI or set PGSSLMODE, or add a line to its pg_hba.conf.",
     ),
     (
         r"does not support SSL|SSL was required|certificate verify failed|root certificate",
