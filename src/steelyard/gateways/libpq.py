@@ -73,16 +73,25 @@ def parsed_uri(uri: str) -> Mapping[str, str]:
         keywords = conninfo_to_dict(uri)
     except psycopg.ProgrammingError:
         # Without the cause: libpq's message quotes parts of the URI, and they may be a secret.
-        raise InputError(
-            "this is no URI that libpq understands",
-            hint="Write postgresql://USER@HOST:PORT/DATABASE?sslmode=require, without a password.",
-        ) from None
+        raise _no_uri() from None
     if _SECRETS & set(keywords):
         raise InputError(
             "the URI has a password in it",
             hint="Records carry no secrets: use ~/.pgpass or PGPASSWORD.",
         )
+    if not re.fullmatch(r"[0-9,]*", str(keywords.get("port", ""))) or "@" in str(
+        keywords.get("dbname", "")
+    ):
+        # What a password with an unescaped slash looks like to libpq.
+        raise _no_uri()
     return {name: str(value) for name, value in keywords.items()}
+
+
+def _no_uri() -> InputError:
+    return InputError(
+        "this is no URI that libpq understands",
+        hint="Write postgresql://USER@HOST:PORT/DATABASE?sslmode=require, without a password.",
+    )
 
 
 def asked_for(keywords: Mapping[str, str]) -> tuple[str, str]:
