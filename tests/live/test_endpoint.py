@@ -241,6 +241,7 @@ def test_a_restart_command_that_fails_ends_the_campaign(
     done = _run(steelyard, at(server, text, restart_command=["sh", "-c", "echo no luck; exit 3"]))
     assert done.returncode == 4, done.stderr
     assert "exited with 3: no luck" in done.stderr
+    assert "left behind" not in done.stderr
 
 
 def test_a_database_that_steelyard_did_not_make_is_left_alone(

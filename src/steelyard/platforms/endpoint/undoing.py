@@ -10,6 +10,7 @@ from steelyard.model.outside import Foreign, OnServer
 from steelyard.platforms.endpoint import statements
 from steelyard.platforms.endpoint.restarting import Means, reload, restart
 
+_PENDING = "SELECT 1 FROM pg_settings WHERE pending_restart AND lower(name) = ANY(%s)"
 _VERSION = "SELECT current_setting('server_version_num')::int"
 _DATABASE_MARK = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
 _TABLE_MARK = (
@@ -42,8 +43,14 @@ def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
     changes = [statements.set_system(saved.name, saved.value) for saved in thing.saved]
     means.sql.execute(address, changes)
     reload(address, means)
-    if thing.restart_command:
+    if thing.restart_command and _waits_for_restart(thing, address, means.sql):
         restart(thing.restart_command, address, means)
+
+
+def _waits_for_restart(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:
+    """Return whether the server still runs with a value that was put back in its file."""
+    names = [saved.name for saved in thing.saved]
+    return bool(sql.rows(address, _PENDING, [names]))
 
 
 def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
