@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.model.command import Command, ServerAddress
+from steelyard.model.outside import OnServer
 
 
 @dataclass(kw_only=True)
@@ -49,6 +50,7 @@ class FakeLedger:
     """Remembers what was noted, and whether it existed at that moment."""
 
     notes: list[tuple[str, Path, bool]] = field(default_factory=list)
+    things: list[tuple[str, OnServer]] = field(default_factory=list)
 
     def created(self, directory: Path) -> None:
         """Note a directory about to be made."""
@@ -57,6 +59,14 @@ class FakeLedger:
     def removed(self, directory: Path) -> None:
         """Note that it is gone again."""
         self.notes.append(("removed", directory, directory.exists()))
+
+    def changed(self, thing: OnServer) -> None:
+        """Note what is about to be made or changed on a server."""
+        self.things.append(("changed", thing))
+
+    def undone(self, thing: OnServer) -> None:
+        """Note that it is as it was."""
+        self.things.append(("undone", thing))
 
     @property
     def open(self) -> set[Path]:

@@ -15,7 +15,7 @@ from fakes.programs import FakeProgram
 from steelyard.engines.engine import Complaint, Dataset, RunRequest
 from steelyard.engines.postgres import settings as postgres_settings
 from steelyard.model.command import Command, Completed, ServerAddress
-from steelyard.model.environment import EffectiveSetting
+from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Setting, SwitchCost
 from steelyard.model.findings import Finding
@@ -199,6 +199,11 @@ class FakePlatform:
         return ServerAddress(host="/fake", port=5555, user="steelyard")
 
     @property
+    def root(self) -> Path | None:
+        """Return where the data would be."""
+        return self._live
+
+    @property
     def scripts(self) -> Path:
         """Return a directory for scripts."""
         return self._made() / "scripts"
@@ -270,9 +275,22 @@ class FakePlatform:
         self._world.steps.append("start")
         return self._world.start_s
 
-    def configure(self, settings: Mapping[str, str]) -> None:
+    def means(self) -> tuple[str, ...]:
+        """Return all of a local machine's."""
+        return ("reflink", "copy", "template")
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return none."""
+        return ()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return none."""
+        return ()
+
+    def configure(self, settings: Mapping[str, str]) -> bool:
         """Take other settings."""
         self._world.settings = {n: v for n, v in settings.items() if n not in self._world.stubborn}
+        return True
 
     def stop(self, *, keep_data: bool) -> None:
         """Stop the server, if there is one."""

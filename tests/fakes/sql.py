@@ -1,6 +1,6 @@
 """A server that is a table of statements and their rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
@@ -19,6 +19,17 @@ class FakeSql:
         self.executed: list[tuple[str, str]] = []
         self.asked: list[tuple[str, str, tuple[object, ...]]] = []
         self.passwords: dict[str, str] = {}
+
+    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
+        """Return the address that the keywords spell out."""
+        found = ServerAddress(
+            host=keywords.get("host", "/fake"),
+            port=int(keywords.get("port", "5432")),
+            user=keywords.get("user", "somebody"),
+            database=keywords.get("dbname", "postgres"),
+        )
+        self._require_reachable(found)
+        return found
 
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()

@@ -1,5 +1,6 @@
 """Fixtures of the live tests."""
 
+from support.endpoint import programs, server
 from support.live import cache, steelyard
 
-__all__ = ["cache", "steelyard"]
+__all__ = ["cache", "programs", "server", "steelyard"]

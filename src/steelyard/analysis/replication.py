@@ -2,7 +2,7 @@
 
 from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
-from steelyard.model.experiment import Experiment, LocalTarget, Reset, SwitchCost
+from steelyard.model.experiment import Experiment, Reset, SwitchCost
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import Mode
 
@@ -21,8 +21,9 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
         return (
             f"nothing was replicated: a single unrepeated pass of {count(len(seen.cells), 'run')}"
         )
-    local = all(isinstance(t.target, LocalTarget) for t in experiment.treatments)
-    place = " on this machine" if local else ""
+    if experiment.endpoint_targets:
+        return _at_endpoints(seen, plan, experiment)
+    place = " on this machine"
     activations = _activations(seen, experiment.baseline)
     if plan.mode is Mode.BACK_TO_BACK:
         what = (
@@ -39,6 +40,28 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
         what = f"{count(activations, 'restart')} of one server per treatment{place}"
         limits = "not two machines, not two storage products"
     return f"{what}, {_DATA[plan.reset]}; {limits}"
+
+
+def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> str:
+    """Return the sentence for servers that Steelyard did not start."""
+    activations = _activations(seen, experiment.baseline)
+    targets = experiment.endpoint_targets
+    several = len(set(targets.values())) > 1
+    if plan.mode is Mode.BACK_TO_BACK:
+        what = (
+            f"{count(activations, 'visit')} to one server that was there already, in which each"
+            " cell ran the treatments back to back"
+        )
+        limits = "not restarts of it, not two machines"
+    elif plan.switch is SwitchCost.RESTART and all(t.restart_command for t in targets.values()):
+        what = f"{count(activations, 'visit')} per treatment to servers that were there already"
+        limits = "not two machines, not two storage products"
+    else:
+        what = f"{count(activations, 'visit')} per treatment to servers that were there already"
+        limits = "not restarts of them"
+    limits += "; a difference belongs to this pair of servers" if several else ""
+    data = _DATA[plan.reset] if plan.restore != "vacuum" else "on data that were only vacuumed"
+    return f"{what}, {data}; {limits}"
 
 
 def _activations(seen: Observations, treatment: str) -> int:

@@ -61,15 +61,25 @@ def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]
     """Return what the treatments ask of the generator and the target differently."""
     asked: dict[str, list[str | None]] = {
         "generator: protocol": [t.protocol or experiment.protocol for t in experiment.treatments],
-        "target: programs": [t.target.bin for t in experiment.treatments],
-        "target: connection": [t.target.connection for t in experiment.treatments],
-        "target: directory": [t.target.directory for t in experiment.treatments],
+        **_targets(experiment),
     }
     return tuple(
         SettingDifference(name=name, values=tuple(values), requested=True)
         for name, values in asked.items()
         if len(set(values)) > 1
     )
+
+
+def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
+    local = [experiment.local_targets.get(t.name) for t in experiment.treatments]
+    remote = [experiment.endpoint_targets.get(t.name) for t in experiment.treatments]
+    return {
+        "target: kind": [t.target.kind for t in experiment.treatments],
+        "target: programs": [target.bin if target else None for target in local],
+        "target: connection": [target.connection if target else None for target in local],
+        "target: directory": [target.directory if target else None for target in local],
+        "target: server": [target.place if target else None for target in remote],
+    }
 
 
 def _shown(setting: EffectiveSetting) -> str:

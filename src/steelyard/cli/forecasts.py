@@ -92,6 +92,8 @@ def _pass_facts(experiment: Experiment, expected: Forecast) -> list[str]:
 
 
 def _disk_line(expected: Forecast) -> str:
+    if not expected.disk_bytes:
+        return "  disk       the servers' own, which is not visible from here"
     parts = [
         f"{format_bytes(needed)} in {directory} ({format_bytes(free)} free)"
         for directory, (needed, free) in expected.disk_bytes.items()

@@ -17,7 +17,13 @@ from steelyard.experiment import forecast as forecasts
 from steelyard.experiment import preflight, session
 from steelyard.experiment.assembly import assemble
 from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.files import LoadedExperiment, load_experiment, load_preset
+from steelyard.experiment.files import (
+    LoadedExperiment,
+    allow_existing,
+    load_experiment,
+    load_preset,
+)
+from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
@@ -44,6 +50,7 @@ class RunOptions:
     as_json: bool
     quiet: bool
     yes: bool
+    allow_existing: bool = False
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
@@ -74,6 +81,7 @@ def run(options: RunOptions) -> None:
             options.all_overrides,
             options.flags,
             yes=options.yes,
+            allow_existing=options.allow_existing,
         ),
         findings=findings,
     )
@@ -107,6 +115,11 @@ def dry_run(options: RunOptions) -> None:
 
 
 def _load(options: RunOptions, doors: Doors) -> LoadedExperiment:
+    loaded = _loaded(options, doors)
+    return allow_existing(loaded) if options.allow_existing else loaded
+
+
+def _loaded(options: RunOptions, doors: Doors) -> LoadedExperiment:
     usable = capacity(doors.host)
     facts = MachineFacts(
         cpus=usable.cpus,
@@ -158,6 +171,10 @@ def _report_what_there_is(path: Path, options: RunOptions) -> None:
     with suppress(SteelyardError):  # the disk that failed may be this one
         write_reports(record, analysis, path)
     click.echo(f"The record is in {path}.", err=True)
+    try:
+        require_nothing_left(path)
+    except SteelyardError as left:
+        click.echo(f"{left.message}; {left.hint}", err=True)
 
 
 def _print(analysis: CampaignAnalysis, path: Path, options: RunOptions) -> None:

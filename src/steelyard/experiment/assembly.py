@@ -11,8 +11,10 @@ from pathlib import Path
 from steelyard.engines.engine import Engine
 from steelyard.engines.postgres.factory import Surroundings, postgres_engine
 from steelyard.experiment.doors import Doors
+from steelyard.experiment.endpoints import assemble_endpoints
 from steelyard.gateways.files import cache_directory
 from steelyard.model.experiment import Experiment, LocalTarget
+from steelyard.model.outside import OnServer
 from steelyard.platforms.local.account import server_account
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
 from steelyard.platforms.local.staging import staged
@@ -40,6 +42,12 @@ class NoLedger:
     def removed(self, directory: Path) -> None:
         """Nothing was made."""
 
+    def changed(self, thing: OnServer) -> None:
+        """Nothing is changed."""
+
+    def undone(self, thing: OnServer) -> None:
+        """Nothing was changed."""
+
 
 def assemble(
     experiment: Experiment,
@@ -60,8 +68,21 @@ def assemble(
     Raises:
         PreflightError: Programs are absent.
         PrivilegeError: There is no account to run the server as.
+        TargetError: An endpoint cannot be reached.
     """
-    account = server_account({t.target.run_as for t in experiment.treatments if t.target.run_as})
+    if experiment.endpoint_targets:
+        engine, platforms = assemble_endpoints(
+            experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger()
+        )
+        return Assembly(engine=engine, platforms=platforms)
+    return _local(experiment, doors, campaign_id=campaign_id, ledger=ledger)
+
+
+def _local(
+    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger | None
+) -> Assembly:
+    targets = experiment.local_targets
+    account = server_account({target.run_as for target in targets.values() if target.run_as})
     reach = partial(staged, account=account, processes=doors.processes)
     surroundings = Surroundings(
         processes=doors.processes,
@@ -71,16 +92,14 @@ def assemble(
     )
     engine = postgres_engine(experiment, surroundings)
     by_place: dict[tuple[Path, int | None], Platform] = {}
-    for treatment in experiment.treatments:
-        root, port = data_root(treatment.target), treatment.target.port
+    for target in targets.values():
+        root, port = data_root(target), target.port
         if (root, port) not in by_place:
             options = LocalOptions(root=root, campaign_id=campaign_id, account=account, port=port)
             by_place[root, port] = LocalPlatform(
                 options, ledger or NoLedger(), doors.processes, doors.clock
             )
-    platforms = {
-        t.name: by_place[data_root(t.target), t.target.port] for t in experiment.treatments
-    }
+    platforms = {name: by_place[data_root(t), t.port] for name, t in targets.items()}
     return Assembly(engine=engine, platforms=platforms)
 
 

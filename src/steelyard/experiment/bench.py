@@ -142,8 +142,8 @@ class Bench:
         """
         treatment = self._experiment.treatment(name)
         platform = self._platforms[name]
-        platform.configure(settings_of(treatment))
-        self._engine.reload(platform.address)
+        if platform.configure(settings_of(treatment)):
+            self._engine.reload(platform.address)
         return self._engine.deviations(treatment.settings, self._engine.effective(platform.address))
 
     def run(self, planned: PlannedRun, *, seconds: int) -> Completed:

@@ -8,9 +8,9 @@ from steelyard.model.errors import InputError
 from steelyard.model.experiment import (
     Experiment,
     Layer,
-    LocalTarget,
     Reset,
     SwitchCost,
+    Target,
     Treatment,
 )
 from steelyard.model.schedule import Mode
@@ -69,6 +69,6 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
     return Reset.VISIT
 
 
-def distinct_targets(treatments: Sequence[Treatment]) -> tuple[LocalTarget, ...]:
+def distinct_targets(treatments: Sequence[Treatment]) -> tuple[Target, ...]:
     """Return the targets without repeats, in treatment order."""
     return tuple(dict.fromkeys(treatment.target for treatment in treatments))

@@ -5,7 +5,7 @@ adds its problems to those of the stages before; they are raised together, in li
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.experiment.checks import checked
@@ -21,8 +21,8 @@ from steelyard.experiment.presets import preset_text
 from steelyard.experiment.resolution import Surroundings, resolve
 from steelyard.experiment.scripts import read_scripts
 from steelyard.experiment.validation import Draft, validate
-from steelyard.model.errors import ExperimentFileError, Problem
-from steelyard.model.experiment import Experiment
+from steelyard.model.errors import ExperimentFileError, InputError, Problem
+from steelyard.model.experiment import EndpointTarget, Experiment
 from steelyard.tuning.profiles import MachineFacts
 
 MAX_FILE_BYTES = 1024**2
@@ -167,3 +167,24 @@ def _file_text(path: Path) -> str:
         hint = "`steelyard presets` lists experiments to start from."
         problem = Problem(message=f"it cannot be read: {error.strerror}", hint=hint)
         raise ExperimentFileError(source, [problem]) from error
+
+
+def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
+    """Return the experiment with the use of named databases allowed in all its endpoints.
+
+    Raises:
+        InputError: It has no endpoint.
+    """
+    experiment = loaded.experiment
+    if not experiment.endpoint_targets:
+        raise InputError(
+            "--allow-existing is for endpoints, and the experiment has none",
+            hint="Leave it out.",
+        )
+    treatments = tuple(
+        replace(t, target=replace(t.target, allow_existing=True))
+        if isinstance(t.target, EndpointTarget)
+        else t
+        for t in experiment.treatments
+    )
+    return replace(loaded, experiment=replace(experiment, treatments=treatments))

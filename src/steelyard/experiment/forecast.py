@@ -7,7 +7,7 @@ from pathlib import Path
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations, sustained
-from steelyard.experiment.assembly import Assembly, data_root
+from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.differences import reset_for, settings_of, switch_cost
 from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
@@ -176,8 +176,9 @@ def _disk(
     data = sum(d.expected_bytes for d in assembly.engine.datasets())
     one = int((_EMPTY_DATA_DIRECTORY_BYTES + data) * _GROWTH)
     needs: dict[Path, int] = {}
-    for root in dict.fromkeys(data_root(t.target) for t in experiment.treatments):
-        here = [t for t in experiment.treatments if data_root(t.target) == root]
+    places = {t.name: assembly.platforms[t.name].root for t in experiment.treatments}
+    for root in dict.fromkeys(path for path in places.values() if path is not None):
+        here = [t for t in experiment.treatments if places[t.name] == root]
         states = {assembly.engine.program(t.name).identity for t in here}
         prepared = 0 if cached_all else len(states) * one
         live = sum(_copies(here) * one for _ in states)

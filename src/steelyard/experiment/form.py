@@ -4,12 +4,10 @@ Only what a single value can tell is checked here; what takes two places of the 
 in ``checks`` and ``lineage``. Descriptions and examples end in the JSON Schema.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,32 +17,12 @@ from pydantic import (
 
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
+from steelyard.experiment.form_target import Form, TargetForm
 from steelyard.experiment.form_values import empty_as_mapping, refusal
-from steelyard.experiment.suggestions import choice, did_you_mean, shown
+from steelyard.experiment.suggestions import choice, shown
 from steelyard.tuning.profiles import profile_names
 
-# Known from the design, so that they are told apart from misspellings.
-LATER_TARGETS: Final = (
-    "endpoint",
-    "cloudnative-pg",
-    "rds",
-    "aurora",
-    "redis-local",
-    "redis-endpoint",
-    "redis-kubernetes",
-)
 LATER_LAYERS: Final = ("linux", "kvm", "kubernetes", "redis", "cgroup")
-
-
-_GOVERNED_INITDB: Final = re.compile(
-    r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
-)
-
-
-class Form(BaseModel):
-    """A section of the file; unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ScriptForm(Form):
@@ -172,46 +150,11 @@ class GeneratorForm(Form):
     )
 
 
-def _target_kind(value: object) -> str:
-    kind = values.text(value)
-    if kind in LATER_TARGETS:
-        message = f"the target kind `{kind}` is not supported in this version"
-        raise refusal(message, "Use `kind: local`.")
-    if kind != "local":
-        raise refusal(f"{shown(kind)} is no kind of target", choice(kind, ("local",)))
-    return kind
-
-
-TargetKind = Annotated[str, PlainValidator(_target_kind), WithJsonSchema({"enum": ["local"]})]
-
-
 def _profile(value: object) -> str:
     name = values.text(value)
     if name not in profile_names():
         raise refusal(f"there is no profile {shown(name)}", choice(name, profile_names()))
     return name
-
-
-def _initdb_option(value: object) -> str:
-    option = values.text(value)
-    if _GOVERNED_INITDB.match(option):
-        hint = "Steelyard sets directory, user and authentication itself."
-        raise refusal(f"the initdb option {shown(option)} is not yours to give", hint)
-    return option
-
-
-def _programs(value: object) -> str:
-    given = values.text(value)
-    is_path = "/" in given or given.startswith("~")
-    if (
-        given != "embedded"
-        and not is_path
-        and not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given)
-    ):
-        message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
-        hint = did_you_mean(given, ["embedded"]) or "Write a version as 15, a directory with a `/`."
-        raise refusal(message, hint)
-    return given
 
 
 _PROFILE: Final = {"type": "string", "enum": list(profile_names())}
@@ -220,43 +163,6 @@ Profiles = Annotated[
     BeforeValidator(values.split_words),
     WithJsonSchema({"anyOf": [_PROFILE, {"type": "array", "items": _PROFILE}]}),
 ]
-Programs = Annotated[str, PlainValidator(_programs), WithJsonSchema({"type": ["string", "number"]})]
-InitdbOptions = Annotated[
-    list[Annotated[str, PlainValidator(_initdb_option)]],
-    BeforeValidator(values.split_words),
-    WithJsonSchema(values.TEXTS),
-]
-
-
-class TargetForm(Form):
-    """Where the server runs; what is not given is inherited."""
-
-    kind: TargetKind | None = Field(default=None, description="The kind of target.")
-    bin: Programs | None = Field(
-        default=None,
-        description="`embedded`, a version such as 15, or the directory of the programs.",
-        examples=["embedded", "15", "/usr/lib/postgresql/15/bin"],
-    )
-    directory: values.Text | None = Field(
-        default=None, description="Where data directories are made.", examples=["/mnt/nvme"]
-    )
-    port: values.Port | None = Field(
-        default=None, description="TCP port on the loopback interface.", examples=[54321]
-    )
-    connection: values.Connection | None = Field(
-        default=None, description="How the generator connects."
-    )
-    run_as: values.Text | None = Field(
-        default=None, description="Account of the server when run by root.", examples=["postgres"]
-    )
-    initdb: InitdbOptions | None = Field(
-        default=None,
-        description="Further initdb options, equal in all treatments.",
-        examples=[["--data-checksums"]],
-    )
-    restore: values.Restore | None = Field(
-        default=None, description="How data go back to the prepared state."
-    )
 
 
 def _describe_later_layers(schema: dict[str, Any]) -> None:

@@ -224,8 +224,8 @@ Connection = Annotated[
 ]
 Restore = Annotated[
     str,
-    PlainValidator(one_of("reflink", "copy", "template")),
-    _schema(enum=["reflink", "copy", "template"]),
+    PlainValidator(one_of("reflink", "copy", "template", "vacuum")),
+    _schema(enum=["reflink", "copy", "template", "vacuum"]),
 ]
 DesignWord = Annotated[
     str,

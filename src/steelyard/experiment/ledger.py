@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from steelyard.engines.residue import residue_of
 from steelyard.experiment.doors import Doors
 from steelyard.gateways.files import (
@@ -24,11 +26,22 @@ from steelyard.model.errors import (
     PreflightError,
     RecordError,
     SteelyardError,
+    TargetError,
 )
-from steelyard.record.directory import CampaignDirectory, is_held, left_over, read_campaign
+from steelyard.model.outside import OnServer
+from steelyard.platforms.endpoint.restarting import Means
+from steelyard.platforms.endpoint.undoing import undo as undo_on_server
+from steelyard.record.directory import (
+    CampaignDirectory,
+    is_held,
+    left_on_servers,
+    left_over,
+    read_campaign,
+)
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
 
+_THING = TypeAdapter(OnServer)
 _GRACE_S = 5.0
 _POLL_S = 0.1
 
@@ -53,6 +66,16 @@ class JournalLedger:
         """Note that it is gone again."""
         self._journal.append(Removed(resource="directory", name=str(directory)))
 
+    def changed(self, thing: OnServer) -> None:
+        """Note what is about to be made or changed on a server."""
+        self._journal.append(Created(resource="on-server", name=thing.label, thing=thing))
+        with translated(self._registered), self._registered.open("a") as file:
+            file.write(_THING.dump_json(thing).decode() + "\n")
+
+    def undone(self, thing: OnServer) -> None:
+        """Note that it is as it was."""
+        self._journal.append(Removed(resource="on-server", name=thing.label))
+
 
 def register(campaign_id: str, directory: Path) -> None:
     """Note where a campaign's record is, so that ``clean`` finds it after a death."""
@@ -70,8 +93,18 @@ def _registry() -> Path:
 
 
 def _registered(campaign_id: str) -> list[Path]:
-    """Return the record's directory and everything the campaign made, as noted in the registry."""
-    return [Path(line) for line in (read_text(_registry() / campaign_id) or "").splitlines()]
+    """Return the record's directory and those the campaign made, as noted in the registry."""
+    return [Path(line) for line in _noted(campaign_id) if not line.startswith("{")]
+
+
+def _registered_things(campaign_id: str) -> tuple[OnServer, ...]:
+    """Return what the campaign did on servers, as noted in the registry, last first."""
+    noted = [line for line in _noted(campaign_id) if line.startswith("{")]
+    return tuple(_THING.validate_json(line) for line in reversed(noted))
+
+
+def _noted(campaign_id: str) -> list[str]:
+    return (read_text(_registry() / campaign_id) or "").splitlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +116,7 @@ class Leftover:
         record: Directory of its record, or None when that is gone.
         directories: Made and not removed; those that still exist.
         processes: Ids of processes that still run in them.
+        things: Made or changed on servers and not undone.
     """
 
     campaign_id: str
@@ -90,6 +124,7 @@ class Leftover:
     directories: tuple[Path, ...]
     processes: tuple[int, ...]
     size_bytes: int
+    things: tuple[OnServer, ...] = ()
 
 
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
@@ -139,11 +174,11 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     if (record / "journal.jsonl").exists() and is_held(record):
         return None
     try:
-        names = [Path(name) for name in left_over(record)]
-    except RecordError:
-        names = _registered(campaign_id)[1:]  # the record was deleted or is damaged
+        names, things = [Path(name) for name in left_over(record)], left_on_servers(record)
+    except RecordError:  # the record was deleted or is damaged
+        names, things = _registered(campaign_id)[1:], _registered_things(campaign_id)
     directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
-    if not directories:
+    if not directories and not things:
         return None
     return Leftover(
         campaign_id=campaign_id,
@@ -151,6 +186,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         directories=directories,
         processes=tuple(pid for path in directories for pid in doors.processes.within(path)),
         size_bytes=sum(tree_bytes(path) for path in directories),
+        things=things,
     )
 
 
@@ -167,13 +203,19 @@ def _is_ours(path: Path, campaign_id: str) -> bool:
 
 
 def undo(leftover: Leftover, doors: Doors) -> None:
-    """End the processes and remove the directories of a dead campaign.
+    """End the processes of a dead campaign, undo what it did on servers, remove its directories.
 
     Raises:
-        LeftBehindError: A process would not end or a directory could not be removed.
+        LeftBehindError: A process would not end, a directory could not be removed, or a server
+            could not be reached; what was undone before is noted.
     """
     for directory in leftover.directories:
         end_processes(directory, doors)
+    for thing in leftover.things:
+        _undo_on_server(thing, doors)
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="on-server", name=thing.label))
+    for directory in leftover.directories:
         _free_shared_memory(directory, doors)
         try:
             remove_tree(directory)
@@ -181,17 +223,29 @@ def undo(leftover: Leftover, doors: Doors) -> None:
             raise LeftBehindError(error.message, hint=error.hint) from error
     # Without a readable journal there is nowhere to note it, and nothing to note it for.
     with suppress(RecordError):
-        _note_removed(leftover, doors)
+        gone = [Removed(resource="directory", name=str(path)) for path in leftover.directories]
+        _note(leftover, doors, *gone)
     unregister(leftover.campaign_id)
 
 
-def _note_removed(leftover: Leftover, doors: Doors) -> None:
+def _undo_on_server(thing: OnServer, doors: Doors) -> None:
+    try:
+        undo_on_server(thing, Means(sql=doors.sql, processes=doors.processes, clock=doors.clock))
+    except TargetError as error:
+        raise LeftBehindError(
+            f"{thing.label} is left behind: {error.message}",
+            hint="Run `steelyard clean` again with the password in PGPASSWORD or ~/.pgpass, when"
+            " the server can be reached.",
+        ) from error
+
+
+def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
     if leftover.record is None:
         return
     directory = CampaignDirectory.reopen(leftover.record, doors.clock)
     try:
-        for path in leftover.directories:
-            directory.journal.append(Removed(resource="directory", name=str(path)))
+        for entry in removed:
+            directory.journal.append(entry)
     finally:
         directory.close()
 
@@ -236,6 +290,7 @@ def require_nothing_left(directory: Path) -> None:
     """
     try:
         names = [name for name in left_over(directory) if Path(name).exists()]
+        names += [thing.label for thing in left_on_servers(directory)]
     except RecordError:
         return
     if names:

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.experiment.document import Issue, Value
-from steelyard.experiment.form import TargetForm, TreatmentForm
+from steelyard.experiment.form import TreatmentForm
+from steelyard.experiment.form_target import TargetForm
+from steelyard.experiment.merged_targets import target_issues
 from steelyard.experiment.suggestions import choice, did_you_mean, shown
 from steelyard.experiment.validation import Draft
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
@@ -144,6 +146,7 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
                 message=f"there is no inherited `{missing}` to remove",
                 hint=did_you_mean(missing, treatment.settings) or "Remove the line.",
             )
+    yield from target_issues(draft, merged)
     yield from _unequal_initdb(draft, merged)
 
 

@@ -27,7 +27,9 @@ def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
         raise loaded.error(problems)
     for platform in dict.fromkeys(assembly.platforms.values()):
         platform.require_ready()
-    return assembly.engine.findings()
+    places = dict.fromkeys(assembly.platforms.values())
+    found = (finding for platform in places for finding in platform.findings())
+    return (*assembly.engine.findings(), *found)
 
 
 def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]:

@@ -13,14 +13,15 @@ from steelyard.experiment.form import (
     LoadsForm,
     MeasureForm,
     StopForm,
-    TargetForm,
     WorkloadForm,
 )
+from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.form_values import SEED_LIMIT
 from steelyard.experiment.lineage import Merged
 from steelyard.model.experiment import (
     Calibration,
     Design,
+    EndpointTarget,
     Experiment,
     Layer,
     Load,
@@ -31,6 +32,7 @@ from steelyard.model.experiment import (
     Setting,
     Stop,
     SwitchCost,
+    Target,
     Treatment,
     Workload,
 )
@@ -101,7 +103,25 @@ def _treatment(name: str, merged: Merged, base: Path) -> Treatment:
     )
 
 
-def _target(form: TargetForm, base: Path) -> LocalTarget:
+def _target(form: TargetForm, base: Path) -> Target:
+    return _endpoint(form) if form.kind == "endpoint" else _local(form, base)
+
+
+def _endpoint(form: TargetForm) -> EndpointTarget:
+    return EndpointTarget(
+        uri=form.uri,
+        host=form.host,
+        port=form.port,
+        user=form.user,
+        dbname=form.dbname,
+        service=form.service,
+        allow_existing=bool(form.allow_existing),
+        restart_command=form.restart_command or (),
+        restore=form.restore,
+    )
+
+
+def _local(form: TargetForm, base: Path) -> LocalTarget:
     return LocalTarget(
         bin=_located(form.bin, base) if form.bin else LocalTarget().bin,
         directory=str(_path(form.directory, base)) if form.directory else None,

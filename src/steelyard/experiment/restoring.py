@@ -28,6 +28,8 @@ def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restorin
     """
     baseline = experiment.treatment(experiment.baseline)
     state, platform = bench.state(baseline.name), bench.platform(baseline.name)
+    if platform.root is None:
+        return _without_files(experiment, bench)
     asked = {t.target.restore for t in experiment.treatments if t.target.restore}
     if len(asked) > 1:
         raise PreflightError(
@@ -52,6 +54,21 @@ def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restorin
     tried = (*copied, (TEMPLATE, round(template_s, 3)))
     # A template restores less, so it must be clearly cheaper.
     return Restoring(means=TEMPLATE if template_s < 0.5 * copy_s else "copy", tried_s=tried)
+
+
+def _without_files(experiment: Experiment, bench: Bench) -> Restoring:
+    """Return the best means that every server offers, and its seconds on the first."""
+    offered = [bench.platform(t.name).means() for t in experiment.treatments]
+    common = [means for means in offered[0] if all(means in others for others in offered)]
+    if not common:
+        raise PreflightError(
+            "the servers offer different means of restoring the data:"
+            f" {', '.join(sorted({means for each in offered for means in each}))}",
+            hint="Allow an existing database in all targets or in none, and use one `restore:`.",
+        )
+    name = experiment.baseline
+    seconds = bench.platform(name).restore(bench.state(name), common[0])
+    return Restoring(means=common[0], tried_s=((common[0], round(seconds, 3)),))
 
 
 def _as_asked(means: str, *, reflinks: bool) -> Restoring:

@@ -311,8 +311,11 @@ class Campaign:
             if logs:
                 self.directory.write_server_log(logs)
         finally:
-            self.bench.destroy()
-        self.directory.journal.append(Ended(status=status))
+            try:
+                self.bench.destroy()
+            finally:
+                # Also where something is left behind: then the journal lists it.
+                self.directory.journal.append(Ended(status=status))
 
 
 def _no_look(plan: CampaignPlan) -> Finding:

@@ -15,7 +15,7 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.engines.engine import Engine
 from steelyard.experiment import ledger
-from steelyard.experiment.assembly import Assembly, assemble, data_root
+from steelyard.experiment.assembly import Assembly, assemble
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.forecast import forecast, require_disk
@@ -27,7 +27,7 @@ from steelyard.model.errors import InputError, PreflightError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.plan import Status
-from steelyard.platforms.local.machine import machine_facts
+from steelyard.platforms.local.machine import DATA_FILE_SYSTEM, machine_facts
 from steelyard.record.directory import CampaignDirectory, read_campaign
 from steelyard.record.entries import Resumed, Started
 
@@ -89,7 +89,7 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
         return analyse(record)
     for leftover in ledger.find_leftovers(doors, [path]):
         ledger.undo(leftover, doors)
-    _require_room(record.experiment, doors)
+    _require_room(record, doors)
     directory = CampaignDirectory.reopen(path, doors.clock)
     try:
         ledger.register(record.campaign_id, path)
@@ -131,16 +131,17 @@ def _work(
     return analysis
 
 
-def _require_room(experiment: Experiment, doors: Doors) -> None:
+def _require_room(record: CampaignRecord, doors: Doors) -> None:
     """Check port, place and disk again: the last session may be days ago.
 
     Raises:
         PreflightError: The machine cannot run it now.
     """
-    assembly = assemble(experiment, doors)
+    # Under its own name, so that what its last session left is not taken for somebody else's.
+    assembly = assemble(record.experiment, doors, campaign_id=record.campaign_id)
     for platform in dict.fromkeys(assembly.platforms.values()):
         platform.require_ready()
-    require_disk(forecast(experiment, assembly))
+    require_disk(forecast(record.experiment, assembly))
 
 
 def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
@@ -161,16 +162,23 @@ def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
 
 def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[Fact, ...]:
     """Return the facts of machine and tools, in the order to print them."""
-    root = data_root(experiment.treatment(experiment.baseline).target)
+    root = assembly.platforms[experiment.baseline].root
     tools = {
         "steelyard": steelyard.__version__,
         "python": sys.version.split()[0],
         **assembly.engine.tools(),
     }
     return (
-        *machine_facts(doors.host, root),
+        *_machine(doors, root),
+        *(fact for place in dict.fromkeys(assembly.platforms.values()) for fact in place.facts()),
         *(Fact(name=name, value=value, subject="tools") for name, value in tools.items()),
     )
+
+
+def _machine(doors: Doors, root: Path | None) -> tuple[Fact, ...]:
+    """Return the facts of this machine; of its disks only where the data lie on them."""
+    facts = machine_facts(doors.host, root or Path.cwd())
+    return tuple(fact for fact in facts if root is not None or fact.name != DATA_FILE_SYSTEM)
 
 
 def _forget_if_clean(campaign_id: str, path: Path) -> None:
@@ -189,13 +197,20 @@ def default_directory(name: str, doors: Doors) -> Path:
 
 
 def command_line(
-    source: str, seed: int, overrides: Sequence[str], flags: Sequence[str], *, yes: bool = False
+    source: str,
+    seed: int,
+    overrides: Sequence[str],
+    flags: Sequence[str],
+    *,
+    yes: bool = False,
+    allow_existing: bool = False,
 ) -> str:
     """Return the command that repeats a campaign in the same order."""
     words = ["steelyard", "run", source, "--seed", str(seed)]
     for override in overrides:
         words += ["--set", override]
     words += ["--yes"] if yes else []
+    words += ["--allow-existing"] if allow_existing else []
     return shlex.join([*words, *(["--", *flags] if flags else [])])
 
 

@@ -14,10 +14,8 @@ from pydantic_core import ErrorDetails
 from steelyard.experiment.document import Document, Issue, KeyPath, Value
 from steelyard.experiment.form import (
     LATER_LAYERS,
-    LATER_TARGETS,
     SECTIONS,
     ExperimentForm,
-    Form,
     LoadsForm,
     MeasureForm,
     StopForm,
@@ -25,6 +23,7 @@ from steelyard.experiment.form import (
     WorkloadForm,
     section,
 )
+from steelyard.experiment.form_target import LATER_TARGETS, Form
 from steelyard.experiment.form_values import REFUSED
 from steelyard.experiment.suggestions import closest, did_you_mean, listed, shown, written
 
@@ -131,6 +130,11 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
     *parents, key = path
     holder = tuple(parents)
     form = section(holder)
+    if holder[-1:] == ("target",) and str(key).lower() in ("password", "passfile", "pgpassword"):
+        hint = "Records carry no secrets: use ~/.pgpass or PGPASSWORD."
+        message = f"{shown(key)} has no place in an experiment file"
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+        return
     if holder[-1:] == ("target",) and document.at((*holder, "kind")) in LATER_TARGETS:
         return  # what such a target needs is not known here; its kind is already refused
     if form is TreatmentForm and key in LATER_LAYERS:

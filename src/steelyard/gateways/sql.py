@@ -6,23 +6,29 @@ Every call connects anew: what is verified is what a new session of the generato
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 import psycopg
 from psycopg import sql
 
+from steelyard.gateways.libpq import address_of, asked_for, connection_failure
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 
 _CONNECT_TIMEOUT_S = 10
+_NAME = "steelyard"
 
 Row = tuple[object, ...]
 
 
 class Sql(Protocol):
     """Runs statements on a server."""
+
+    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
+        """Return where libpq ends up with these keywords and all that it finds by itself."""
+        ...
 
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
@@ -41,6 +47,28 @@ class Sql(Protocol):
 
 class PsycopgSql:
     """SQL through psycopg 3."""
+
+    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
+        """Return where libpq ends up with these keywords and all that it finds by itself.
+
+        Who names no database gets libpq's, or `postgres` where that one does not exist.
+
+        Raises:
+            TargetError: Nowhere, or the server lets nobody in.
+        """
+        asked = {"connect_timeout": str(_CONNECT_TIMEOUT_S), **keywords}
+        try:
+            try:
+                with psycopg.connect(application_name=_NAME, **asked) as connection:  # type: ignore[arg-type]
+                    return address_of(connection)
+            except psycopg.OperationalError as error:
+                if "dbname" in keywords or not _lacks_database(error):
+                    raise
+            return self.reach({**keywords, "dbname": "postgres"})
+        except psycopg.Error as error:
+            text = " ".join(str(error).split())
+            where, user = asked_for(keywords)
+            raise connection_failure(text, where=where, user=user) from error
 
     def rows(
         self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
@@ -97,14 +125,15 @@ def _connect(address: ServerAddress) -> psycopg.Connection[Row]:
             dbname=address.database or None,
             password=address.password or None,
             connect_timeout=_CONNECT_TIMEOUT_S,
-            application_name="steelyard",
+            application_name=_NAME,
             autocommit=True,
+            **dict(address.parameters),  # type: ignore[arg-type]
         )
 
 
 @contextmanager
 def _without_libpq_environment() -> Iterator[None]:
-    """Hide PG* variables, which the generator does not get either.
+    """Hide PG* variables, which the generator does not get either: an address says it all.
 
     PGOPTIONS would verify a setting that the generator does not have, and PGHOSTADDR would lead
     to another server.
@@ -116,12 +145,13 @@ def _without_libpq_environment() -> Iterator[None]:
         os.environ.update(hidden)
 
 
+def _lacks_database(error: psycopg.Error) -> bool:
+    return 'database "' in str(error) and "does not exist" in str(error)
+
+
 def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
     where = f"{address.host}:{address.port}"
     text = " ".join(str(error).split())
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-        return TargetError(
-            f"the server at {where} cannot be reached: {text}",
-            hint="Is it running, and does it listen there?",
-        )
+        return connection_failure(text, where=where, user=address.user)
     return TargetError(f"the server at {where} refused: {text}")

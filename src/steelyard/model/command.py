@@ -1,7 +1,7 @@
 """A command to run: what an engine asks for and a platform runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -51,6 +51,9 @@ class ServerAddress:
     Attributes:
         host: Name, address, or directory of the Unix socket.
         password: From the environment or made for this campaign; never in argv or a record.
+        parameters: Further libpq keywords with their values, such as ``sslmode``; no secrets.
+        databases: The database of each data set where a platform made it; elsewhere it is
+            called like the data set and made by the engine.
     """
 
     host: str
@@ -58,3 +61,9 @@ class ServerAddress:
     user: str = ""
     database: str = ""
     password: str = field(default="", repr=False)
+    parameters: tuple[tuple[str, str], ...] = ()
+    databases: tuple[tuple[str, str], ...] = ()
+
+    def at(self, dataset: str) -> "ServerAddress":
+        """Return the address of a data set's database."""
+        return replace(self, database=dict(self.databases).get(dataset, dataset))

@@ -7,6 +7,7 @@ None, and the record says what it became.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 class Layer(StrEnum):
@@ -70,7 +71,7 @@ class LocalTarget:
         restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
     """
 
-    kind: str = "local"
+    kind: Literal["local"] = "local"
     bin: str = "embedded"
     directory: str | None = None
     port: int | None = None
@@ -80,8 +81,48 @@ class LocalTarget:
     restore: str | None = None
 
 
-# The union grows with the targets: endpoint, cloudnative-pg, rds, aurora, redis-*.
-Target = LocalTarget
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTarget:
+    """A server that is there already; what is not given, libpq finds as it always does.
+
+    None of its fields can hold a password: that comes from pgpass or ``PGPASSWORD``.
+
+    Attributes:
+        uri: libpq URI, or None when the separate keys are used.
+        host: Name, address, or directory of the Unix socket.
+        dbname: Database to connect to; measured in only with ``allow_existing``.
+        service: Name of a section of the service file.
+        allow_existing: Measure in the named database, which Steelyard did not make.
+        restart_command: Restarts the server; without it nothing that needs a restart is changed.
+        restore: ``template`` or ``vacuum``; None means the best that works.
+    """
+
+    kind: Literal["endpoint"] = "endpoint"
+    uri: str | None = None
+    host: str | None = None
+    port: int | None = None
+    user: str | None = None
+    dbname: str | None = None
+    service: str | None = None
+    allow_existing: bool = False
+    restart_command: tuple[str, ...] = ()
+    restore: str | None = None
+
+    @property
+    def connection(self) -> str:
+        """Return how the generator connects: as everybody does, by the address."""
+        return "address"
+
+    @property
+    def place(self) -> str:
+        """Return what the file says of the place, for people."""
+        port = f":{self.port}" if self.port else ""
+        named = self.uri or self.service or f"{self.host or ''}{port}"
+        return named or "as libpq finds it"
+
+
+# The union grows with the targets: cloudnative-pg, rds, aurora, redis-*. `kind` tells them apart.
+Target = LocalTarget | EndpointTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -263,6 +304,16 @@ class Experiment:
     def is_single_pass(self) -> bool:
         """Return whether each cell is run once, in file order, and nothing is compared."""
         return self.design is Design.ONCE
+
+    @property
+    def local_targets(self) -> dict[str, LocalTarget]:
+        """Return the targets on this machine by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, LocalTarget)}
+
+    @property
+    def endpoint_targets(self) -> dict[str, EndpointTarget]:
+        """Return the targets that are there already by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, EndpointTarget)}
 
     @property
     def contenders(self) -> tuple[str, ...]:

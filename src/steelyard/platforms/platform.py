@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.environment import Fact
+from steelyard.model.findings import Finding
+from steelyard.model.outside import OnServer
 from steelyard.model.program import ServerProgram
 
 
@@ -20,10 +23,18 @@ class Ledger(Protocol):
         """Note that it is gone again."""
         ...
 
+    def changed(self, thing: OnServer) -> None:
+        """Note what is about to be made or changed on somebody else's server."""
+        ...
+
+    def undone(self, thing: OnServer) -> None:
+        """Note that it is as it was."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedState:
-    """A complete prepared data directory. ``size_bytes`` is what a copy of it takes."""
+    """Complete prepared data. ``size_bytes`` is what a copy of them takes, 0 where out of reach."""
 
     key: str
     data: Path
@@ -36,6 +47,11 @@ class Platform(Protocol):
     @property
     def address(self) -> ServerAddress:
         """Return where the live server is reached; raises TargetError when none is up."""
+        ...
+
+    @property
+    def root(self) -> Path | None:
+        """Return the directory of this machine that holds the data, or None."""
         ...
 
     @property
@@ -79,8 +95,8 @@ class Platform(Protocol):
         """Start a server on the live copy of a state; return the seconds until it answered."""
         ...
 
-    def configure(self, settings: Mapping[str, str]) -> None:
-        """Write other settings for the running server; the engine makes it read them."""
+    def configure(self, settings: Mapping[str, str]) -> bool:
+        """Take other settings for the running server; return whether it has to read them."""
         ...
 
     def stop(self, *, keep_data: bool) -> None:
@@ -89,6 +105,10 @@ class Platform(Protocol):
 
     def run(self, command: Command, *, timeout_s: float) -> Completed:
         """Run a command beside the server."""
+        ...
+
+    def means(self) -> tuple[str, ...]:
+        """Return the means of bringing data back that there are here, best first."""
         ...
 
     def copies_by_reflink(self, state: PreparedState) -> bool:
@@ -101,6 +121,14 @@ class Platform(Protocol):
 
     def logs(self) -> str:
         """Return everything the servers of this campaign logged, in order."""
+        ...
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what a reader must know of the place beside its machine."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the place."""
         ...
 
     def destroy(self) -> None:

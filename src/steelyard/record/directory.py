@@ -10,7 +10,9 @@ from steelyard.gateways.files import Lock, make_directory, translated, write_tex
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
+from steelyard.model.outside import OnServer
 from steelyard.model.schedule import Schedule
+from steelyard.record.entries import Created
 from steelyard.record.journal import Journal, read_lines
 from steelyard.record.replay import replay, resources
 
@@ -147,6 +149,15 @@ def read_schedule(path: Path) -> Schedule:
 
 def left_over(path: Path) -> tuple[str, ...]:
     """Return the directories a campaign made outside its record and did not remove."""
+    return tuple(made.name for made in _open(path) if made.resource == "directory")
+
+
+def left_on_servers(path: Path) -> tuple[OnServer, ...]:
+    """Return what a campaign made or changed on servers and did not undo."""
+    return tuple(made.thing for made in _open(path) if made.thing is not None)
+
+
+def _open(path: Path) -> tuple[Created, ...]:
     require_campaign(path)
     return resources(read_lines(path / "journal.jsonl")[0])
 

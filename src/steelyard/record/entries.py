@@ -10,6 +10,7 @@ from steelyard.model.environment import Environment
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import Run, SustainedRun
+from steelyard.model.outside import OnServer
 from steelyard.model.plan import CampaignPlan, Status
 
 
@@ -37,13 +38,16 @@ class Created:
     """Something outside the record is about to be made; written before it is.
 
     Attributes:
-        resource: ``directory`` (a tree to remove, after stopping the processes in it).
-        name: Its path.
+        resource: ``directory`` (a tree to remove, after stopping the processes in it), or
+            ``on-server`` (made or changed on a server that is not Steelyard's).
+        name: Its path, or what it is called in lists.
+        thing: What is on a server, and how to undo it.
     """
 
     kind: Literal["created"] = "created"
-    resource: Literal["directory"]
+    resource: Literal["directory", "on-server"]
     name: str
+    thing: OnServer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,7 @@ class Removed:
     """Something that was made is gone again."""
 
     kind: Literal["removed"] = "removed"
-    resource: Literal["directory"]
+    resource: Literal["directory", "on-server"]
     name: str
 
 

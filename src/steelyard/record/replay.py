@@ -55,14 +55,17 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
     )
 
 
-def resources(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Return the directories that were made and not removed again, last made first."""
-    left: list[str] = []
+def resources(lines: Sequence[Line]) -> tuple[Created, ...]:
+    """Return what was made or changed outside and not undone again, last made first."""
+    left: list[Created] = []
     for line in lines:
-        if isinstance(line.entry, Created):
-            left.append(line.entry.name)
-        elif isinstance(line.entry, Removed) and line.entry.name in left:
-            left.remove(line.entry.name)
+        entry = line.entry
+        if isinstance(entry, Created):
+            left.append(entry)
+        elif isinstance(entry, Removed):
+            gone = [m for m in left if (m.resource, m.name) == (entry.resource, entry.name)]
+            if gone:
+                left.remove(gone[0])
     return tuple(reversed(left))
 
 

@@ -91,7 +91,8 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
     seconds = f"{experiment.measure.slice_s:g}"
-    if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank:
+    restarted = all(t.restart_command for t in experiment.endpoint_targets.values())
+    if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
         return (
             f"The sustained rate: every run is a slice of {seconds} s soon after a restart and "
             "sees the early phase of a checkpoint cycle, with little WAL. What changes the cost of "
@@ -160,6 +161,11 @@ def _bundles(experiment: Experiment) -> Iterator[str]:
 
 
 def _state(plan: CampaignPlan) -> Iterator[str]:
+    if plan.restore == "vacuum":
+        yield (
+            "Effects free of history: the data were vacuumed and their history truncated, not "
+            "brought back, so rows that were changed and bloat that stays met the next treatment."
+        )
     if plan.reset is Reset.CAMPAIGN:
         yield (
             "Effects free of history: the data were not reset between visits, so what one "

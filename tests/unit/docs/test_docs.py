@@ -18,7 +18,7 @@ from steelyard.experiment.files import load_experiment
 from steelyard.experiment.form import LATER_LAYERS, SECTIONS
 from steelyard.experiment.schema import experiment_schema
 from steelyard.model.errors import ExitCode, ExperimentFileError, PreflightError
-from steelyard.model.experiment import LocalTarget, Stop
+from steelyard.model.experiment import EndpointTarget, LocalTarget, Stop
 from steelyard.model.units import GIB
 from steelyard.record import entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
@@ -160,6 +160,7 @@ RESOLVED = {
     "treatments.NAME.target.bin": LocalTarget().bin,
     "treatments.NAME.target.connection": LocalTarget().connection,
     "treatments.NAME.target.initdb": list(LocalTarget().initdb),
+    "treatments.NAME.target.allow_existing": EndpointTarget().allow_existing,
 }
 SECTION_OF = {
     ".".join("NAME" if step == "*" and path[0] == "treatments" else step for step in path)

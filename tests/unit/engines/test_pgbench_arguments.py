@@ -113,7 +113,7 @@ def test_initialisation_asks_for_all_steps() -> None:
     """Tables, data from the client, vacuum and primary keys at the scale asked for."""
     assert pgbench.initialise_arguments(50) == (
         "--initialize",
-        "--init-steps=dtgvp",
+        "--init-steps=tgvp",
         "--scale=50",
         "--quiet",
     )

@@ -101,7 +101,7 @@ def test_wrong_workloads(workload: str, expected: str) -> None:
         ("{target: {bin: embeded}}", "neither `embedded`, nor a version, nor a directory"),
         ("{target: {port: 70000}}", "`70000` is out of range (Write a number from 1 to 65535.)"),
         ("{target: {connection: udp}}", "known: `socket` or `tcp`"),
-        ("{target: {restore: rsync}}", "known: `reflink`, `copy` or `template`"),
+        ("{target: {restore: rsync}}", "known: `reflink`, `copy`, `template` or `vacuum`"),
         ("{postgres: {work_mem: [1]}}", "`[1]` is a list or mapping"),
         ('{postgres: {work_mem: "1\\n2"}}', "the value has a line break"),
         ("{postgres: {'work mem': 1}}", "`work mem` is no name of a PostgreSQL setting"),

@@ -45,6 +45,8 @@ def _say(found: "Sequence[Leftover]") -> None:
         click.echo(f"{leftover.campaign_id} ({leftover.record or 'its record is gone'}):")
         for directory in leftover.directories:
             click.echo(f"  directory {directory}")
+        for thing in leftover.things:
+            click.echo(f"  {thing.label}")
         for pid in leftover.processes:
             click.echo(f"  process {pid}")
         click.echo(f"  {format_bytes(leftover.size_bytes)} on disk")

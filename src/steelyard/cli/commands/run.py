@@ -19,6 +19,9 @@ _DEFAULT = "preset:quick"
 @click.option(
     "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with this campaign."
 )
+@click.option(
+    "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
+)
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file.")
 @click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report.")
@@ -59,6 +62,7 @@ def _given(context: click.Context) -> list[str]:
         "out": "--out",
         "overrides": "--set",
         "flags": "pgbench flags",
+        "allow_existing": "--allow-existing",
         "dry_run": "--dry-run",
     }
     return [

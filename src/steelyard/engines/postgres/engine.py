@@ -137,8 +137,20 @@ class PostgresEngine:
         Raises:
             TargetError: The server refuses, or a script fails.
         """
-        self._sql.execute(address, [f'CREATE DATABASE "{dataset.name}"'])
-        own = _at(address, dataset.name)
+        if dataset.name not in dict(address.databases):
+            self._sql.execute(address, [f'CREATE DATABASE "{dataset.name}"'])
+        own = address.at(dataset.name)
+        self._fill(dataset, own, treatment)
+        if dataset.name not in dict(address.databases):
+            if self._sql.rows(own, _HAS_PREWARM):
+                self._sql.execute(own, ["CREATE EXTENSION IF NOT EXISTS pg_prewarm"])
+            self._sql.execute(own, ["VACUUM (ANALYZE)"])
+        elif dataset.prepare:
+            # Elsewhere pgbench has vacuumed its own tables, and others are not ours to touch.
+            self._sql.execute(own, ["VACUUM (ANALYZE)"])
+
+    def _fill(self, dataset: Dataset, own: ServerAddress, treatment: str) -> None:
+        """Make the tables of a data set in its database."""
         if dataset.scale_factor is not None:
             arguments = pgbench.initialise_arguments(dataset.scale_factor)
             self._succeed((self.generator.program("pgbench"), *arguments), own)
@@ -146,16 +158,15 @@ class PostgresEngine:
         for name, text in dataset.prepare:
             argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-")
             self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
-        statements = ["VACUUM (ANALYZE)"]
-        if self._sql.rows(own, _HAS_PREWARM):
-            statements.insert(0, "CREATE EXTENSION IF NOT EXISTS pg_prewarm")
-        self._sql.execute(own, statements)
 
     def _succeed(
         self, argv: tuple[str, ...], address: ServerAddress, *, stdin: str = "", what: str = ""
     ) -> None:
         command = Command(
-            argv=argv, environment=pgbench.environment(address), account=self._account
+            argv=argv,
+            environment=pgbench.environment(address),
+            account=self._account,
+            parent_death_signal=_SIGKILL,
         )
         completed = self._processes.run(command, timeout_s=_BUILD_TIMEOUT_S, stdin=stdin)
         if not completed.succeeded:
@@ -168,7 +179,7 @@ class PostgresEngine:
     def prewarm(self, address: ServerAddress) -> None:
         """Read the data of all data sets into the server's memory."""
         for dataset in self.datasets():
-            own = _at(address, dataset.name)
+            own = address.at(dataset.name)
             if self._sql.rows(own, "SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'"):
                 self._sql.rows(own, _PREWARM)
             else:
@@ -183,7 +194,7 @@ class PostgresEngine:
         """
         found: dict[EffectiveSetting, None] = {}
         for dataset in self.datasets():
-            own = _at(address, dataset.name)
+            own = address.at(dataset.name)
             for name, value, unit, source in self._sql.rows(own, _EFFECTIVE, [_IGNORED]):
                 setting = EffectiveSetting(
                     name=str(name),
@@ -246,7 +257,7 @@ class PostgresEngine:
 
     def run_command(self, request: RunRequest) -> Command:
         """Return the pgbench command line for one run."""
-        address = _at(request.address, dataset_of(request.workload).name)
+        address = request.address.at(dataset_of(request.workload).name)
         return Command(
             argv=(self.generator.program("pgbench"), *pgbench.run_arguments(request)),
             environment=pgbench.environment(address),
@@ -278,13 +289,3 @@ def dataset_of(workload: Workload) -> Dataset:
         digest = hashlib.sha256(repr(scripts).encode()).hexdigest()
         name += f"_{digest[:10]}"
     return Dataset(name=f"steelyard_{name}", scale_factor=workload.scale_factor, prepare=scripts)
-
-
-def _at(address: ServerAddress, database: str) -> ServerAddress:
-    return ServerAddress(
-        host=address.host,
-        port=address.port,
-        user=address.user,
-        database=database,
-        password=address.password,
-    )

@@ -39,10 +39,10 @@ def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> Postg
     return PostgresEngine(
         experiment,
         {
-            t.name: PostgresProgram(
-                installation=installations[t.name], initdb=t.target.initdb, sql=surroundings.sql
+            name: PostgresProgram(
+                installation=installations[name], initdb=target.initdb, sql=surroundings.sql
             )
-            for t in experiment.treatments
+            for name, target in experiment.local_targets.items()
         },
         {
             name: read_catalogue(one.program("postgres"), surroundings.processes)
@@ -58,13 +58,12 @@ def _installations(
     experiment: Experiment, surroundings: Surroundings
 ) -> Mapping[str, Installation]:
     """Return the programs of each treatment, where the account can reach them."""
+    targets = experiment.local_targets
     by_bin = {
-        t.target.bin: _reachable(
-            find_installation(t.target.bin, surroundings.processes), surroundings
-        )
-        for t in experiment.treatments
+        bin_: _reachable(find_installation(bin_, surroundings.processes), surroundings)
+        for bin_ in dict.fromkeys(target.bin for target in targets.values())
     }
-    return {t.name: by_bin[t.target.bin] for t in experiment.treatments}
+    return {name: by_bin[target.bin] for name, target in targets.items()}
 
 
 def _reachable(found: Installation, surroundings: Surroundings) -> Installation:

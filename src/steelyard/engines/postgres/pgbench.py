@@ -39,6 +39,29 @@ _PROGRESS = re.compile(
     rf"^progress: (?P<end>{_NUMBER}) s, (?P<tps>{_NUMBER}) tps, "
     rf"lat (?P<latency>{_NUMBER}|NaN|-nan) ms stddev [^\s,]+(?:, (?P<failed>\d{{1,18}}) failed)?"
 )
+# libpq's environment variables for its keywords; the rest (keepalives) has none.
+_VARIABLES = {
+    "hostaddr": "PGHOSTADDR",
+    "options": "PGOPTIONS",
+    "passfile": "PGPASSFILE",
+    "channel_binding": "PGCHANNELBINDING",
+    "requirepeer": "PGREQUIREPEER",
+    "require_auth": "PGREQUIREAUTH",
+    "gssencmode": "PGGSSENCMODE",
+    "krbsrvname": "PGKRBSRVNAME",
+    "gsslib": "PGGSSLIB",
+    "gssdelegation": "PGGSSDELEGATION",
+    "min_protocol_version": "PGMINPROTOCOLVERSION",
+    "max_protocol_version": "PGMAXPROTOCOLVERSION",
+    **{
+        name: f"PG{name.replace('_', '').upper()}"
+        for name in (
+            *("sslmode", "sslnegotiation", "sslcompression", "sslcert", "sslkey", "sslcertmode"),
+            *("sslrootcert", "sslcrl", "sslcrldir", "sslsni"),
+            *("ssl_min_protocol_version", "ssl_max_protocol_version"),
+        )
+    },
+}
 _INTERVAL_S = 1.0  # --progress=1
 _EPOCH = 1e9  # a progress time beyond this is a time stamp, before it seconds since the start
 
@@ -92,17 +115,19 @@ def run_arguments(request: RunRequest) -> tuple[str, ...]:
 
 
 def initialise_arguments(scale_factor: int) -> tuple[str, ...]:
-    """Return pgbench's arguments that make its tables.
+    """Return pgbench's arguments that make its tables; it never drops any.
 
     Client-side generation: its COPY FREEZE makes the vacuum and the primary keys cheaper, which
     was measured to be faster than server-side generation at scale 10 and 100.
     """
-    return ("--initialize", "--init-steps=dtgvp", f"--scale={scale_factor}", "--quiet")
+    return ("--initialize", "--init-steps=tgvp", f"--scale={scale_factor}", "--quiet")
 
 
 def environment(address: ServerAddress) -> Mapping[str, str]:
     """Return libpq's environment for an address; the only way a password travels."""
+    further = {_VARIABLES[n]: value for n, value in address.parameters if n in _VARIABLES}
     variables = {
+        **further,
         "PGHOST": address.host,
         "PGPORT": str(address.port),
         "PGUSER": address.user,

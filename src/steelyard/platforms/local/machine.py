@@ -11,6 +11,7 @@ from steelyard.model.environment import Fact
 from steelyard.model.errors import PreflightError
 from steelyard.model.units import format_bytes
 
+DATA_FILE_SYSTEM = "data file system"
 _NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "no limit" with a number near 2^63
 
 
@@ -54,7 +55,7 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
         "virtualisation": _virtualisation(host),
         "governor": _governor(host),
         "transparent huge pages": _selected(host, "/sys/kernel/mm/transparent_hugepage/enabled"),
-        "data file system": _file_system(host, directory),
+        DATA_FILE_SYSTEM: _file_system(host, directory),
         "load average at the start": _load_average(host),
     }
     return tuple(Fact(name=name, value=value, subject="machine") for name, value in facts.items())

@@ -23,7 +23,9 @@ from steelyard.gateways.files import (
 from steelyard.gateways.network import require_free_port
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.environment import Fact
 from steelyard.model.errors import PreflightError, TargetError
+from steelyard.model.findings import Finding
 from steelyard.model.program import ServerProgram
 from steelyard.model.units import MIB
 from steelyard.platforms.local.server import LocalServer
@@ -83,6 +85,11 @@ class LocalPlatform:
     def address(self) -> ServerAddress:
         """Return where the live server is reached."""
         return self.server.address
+
+    @property
+    def root(self) -> Path | None:
+        """Return the directory that holds the data."""
+        return self._options.root
 
     @property
     def scripts(self) -> Path:
@@ -159,9 +166,10 @@ class LocalPlatform:
         """Return whether a server is up."""
         return self._server is not None and self._server.is_running
 
-    def configure(self, settings: Mapping[str, str]) -> None:
-        """Write other settings for the running server; the engine makes it read them."""
+    def configure(self, settings: Mapping[str, str]) -> bool:
+        """Write other settings for the running server, which has to read them."""
         self.server.configure(settings)
+        return True
 
     def stop(self, *, keep_data: bool) -> None:
         """Stop the live server, if there is one."""
@@ -181,6 +189,10 @@ class LocalPlatform:
         )
         return self._processes.run(placed, timeout_s=timeout_s)
 
+    def means(self) -> tuple[str, ...]:
+        """Return all means; which is best depends on the file system."""
+        return (*COPY_MEANS, "template")
+
     def copies_by_reflink(self, state: PreparedState) -> bool:
         """Return whether the file system of the states shares blocks between copies."""
         probe = self._made(self._live) / "reflink-probe"
@@ -199,6 +211,14 @@ class LocalPlatform:
         kept = read_tail(self._live / _SERVERS_LOG, _LOG_BYTES_KEPT)
         current = read_tail(self._server.log, _LOG_BYTES_KEPT) if self._server else ""
         return kept + current
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return nothing: the machine is described for itself."""
+        return ()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return nothing."""
+        return ()
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""

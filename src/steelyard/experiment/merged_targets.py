@@ -1,0 +1,93 @@
+"""What only a whole target shows: keys of another kind, and targets of two kinds in one file."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
+
+from steelyard.experiment.document import Issue
+from steelyard.experiment.form_target import TargetForm
+from steelyard.experiment.suggestions import listed
+from steelyard.experiment.validation import Draft
+
+_LOCAL: Final = frozenset({"bin", "directory", "connection", "run_as", "initdb"})
+_ENDPOINT: Final = frozenset(
+    {"uri", "host", "user", "dbname", "service", "allow_existing", "restart_command"}
+)
+_FITTED: Final = "fitted"
+_SEPARATE: Final = ("host", "port", "user", "dbname", "service")
+_RESTORES: Final = {
+    "local": ("reflink", "copy", "template"),
+    "endpoint": ("template", "vacuum"),
+}
+
+
+class HasTarget(Protocol):
+    """A treatment with everything it inherits."""
+
+    @property
+    def target(self) -> TargetForm:
+        """Return the keys of its target that were given anywhere in its line."""
+        ...
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Return the names of its profiles."""
+        ...
+
+
+def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Issue]:
+    """Yield what is wrong with targets once everything is inherited."""
+    for name, treatment in merged.items():
+        for key, message, hint in _problems(treatment.target):
+            path = ("treatments", name, "target", key)
+            written = draft.document.at(path) is not None
+            yield Issue(path=path if written else path[:2], message=message, hint=hint)
+        yield from _unfit(draft, name, treatment)
+    kinds = {name: each.target.kind or "local" for name, each in merged.items()}
+    mixed = sorted(set(kinds.values()))
+    if len(mixed) > 1:
+        other = next(name for name in kinds if kinds[name] != next(iter(kinds.values())))
+        yield Issue(
+            path=("treatments", other),
+            message=f"the treatments have targets of different kinds: {listed(mixed)}",
+            hint="Use one kind in an experiment: this version cannot mix them.",
+            at_key=True,
+        )
+
+
+def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
+    """Yield what does not go together with a server that is there already."""
+    if treatment.target.kind != "endpoint":
+        return
+    if _FITTED in treatment.profiles:
+        yield Issue(
+            path=("treatments", name),
+            message=f"the profile `{_FITTED}` fits this machine, not the one of an endpoint",
+            hint="Write the settings below `postgres:`.",
+            at_key=True,
+        )
+    restart = draft.measure is not None and draft.measure.switch == "restart"
+    if restart and not treatment.target.restart_command:
+        yield Issue(
+            path=("measure", "switch"),
+            message=f"the endpoint of `{name}` cannot be restarted",
+            hint="Give its target a `restart_command`, or leave `switch` out.",
+        )
+
+
+def _problems(target: TargetForm) -> Iterator[tuple[str, str, str]]:
+    kind = target.kind or "local"
+    given = target.model_dump(exclude_none=True)
+    foreign, home = (_ENDPOINT, "endpoint") if kind == "local" else (_LOCAL, "local")
+    for key in sorted(foreign & set(given)):
+        yield key, f"`{key}` belongs to the target `{home}`, and this is `{kind}`", "Remove it."
+    if target.uri is not None:
+        for key in _SEPARATE:
+            if key in given:
+                hint = "Write it into the URI, or use separate keys only."
+                yield key, f"`uri` and `{key}` exclude each other", hint
+    if target.restore is not None and target.restore not in _RESTORES[kind]:
+        hint = f"Use {listed(_RESTORES[kind])}."
+        yield "restore", f"the target `{kind}` cannot restore by {target.restore}", hint
+    if target.allow_existing and target.restore == "template":
+        hint = "Remove `restore`: nothing is copied in a database that is not Steelyard's."
+        yield "restore", "an existing database cannot be restored by template", hint

@@ -1,0 +1,1 @@
+"""Servers that are there already: reached through libpq, changed through SQL, left as found."""

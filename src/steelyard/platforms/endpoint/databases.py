@@ -1,0 +1,186 @@
+"""The databases of a campaign on somebody else's server: its own, or one it was allowed to use."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from steelyard.gateways.sql import Sql
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import PreflightError, TargetError
+from steelyard.model.outside import Foreign
+from steelyard.platforms.endpoint import statements
+
+TEMPLATE = "template database"
+VACUUM = "vacuum"
+GENERATOR_TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers")
+_HISTORY = "pgbench_history"
+_IS_THERE = "SELECT 1 FROM pg_database WHERE datname = %s"
+_MAY_CREATE = "SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetNeeds:
+    """What a data set needs of a server.
+
+    Attributes:
+        tables: Whether it has the generator's tables.
+        scripts: Whether own scripts make a part of it.
+    """
+
+    name: str
+    tables: bool
+    scripts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """What a campaign calls its things on a server.
+
+    Attributes:
+        token: Of the campaign, part of every name.
+        existing: Database that it was allowed to use instead of own ones, or None.
+    """
+
+    token: str
+    mark: str
+    existing: str | None
+
+    def live(self, dataset: str) -> str:
+        """Return the database that is measured in."""
+        return self.existing or f"{dataset}_{self.token}"
+
+    def prepared(self, dataset: str) -> str:
+        """Return the database that copies are made of."""
+        return f"{dataset}_{self.token}_prepared"
+
+
+class Databases:
+    """Makes, marks, copies and resets databases; who calls it writes the ledger.
+
+    Args:
+        announce: Called with kind, database and tables before they are made.
+    """
+
+    def __init__(
+        self,
+        naming: Naming,
+        datasets: tuple[DatasetNeeds, ...],
+        sql: Sql,
+        announce: Callable[[Foreign, str, tuple[str, ...]], None],
+    ) -> None:
+        self._naming = naming
+        self._datasets = datasets
+        self._sql = sql
+        self._announce = announce
+
+    def names(self, means: str) -> tuple[tuple[str, str], ...]:
+        """Return where each data set is built: in its template, or where it is measured."""
+        return tuple(
+            (
+                each.name,
+                self._naming.prepared(each.name)
+                if means == TEMPLATE
+                else self._naming.live(each.name),
+            )
+            for each in self._datasets
+        )
+
+    @property
+    def live(self) -> tuple[tuple[str, str], ...]:
+        """Return where each data set is measured."""
+        return self.names(VACUUM)
+
+    def make(self, means: str, address: ServerAddress) -> None:
+        """Make the databases that the data sets are built in, marked; an allowed one is used."""
+        if self._naming.existing is not None:
+            if any(each.tables for each in self._datasets):
+                self._announce(Foreign.TABLES, self._naming.existing, GENERATOR_TABLES)
+            return
+        for _, database in self.names(means):
+            self._create(database, f"CREATE DATABASE {statements.identifier(database)}", address)
+
+    def mark_tables(self, address: ServerAddress) -> None:
+        """Mark the generator's tables in a database that Steelyard did not make."""
+        for each in self._datasets:
+            if self._naming.existing is not None and each.tables:
+                marks = statements.mark_tables(GENERATOR_TABLES, self._naming.mark)
+                self._sql.execute(address.at(each.name), marks)
+
+    def _create(self, database: str, statement: str, address: ServerAddress) -> None:
+        if self._sql.rows(address, _IS_THERE, [database]):
+            raise TargetError(
+                f"there is a database {database} on the server already, and Steelyard did not"
+                " make it in this session",
+                hint="Undo what a dead campaign left by `steelyard clean`.",
+            )
+        self._announce(Foreign.DATABASE, database, ())
+        mark = statements.mark_database(database, self._naming.mark)
+        self._sql.execute(address, [statement, mark])
+
+    def copy(self, address: ServerAddress, version_num: int) -> None:
+        """Make every measured database anew from its template."""
+        for each in self._datasets:
+            live = self._naming.live(each.name)
+            copy = statements.copy_database(live, self._naming.prepared(each.name), version_num)
+            if not self._sql.rows(address, _IS_THERE, [live]):
+                self._create(live, copy, address)
+                continue
+            mark = statements.mark_database(live, self._naming.mark)
+            drop = statements.drop_database(live, version_num)
+            self._sql.execute(address, [drop, copy, mark])
+
+    def vacuum(self, address: ServerAddress) -> None:
+        """Clear dead rows away and empty the generator's history: the weaker reset."""
+        for each in self._datasets:
+            own = address.at(each.name)
+            if each.tables:
+                tables = ", ".join(t for t in GENERATOR_TABLES if t != _HISTORY)
+                self._sql.execute(own, [f"TRUNCATE {_HISTORY}", f"VACUUM {tables}"])
+            if self._naming.existing is None and each.scripts:
+                self._sql.execute(own, ["VACUUM"])
+
+
+def require_usable(
+    database: str, datasets: tuple[DatasetNeeds, ...], address: ServerAddress, sql: Sql, mark: str
+) -> None:
+    """Raise when an existing database cannot take what the campaign needs.
+
+    Raises:
+        PreflightError: The generator's tables are there already, or own scripts would make things
+            that cannot be told from what was there.
+    """
+    if any(each.scripts for each in datasets):
+        raise PreflightError(
+            f"`prepare` scripts would make things in {database} that cannot be told from what is"
+            " there",
+            hint="Let Steelyard make its own database: remove `dbname` and `allow_existing`.",
+        )
+    with_tables = [each for each in datasets if each.tables]
+    if len(with_tables) > 1:
+        raise PreflightError(
+            f"the workloads need pgbench's tables in {len(with_tables)} sizes, and {database} can"
+            " hold them once",
+            hint="Use one `scale_factor`, or let Steelyard make its own databases.",
+        )
+    if with_tables:
+        _require_free_names(database, address, sql, mark)
+
+
+def _require_free_names(database: str, address: ServerAddress, sql: Sql, mark: str) -> None:
+    for table in GENERATOR_TABLES:
+        found = sql.rows(address, _TABLE_MARK, [table, table])
+        if found and found[0][0] != mark:
+            raise PreflightError(
+                f"there is a table {table} in the database {database}, which Steelyard did not"
+                " make",
+                hint="Name another database, or let Steelyard make its own.",
+            )
+    if not sql.rows(address, _MAY_CREATE)[0][0]:
+        raise PreflightError(
+            f"{address.user} may not create tables in the database {database}",
+            hint="GRANT CREATE ON its schema, or connect as its owner.",
+        )
+
+
+_TABLE_MARK = (
+    "SELECT obj_description(to_regclass(%s), 'pg_class') WHERE to_regclass(%s) IS NOT NULL"
+)

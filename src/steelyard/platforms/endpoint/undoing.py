@@ -1,0 +1,83 @@
+"""Undoing what a campaign did on a server: in order at its end, by ``clean`` after a death.
+
+Nothing is dropped that does not carry the campaign's mark, and doing it twice is no error.
+"""
+
+from steelyard.gateways.sql import Sql
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import LeftBehindError
+from steelyard.model.outside import Foreign, OnServer
+from steelyard.platforms.endpoint import statements
+from steelyard.platforms.endpoint.restarting import Means, reload, restart
+
+_PENDING = "SELECT 1 FROM pg_settings WHERE pending_restart AND lower(name) = ANY(%s)"
+_VERSION = "SELECT current_setting('server_version_num')::int"
+_DATABASE_MARK = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+_TABLE_MARK = (
+    "SELECT obj_description(to_regclass(%s), 'pg_class') WHERE to_regclass(%s) IS NOT NULL"
+)
+
+
+def undo(thing: OnServer, means: Means, *, password: str = "") -> None:
+    """Put one thing back or drop it.
+
+    Args:
+        thing: As it was noted before it was done.
+        means: To reach its server.
+        password: Of its user; empty lets libpq find it.
+
+    Raises:
+        LeftBehindError: It does not carry the campaign's mark.
+        TargetError: The server cannot be reached or refuses.
+    """
+    address = thing.address(password)
+    if thing.resource is Foreign.SETTINGS:
+        _put_back(thing, address, means)
+    elif thing.resource is Foreign.TABLES:
+        _drop_tables(thing, address, means.sql)
+    else:
+        _drop_database(thing, address, means.sql)
+
+
+def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
+    changes = [statements.set_system(saved.name, saved.value) for saved in thing.saved]
+    means.sql.execute(address, changes)
+    reload(address, means)
+    if thing.restart_command and _waits_for_restart(thing, address, means.sql):
+        restart(thing.restart_command, address, means)
+
+
+def _waits_for_restart(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:
+    """Return whether the server still runs with a value that was put back in its file."""
+    names = [saved.name for saved in thing.saved]
+    return bool(sql.rows(address, _PENDING, [names]))
+
+
+def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
+    found = sql.rows(address, _DATABASE_MARK, [thing.database])
+    if not found:
+        return
+    # Without any comment it was made a moment before the death; its name is the campaign's alone.
+    if found[0][0] not in (None, thing.mark):
+        raise _not_ours(f"database {thing.database}", thing)
+    version = int(str(sql.rows(address, _VERSION)[0][0]))
+    sql.execute(address, [statements.drop_database(thing.database, version)])
+
+
+def _drop_tables(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
+    ours = []
+    for name in thing.names:
+        found = sql.rows(address, _TABLE_MARK, [statements.identifier(name)] * 2)
+        if found and found[0][0] != thing.mark:
+            raise _not_ours(f"table {name} in database {thing.database}", thing)
+        ours += [name] if found else []
+    if ours:
+        sql.execute(address, [f"DROP TABLE {', '.join(map(statements.identifier, ours))}"])
+
+
+def _not_ours(what: str, thing: OnServer) -> LeftBehindError:
+    return LeftBehindError(
+        f"{what} on {thing.host}:{thing.port} does not carry the mark {thing.mark!r},"
+        " so it is left as it is",
+        hint="Look at it, and drop it by hand if it is not needed.",
+    )

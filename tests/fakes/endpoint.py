@@ -1,0 +1,116 @@
+"""A running server that is a few dictionaries: databases with marks, settings in a file."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+from steelyard.platforms.endpoint import databases, readiness, restarting, settings, undoing
+
+Row = tuple[object, ...]
+
+
+class Died(BaseException):
+    """Stands for ``kill -9`` between two statements."""
+
+
+@dataclass(kw_only=True)
+class FakeEndpoint:
+    """Understands the statements of the endpoint platform, and no others.
+
+    Attributes:
+        dies_at: Number of the change before which Steelyard dies; None: it lives.
+        state: Columns of the readiness query.
+    """
+
+    databases: dict[str, str | None] = field(default_factory=lambda: {"postgres": None})
+    tables: dict[str, str | None] = field(default_factory=dict)
+    file: dict[str, str] = field(default_factory=dict)
+    loads: int = 0
+    starts: int = 0
+    reachable: bool = True
+    dies_at: int | None = None
+    changes: list[str] = field(default_factory=list)
+    may_create: bool = True
+    state: list[object] = field(
+        default_factory=lambda: [False, False, 180006, True, True, 90, -1, "0", True, 0, False]
+    )
+
+    def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
+        """Return the address that the keywords spell out."""
+        self._require_reachable()
+        return ServerAddress(
+            host=keywords.get("host", "db"),
+            port=int(keywords.get("port", "5432")),
+            user=keywords.get("user", "bench"),
+            database=keywords.get("dbname", "postgres"),
+            password="planted",
+        )
+
+    def set_password(self, address: ServerAddress, password: str) -> None:
+        """Refuse: no password is ever set on somebody else's server."""
+        raise AssertionError(address, password)
+
+    def rows(
+        self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
+    ) -> list[Row]:
+        """Answer a statement of the platform."""
+        assert address.user
+        self._require_reachable()
+        if statement == "SELECT pg_reload_conf()":
+            self.loads += 1
+            return [(True,)]
+        first = str(parameters[0]) if parameters else ""
+        marks = {m for m in self.databases.values() if m and m.startswith(readiness.MARK)}
+        table = first.strip('"')
+        answers: dict[str, list[Row]] = {
+            readiness._STATE: [tuple(self.state)],
+            readiness._MARKED: [(mark,) for mark in marks],
+            restarting.STARTED_AT: [(self.starts,)],
+            restarting._LOADED_AT: [(self.loads,)],
+            settings._IN_FILE: list(self.file.items()),
+            databases._IS_THERE: [(1,)] if first in self.databases else [],
+            databases._MAY_CREATE: [(self.may_create,)],
+            undoing._TABLE_MARK: [(self.tables[table],)] if table in self.tables else [],
+            undoing._DATABASE_MARK: ([(self.databases[first],)] if first in self.databases else []),
+            undoing._VERSION: [(self.state[2],)],
+        }
+        return answers[statement]
+
+    def execute(self, address: ServerAddress, statements: Sequence[str]) -> None:
+        """Change the dictionaries, statement by statement."""
+        assert address.user
+        self._require_reachable()
+        for statement in statements:
+            if self.dies_at is not None and len(self.changes) >= self.dies_at:
+                raise Died
+            self.changes.append(statement)
+            self._change(statement)
+
+    def _change(self, statement: str) -> None:  # noqa: C901 - a case for each statement
+        names = re.findall(r'"([^"]+)"', statement)
+        text = statement.rpartition("'")[0].partition("'")[2]
+        if statement.startswith("CREATE DATABASE"):
+            assert names[0] not in self.databases
+            assert len(names) < 2 or names[1] in self.databases
+            self.databases[names[0]] = None
+        elif statement.startswith("DROP DATABASE"):
+            self.databases.pop(names[0], None)
+        elif statement.startswith("COMMENT ON DATABASE"):
+            self.databases[names[0]] = text
+        elif statement.startswith("COMMENT ON TABLE"):
+            self.tables[names[0]] = text
+        elif statement.startswith("DROP TABLE"):
+            for name in names:
+                del self.tables[name]
+        elif statement.startswith("ALTER SYSTEM RESET"):
+            self.file.pop(names[0], None)
+        elif statement.startswith("ALTER SYSTEM SET"):
+            self.file[names[0]] = text
+        else:
+            assert statement.startswith(("VACUUM", "TRUNCATE")), statement
+
+    def _require_reachable(self) -> None:
+        if not self.reachable:
+            raise TargetError("the server at db:5432 cannot be reached: it is not there")

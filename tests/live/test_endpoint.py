@@ -1,0 +1,368 @@
+"""Servers that are there already: measured, and left exactly as they were found."""
+
+import gzip
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server
+from support.endpoint import run as command
+from support.live import Steelyard, wait_for
+
+if TYPE_CHECKING:
+    import subprocess
+
+pytestmark = pytest.mark.live
+
+TINY = """\
+version: 1
+name: tiny endpoint
+baseline: default
+workloads:
+  - {name: writes, builtin: simple-update, scale_factor: 1}
+loads: {clients: 2, threads: 1}
+measure: {slice: 1s, ramp: 0s, discard: 0s}
+stop: {budget: 20s}
+seed: 7
+treatments:
+  default:
+    target: {kind: endpoint}
+  other:
+    extends: default
+    postgres: {work_mem: 9MB, checkpoint_timeout: 7min}
+"""
+
+
+def at(server: Server, text: str = TINY, **keys: object) -> str:
+    """Return the experiment at the server's socket, with further keys of the target."""
+    target = json.dumps({"kind": "endpoint", "uri": server.uri, **keys})
+    return text.replace("{kind: endpoint}", target)
+
+
+@pytest.fixture
+def untouched(server: Server) -> Iterator[None]:
+    """After the test the server is as it was: its settings, its databases."""
+    before = (server.configuration, server.databases)
+    yield
+    assert (server.configuration, server.databases) == before
+    assert server.rows("SHOW work_mem") == [("5MB",)]
+
+
+def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
+    path = steelyard.directory / "c" / "journal.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
+
+
+def _runs(steelyard: Steelyard) -> int:
+    return sum(entry["kind"] == "run" for entry in _journal(steelyard))
+
+
+def _run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.CompletedProcess[str]":
+    return steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_campaign_at_a_socket_leaves_the_server_as_it_was(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """A whole campaign through a URI: settings by ALTER SYSTEM, own databases, all undone."""
+    done = _run(steelyard, at(server))
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert summary["blocks"] >= 2
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "that was there already" in report
+    made = [e for e in _journal(steelyard) if e["kind"] == "created"]
+    assert {e["resource"] for e in made} == {"directory", "on-server"}
+
+
+@pytest.mark.usefixtures("untouched")
+def test_pg_variables_and_a_password_that_nobody_sees(steelyard: Steelyard, server: Server) -> None:
+    """PGPASSWORD over TCP works, and the password is in no argument, record, log or report."""
+    secret = replace(steelyard, extra=server.tcp)
+    process = secret.start("run", secret.experiment(TINY), "--out", "c", "--yes")
+    seen, stop = set[str](), threading.Event()
+    watcher = threading.Thread(target=_watch, args=(seen, stop))
+    watcher.start()
+    try:
+        out, err = process.communicate(timeout=240)
+    finally:
+        stop.set()
+        watcher.join()
+    assert process.returncode == 0, err
+    assert any("pgbench" in line for line in seen)
+    assert [line for line in seen if ADMIN_PASSWORD in line] == []
+    assert ADMIN_PASSWORD not in out + err
+    assert [path for path, text in _everything(steelyard) if ADMIN_PASSWORD in text] == []
+
+
+def _watch(seen: set[str], stop: threading.Event) -> None:
+    while not stop.wait(0.05):
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    seen.add((entry / "cmdline").read_text().replace("\0", " "))
+                except OSError:
+                    continue
+
+
+def _everything(steelyard: Steelyard) -> Iterator[tuple[Path, str]]:
+    places = (steelyard.directory, steelyard.cache / "campaigns")
+    for path in (p for place in places for p in place.rglob("*") if p.is_file()):
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+        yield path, content.decode(errors="replace")
+
+
+@pytest.mark.usefixtures("untouched")
+def test_ctrl_c_puts_everything_back(steelyard: Steelyard, server: Server) -> None:
+    """SIGINT in the middle of a run: settings restored, databases dropped, exit 130."""
+    process = steelyard.start("run", steelyard.experiment(at(server)), "--out", "c", "--yes")
+    wait_for(lambda: _runs(steelyard) >= 1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+
+
+@pytest.mark.usefixtures("untouched")
+def test_clean_puts_everything_back_after_kill_9(steelyard: Steelyard, server: Server) -> None:
+    """What a killed campaign changed is listed by `clean --dry-run` and undone by `clean`."""
+    process = steelyard.start("run", steelyard.experiment(at(server)), "--out", "c", "--yes")
+    wait_for(lambda: _runs(steelyard) >= 1)
+    process.kill()
+    process.communicate()
+    assert server.databases
+    refused = steelyard.run("run", "tiny.yaml", "--out", "d", "--yes")
+    assert refused.returncode == 3, refused.stderr
+    assert "another campaign" in refused.stderr
+    looked = steelyard.run("clean", "--dry-run")
+    assert "settings checkpoint_timeout, work_mem" in looked.stdout
+    assert "database steelyard_s1_" in looked.stdout
+    cleaned = steelyard.run("clean", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert "No campaign has left anything" in steelyard.run("clean", "--yes").stdout
+
+
+@pytest.mark.usefixtures("untouched")
+def test_resume_after_kill_9_goes_on(steelyard: Steelyard, server: Server) -> None:
+    """A resumed campaign undoes the dead session first, keeps its runs, and ends in order."""
+    process = steelyard.start("run", steelyard.experiment(at(server)), "--out", "c", "--yes")
+    wait_for(lambda: _runs(steelyard) >= 2)
+    process.kill()
+    process.communicate()
+    before = [entry for entry in _journal(steelyard) if entry["kind"] == "run"]
+    resumed = steelyard.run("run", "--resume", "c")
+    assert resumed.returncode == 0, resumed.stderr
+    after = [entry for entry in _journal(steelyard) if entry["kind"] == "run"]
+    assert after[: len(before)] == before
+
+
+@pytest.mark.usefixtures("untouched")
+def test_an_ordinary_role_goes_on_with_session_settings(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """Without superuser rights user settings travel with the sessions, and findings say so."""
+    text = TINY.replace(", checkpoint_timeout: 7min", "")
+    text = text.replace("{kind: endpoint}", "{kind: endpoint, service: lab}")
+    done = _run(replace(steelyard, extra=_by_service(steelyard.directory, server)), text)
+    assert done.returncode == 0, done.stderr
+    assert [path for path, found in _everything(steelyard) if PLAIN_PASSWORD in found] == [
+        steelyard.directory / "pgpass"
+    ]
+    codes = {e["finding"]["code"] for e in _journal(steelyard) if e["kind"] == "finding"}
+    assert {"no-superuser", "endpoint-unseen"} <= codes
+    assert "ALTER SYSTEM" not in (steelyard.directory / "c" / "report.md").read_text()
+
+
+def _by_service(home: Path, server: Server) -> dict[str, str]:
+    """Write a service file and a pgpass for the ordinary role; return where they are."""
+    (home / "service").write_text(
+        f"[lab]\nhost=127.0.0.1\nport={server.port}\nuser=plain\ndbname=postgres\n"
+    )
+    (home / "pgpass").write_text(f"127.0.0.1:{server.port}:*:plain:{PLAIN_PASSWORD}\n")
+    (home / "pgpass").chmod(0o600)
+    return {"PGSERVICEFILE": str(home / "service"), "PGPASSFILE": str(home / "pgpass")}
+
+
+@pytest.mark.usefixtures("untouched")
+def test_an_ordinary_role_is_told_what_it_cannot_change(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """A setting that no session can have is refused with its line and the way out."""
+    variables = {**server.tcp, "PGUSER": "plain", "PGPASSWORD": PLAIN_PASSWORD}
+    done = _run(replace(steelyard, extra=variables), TINY)
+    assert done.returncode == 2, done.stderr
+    assert "`checkpoint_timeout` can be changed by a superuser only" in done.stderr
+    assert "tiny.yaml:" in done.stderr
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_setting_that_needs_a_restart_is_refused(steelyard: Steelyard, server: Server) -> None:
+    """Without `restart_command:` nothing is asked that only a restart brings into force."""
+    text = TINY.replace("work_mem: 9MB", "shared_buffers: 24MB")
+    done = _run(steelyard, at(server, text))
+    assert done.returncode == 2, done.stderr
+    assert "needs a restart" in done.stderr
+    assert "restart_command" in done.stderr
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_restart_command_brings_it_into_force(steelyard: Steelyard, server: Server) -> None:
+    """With one, every activation restarts the server, and the end restores the old value."""
+    text = TINY.replace("work_mem: 9MB, checkpoint_timeout: 7min", "shared_buffers: 24MB")
+    text = text.replace("simple-update", "select-only")
+    done = _run(steelyard, at(server, text, restart_command=server.restart_command))
+    assert done.returncode == 0, done.stderr
+    environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
+    found = [
+        setting["value"]
+        for treatment in environment["servers"]
+        for setting in treatment["settings"]
+        if setting["name"] == "shared_buffers"
+    ]
+    assert found == ["2048", "3072"]
+    assert server.rows("SHOW shared_buffers") == [("16MB",)]
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_restart_command_that_fails_ends_the_campaign(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """Its exit status and last words are told; the settings are put back."""
+    text = TINY.replace("work_mem: 9MB", "shared_buffers: 24MB")
+    done = _run(steelyard, at(server, text, restart_command=["sh", "-c", "echo no luck; exit 3"]))
+    assert done.returncode == 4, done.stderr
+    assert "exited with 3: no luck" in done.stderr
+    assert "left behind" not in done.stderr
+
+
+def test_a_database_that_steelyard_did_not_make_is_left_alone(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """Unless it is allowed: then the generator's tables are made in it and dropped again."""
+    server.do("CREATE DATABASE shop OWNER poor")
+    server.do("CREATE TABLE goods AS SELECT 1 AS id", database="shop")
+    try:
+        variables = {**server.tcp, "PGUSER": "poor", "PGPASSWORD": PLAIN_PASSWORD}
+        poor = replace(steelyard, extra=variables)
+        text = TINY.replace(", checkpoint_timeout: 7min", "")
+        text = text.replace("{kind: endpoint}", "{kind: endpoint, dbname: shop}")
+        refused = _run(poor, text)
+        assert refused.returncode == 3, refused.stderr
+        assert "--allow-existing" in refused.stderr
+        done = _run(poor, text, "--allow-existing")
+        assert done.returncode == 0, done.stderr
+        tables = server.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", "shop")
+        assert tables == [("goods",)]
+        report = (steelyard.directory / "c" / "report.md").read_text()
+        assert "vacuum and truncate only" in report
+        server.do("CREATE TABLE pgbench_accounts ()", database="shop")
+        taken = steelyard.run("run", "tiny.yaml", "--out", "d", "--yes", "--allow-existing")
+        assert taken.returncode != 0
+        taken = poor.run("run", "tiny.yaml", "--out", "d", "--yes", "--allow-existing")
+        assert taken.returncode == 3, taken.stderr
+        assert "pgbench_accounts" in taken.stderr
+    finally:
+        server.do("DROP DATABASE shop WITH (FORCE)")
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("variables", "code", "words"),
+    [
+        ({"PGPASSWORD": "wrong"}, 4, "refused the password of postgres"),
+        ({"PGPORT": "1"}, 4, "cannot be reached"),
+        ({"PGSSLMODE": "require"}, 4, "no TLS connection"),
+        ({"PGOPTIONS": "-c default_transaction_read_only=on"}, 3, "read-only"),
+    ],
+)
+def test_what_keeps_steelyard_out_is_said(
+    steelyard: Steelyard, server: Server, variables: dict[str, str], code: int, words: str
+) -> None:
+    """Each a sentence of fact with the way out, and nothing is started."""
+    done = _run(replace(steelyard, extra={**server.tcp, **variables}), TINY)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "hint:" in done.stderr
+    assert ADMIN_PASSWORD not in done.stderr
+    assert not (steelyard.directory / "c").exists()
+
+
+def test_a_server_that_wants_tls_is_said(steelyard: Steelyard, server: Server) -> None:
+    """Where pg_hba.conf has a line for TLS only, the way out is named."""
+    rules = server.data / "pg_hba.conf"
+    before = rules.read_text()
+    rules.write_text(before.replace("host ", "hostssl "))
+    server.do("SELECT pg_reload_conf()")
+    try:
+        variables = {**server.tcp, "PGSSLMODE": "disable"}
+        done = _run(replace(steelyard, extra=variables), TINY)
+        assert done.returncode == 4, done.stderr
+        assert "without TLS" in done.stderr
+        assert "sslmode=require" in done.stderr
+    finally:
+        rules.write_text(before)
+        server.do("SELECT pg_reload_conf()")
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard, server: Server) -> None:
+    """The campaign fails, says what it could not put back, and `clean` does it afterwards."""
+    text = TINY.replace("budget: 20s", "budget: 2m")
+    process = steelyard.start("run", steelyard.experiment(at(server, text)), "--out", "c", "--yes")
+    wait_for(lambda: _runs(steelyard) >= 1)
+    command(server.control("stop", "-m", "immediate"))
+    try:
+        _, err = process.communicate(timeout=240)
+    finally:
+        command(server.control("start", "-l", str(server.home / "log")))
+    assert process.returncode == 5, err
+    assert "left behind: " in err
+    assert "steelyard clean" in err
+    cleaned = steelyard.run("clean", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+
+
+@pytest.mark.usefixtures("untouched")
+def test_too_many_clients_are_refused(steelyard: Steelyard, server: Server) -> None:
+    """More clients than connections left: exit 3 with both numbers."""
+    done = _run(steelyard, at(server, TINY.replace("clients: 2", "clients: 29")))
+    assert done.returncode == 3, done.stderr
+    assert "29 clients need 31" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["postgresql://bench:hunter2@db/postgres", "postgresql://bench@db/x?p%61ssword=hunter2"],
+)
+def test_a_password_in_the_uri_is_refused_and_not_repeated(steelyard: Steelyard, uri: str) -> None:
+    """Exit 2 with the way out; the password is in no output and no record."""
+    text = TINY.replace("{kind: endpoint}", json.dumps({"kind": "endpoint", "uri": uri}))
+    done = _run(steelyard, text)
+    assert done.returncode == 2, done.stderr
+    assert "PGPASSWORD" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    assert not (steelyard.directory / "c").exists()
+
+
+def test_a_standby_is_refused(steelyard: Steelyard, server: Server) -> None:
+    """A server in recovery takes no data: exit 3, and the primary is the way out."""
+    signal_file = server.data / "standby.signal"
+    signal_file.touch()
+    os.chown(signal_file, server.data.stat().st_uid, server.data.stat().st_gid)
+    command(server.restart_command)
+    try:
+        done = _run(steelyard, at(server))
+        assert done.returncode == 3, done.stderr
+        assert "is a standby" in done.stderr
+    finally:
+        signal_file.unlink()
+        command(server.restart_command)

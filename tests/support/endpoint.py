@@ -1,0 +1,170 @@
+"""A PostgreSQL server that is there already: started by the test, not by Steelyard."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from steelyard.engines.postgres.installation import find_installation, wheel_parts
+from steelyard.gateways.process import SystemProcesses
+from steelyard.model.errors import SteelyardError
+from steelyard.platforms.local.staging import staged
+
+ADMIN_PASSWORD = "admin-secret-5f2a"
+PLAIN_PASSWORD = "plain-secret-9c1e"
+_ACCOUNT = "nobody"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server with a socket (trust) and a TCP port (SCRAM)."""
+
+    home: Path
+    programs: Path
+    port: int
+
+    @property
+    def data(self) -> Path:
+        """Return its data directory."""
+        return self.home / "data"
+
+    @property
+    def uri(self) -> str:
+        """Return a URI of its socket for the superuser."""
+        return f"postgresql://postgres@/postgres?host={self.home}&port={self.port}"
+
+    @property
+    def tcp(self) -> dict[str, str]:
+        """Return libpq's variables for its TCP port, with the superuser's password."""
+        return {
+            "PGHOST": "127.0.0.1",
+            "PGPORT": str(self.port),
+            "PGUSER": "postgres",
+            "PGDATABASE": "postgres",
+            "PGPASSWORD": ADMIN_PASSWORD,
+        }
+
+    def rows(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
+        """Return the rows of a statement, as superuser."""
+        with self._connection(database) as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+    def do(self, *statements: str, database: str = "postgres") -> None:
+        """Run statements as superuser."""
+        with self._connection(database) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def _connection(self, database: str) -> "psycopg.Connection[tuple[object, ...]]":
+        return psycopg.connect(
+            host=str(self.home), port=self.port, user="postgres", dbname=database, autocommit=True
+        )
+
+    @property
+    def databases(self) -> set[object]:
+        """Return the names of its databases but the usual ones."""
+        usual = {"postgres", "template0", "template1"}
+        return {row[0] for row in self.rows("SELECT datname FROM pg_database")} - usual
+
+    @property
+    def configuration(self) -> list[str]:
+        """Return the lines of postgresql.auto.conf, in an order of their own."""
+        return sorted((self.data / "postgresql.auto.conf").read_text().splitlines())
+
+    def control(self, verb: str, *more: str) -> list[str]:
+        """Return the command of pg_ctl as the server's account."""
+        own = [str(self.programs / "pg_ctl"), verb, "-D", str(self.data), "-w", *more]
+        return [*as_account(), *own]
+
+    @property
+    def restart_command(self) -> list[str]:
+        """Return what restarts it."""
+        return self.control("restart", "-m", "fast", "-l", str(self.home / "log"))
+
+
+def as_account() -> list[str]:
+    """Return the prefix that runs a command as the server's account."""
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", f"--reuid={_ACCOUNT}", "--regid=nogroup", "--clear-groups"]
+
+
+def run(argv: list[str]) -> None:
+    """Run a command; its output goes nowhere, because a server may inherit it."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(argv, check=True, cwd="/", timeout=120, **quiet)  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="session")
+def programs(cache: Path) -> Path:
+    """Return server programs that an unprivileged account can reach."""
+    account = _ACCOUNT if os.geteuid() == 0 else None
+    processes = SystemProcesses()
+    try:
+        found = find_installation("embedded", processes)
+    except SteelyardError as error:
+        pytest.skip(str(error))
+    before = os.environ.get("STEELYARD_CACHE")
+    os.environ["STEELYARD_CACHE"] = str(cache)
+    label = f"endpoint-{found.root.name}"
+    place = staged(found.programs, wheel_parts(found), label, account=account, processes=processes)
+    if before is None:
+        del os.environ["STEELYARD_CACHE"]
+    else:
+        os.environ["STEELYARD_CACHE"] = before
+    if not (place / "pg_ctl").exists():
+        pytest.skip("the installation has no pg_ctl")
+    return place
+
+
+def make_home() -> Path:
+    """Return a fresh directory of the server's account."""
+    home = Path(tempfile.mkdtemp(prefix="endpoint-", dir="/var/tmp"))
+    if os.geteuid() == 0:
+        entry = pwd.getpwnam(_ACCOUNT)
+        os.chown(home, entry.pw_uid, entry.pw_gid)
+    home.chmod(0o755)
+    return home
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def server(programs: Path) -> Iterator[Server]:
+    """A server with a superuser, an ordinary role, and one that may make no databases."""
+    home = make_home()
+    made = Server(home=home, programs=programs, port=free_port())
+    initdb = [str(programs / "initdb"), "-D", str(made.data), "-U", "postgres", "--no-sync"]
+    run([*as_account(), *initdb, "--auth-local=trust", "--auth-host=scram-sha-256", "-E", "UTF8"])
+    with (made.data / "postgresql.conf").open("a") as file:
+        file.write(
+            f"port = {made.port}\nlisten_addresses = '127.0.0.1'\nfsync = off\n"
+            f"unix_socket_directories = '{home}'\nshared_buffers = 16MB\nmax_connections = 30\n"
+        )
+    run(made.control("start", "-l", str(home / "log")))
+    try:
+        made.do(
+            f"ALTER ROLE postgres PASSWORD '{ADMIN_PASSWORD}'",
+            f"CREATE ROLE plain LOGIN CREATEDB PASSWORD '{PLAIN_PASSWORD}'",
+            f"CREATE ROLE poor LOGIN PASSWORD '{PLAIN_PASSWORD}'",
+            "ALTER SYSTEM SET work_mem = '5MB'",
+            "ALTER SYSTEM SET search_path = '$user', public, 'odd name'",
+            "SELECT pg_reload_conf()",
+        )
+        yield made
+    finally:
+        run(made.control("stop", "-m", "immediate"))
+        shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,113 @@
+"""PostgreSQL on a server that is there already: what it refuses before anything is changed."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.processes import FakeProcesses
+from fakes.sql import FakeSql
+from steelyard.engines.postgres import running
+from steelyard.engines.postgres.endpoint import EndpointEngine
+from steelyard.engines.postgres.factory import Surroundings
+from steelyard.engines.postgres.installation import Installation
+from steelyard.model.command import ServerAddress
+from steelyard.model.experiment import (
+    EndpointTarget,
+    Experiment,
+    Layer,
+    Load,
+    Setting,
+    SwitchCost,
+    Treatment,
+    Workload,
+)
+
+_ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
+_SETTINGS: list[tuple[object, ...]] = [
+    ("work_mem", "user", "Memory", "integer", "kB", "64", "2147483647"),
+    ("shared_buffers", "postmaster", "Memory", "integer", "8kB", "16", "1073741823"),
+    ("checkpoint_timeout", "sighup", "WAL", "integer", "s", "30", "86400"),
+    ("block_size", "internal", "Preset", "integer", None, "8192", "8192"),
+    ("jit", "user", "Planner", "bool", None, None, None),
+]
+
+
+def _server(*, superuser: bool, version: str = "18.6") -> running.RunningServer:
+    answers = {running._SERVER: [(version, superuser)], running._SETTINGS: _SETTINGS}
+    return running.read_running(_ADDRESS, FakeSql(answers))
+
+
+def _engine(
+    server: running.RunningServer, restart: tuple[str, ...] = (), **settings: str
+) -> EndpointEngine:
+    target = EndpointTarget(restart_command=restart)
+    asked = tuple(Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in settings.items())
+    experiment = Experiment(
+        name="x",
+        baseline="a",
+        treatments=(
+            Treatment(name="a", target=target),
+            Treatment(name="b", target=target, settings=asked),
+        ),
+        workloads=(Workload(name="w", builtin="select-only", scale_factor=1),),
+        loads=(Load(clients=1, threads=1),),
+        seed=1,
+    )
+    surroundings = Surroundings(
+        processes=FakeProcesses(FakeClock()),
+        sql=FakeSql(),
+        account=None,
+        reach=lambda programs, _parts, _label: programs,
+    )
+    clients = Installation(programs=Path("/bin"), root=Path("/bin"), version="16.1")
+    return EndpointEngine(experiment, {"a": server, "b": server}, clients, surroundings)
+
+
+@pytest.mark.parametrize(
+    ("superuser", "restart", "name", "value", "words"),
+    [
+        (True, (), "work_mem", "9MB", ""),
+        (True, (), "checkpoint_timeout", "7min", ""),
+        (True, (), "shared_buffers", "1GB", "needs a restart"),
+        (True, ("again",), "shared_buffers", "1GB", ""),
+        (True, ("again",), "block_size", "8192", "cannot be changed"),
+        (True, (), "work_mem", "lots", "is no number"),
+        (True, (), "work_mem", "1kB", "is out of range"),
+        (True, (), "auto_explain.log_analyze", "on", "is not known to the server"),
+        (False, (), "work_mem", "9MB", ""),
+        (False, (), "jit", "off", ""),
+        (False, (), "checkpoint_timeout", "7min", "by a superuser only"),
+        (False, ("again",), "shared_buffers", "1GB", "by a superuser only"),
+    ],
+)
+def test_complaints(
+    superuser: bool,  # noqa: FBT001 - a column of the table
+    restart: tuple[str, ...],
+    name: str,
+    value: str,
+    words: str,
+) -> None:
+    """Each setting that cannot come into force has one, with the way out."""
+    engine = _engine(_server(superuser=superuser), restart, **{name: value})
+    found = engine.complaints("b")
+    assert engine.complaints("a") == ()
+    assert [complaint.setting for complaint in found] == ([name] if words else [])
+    assert all(words in complaint.message and complaint.hint for complaint in found)
+
+
+def test_it_is_what_the_server_says() -> None:
+    """Version, settings and switch costs are the server's; the generator is ours."""
+    engine = _engine(_server(superuser=True, version="18.6 (Debian 18.6-1)"))
+    assert engine.label("a") == "PostgreSQL 18.6 (Debian 18.6-1)"
+    assert engine.generator.version == "16.1"
+    assert engine.known_settings("a") >= {"work_mem", "jit"}
+    assert engine.switch_cost("a", ["work_mem"]) is SwitchCost.SESSION
+    assert engine.switch_cost("a", ["checkpoint_timeout"]) is SwitchCost.RELOAD
+    assert engine.generator_address(_ADDRESS, "address") == _ADDRESS
+
+
+def test_an_older_pgbench_is_a_finding() -> None:
+    """It may lack what the newer server has; an equal or newer one is none."""
+    assert [f.code for f in _engine(_server(superuser=True)).findings()] == ["older-pgbench"]
+    assert _engine(_server(superuser=True, version="16.9")).findings() == ()

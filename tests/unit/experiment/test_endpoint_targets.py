@@ -1,0 +1,104 @@
+"""What an experiment file may say of a server that is there already."""
+
+import pytest
+from experiment_texts import SMALL, load, only_problem, problems_of
+from pydantic import TypeAdapter
+
+from steelyard.experiment.files import allow_existing
+from steelyard.model.errors import InputError
+from steelyard.model.experiment import EndpointTarget, Experiment
+
+
+def at(keys: str = "", more: str = "") -> str:
+    """Return the small experiment at an endpoint."""
+    inside = ", ".join(filter(None, ["kind: endpoint", keys]))
+    return SMALL.replace("default: {}", f"default: {{target: {{{inside}}}}}") + more
+
+
+def test_nothing_but_the_kind_is_enough() -> None:
+    """The rest is libpq's business."""
+    assert load(at()).experiment.treatment("other").target == EndpointTarget()
+
+
+def test_every_key_is_inherited() -> None:
+    """Separate keys, a restart command as one line, and the reset."""
+    keys = "host: db, port: 5433, user: b, dbname: d, service: s, allow_existing: yes"
+    text = at(f"{keys}, restart_command: 'ssh db restart', restore: vacuum")
+    assert load(text).experiment.treatment("other").target == EndpointTarget(
+        host="db",
+        port=5433,
+        user="b",
+        dbname="d",
+        service="s",
+        allow_existing=True,
+        restart_command=("ssh", "db", "restart"),
+        restore="vacuum",
+    )
+
+
+def test_the_record_keeps_the_kind() -> None:
+    """An experiment comes back from JSON with the same targets."""
+    adapter = TypeAdapter(Experiment)
+    for text in (SMALL, at("uri: 'postgresql://b@db/x', restart_command: [a, b]")):
+        experiment = load(text).experiment
+        assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("bin: '15'", "`bin` belongs to the target `local`"),
+        ("restore: copy", "cannot restore by copy"),
+        ("allow_existing: yes, restore: template", "cannot be restored by template"),
+        ("restart_command: []", "is no command"),
+        ('restart_command: "a \'b"', "has an open quote"),
+        ("uri: nonsense", "no URI that libpq understands"),
+        ("password: hunter2", "has no place in an experiment file"),
+    ],
+)
+def test_wrong_targets(keys: str, words: str) -> None:
+    """Each is told at its place, and secrets are not repeated."""
+    told = {problem.message for problem in problems_of(at(keys))}
+    assert any(words in message for message in told), told
+    assert "hunter2" not in repr(problems_of(at(keys)))
+
+
+def test_a_uri_excludes_separate_keys() -> None:
+    """One way to say it."""
+    problems = problems_of(at("uri: 'postgresql://db', user: b"))
+    assert {problem.message for problem in problems} == {"`uri` and `user` exclude each other"}
+
+
+def test_kinds_are_not_mixed() -> None:
+    """Local servers and endpoints in one experiment are refused."""
+    text = SMALL.replace("{extends: default}", "{target: {kind: endpoint}}")
+    assert "targets of different kinds: `endpoint` or `local`" in only_problem(text)
+
+
+def test_endpoint_keys_need_the_kind() -> None:
+    """A URI without `kind: endpoint` is a mistake."""
+    text = SMALL.replace("default: {}", "default: {target: {host: db}}")
+    assert {p.message for p in problems_of(text)} == {
+        "`host` belongs to the target `endpoint`, and this is `local`"
+    }
+
+
+def test_what_fits_this_machine_is_refused() -> None:
+    """The profile `fitted` knows nothing of the server's machine."""
+    text = at().replace("{extends: default}", "{extends: default, profile: fitted}")
+    assert "fits this machine" in only_problem(text)
+
+
+def test_a_restart_needs_a_command() -> None:
+    """`switch: restart` on servers that nobody can restart is refused."""
+    problems = problems_of(at(more="measure: {switch: restart}\n"))
+    assert all("cannot be restarted" in problem.message for problem in problems)
+    assert problems
+
+
+def test_the_flag_allows_existing_databases_everywhere() -> None:
+    """`--allow-existing` is for endpoints only."""
+    allowed = allow_existing(load(at("dbname: shop"))).experiment
+    assert all(target.allow_existing for target in allowed.endpoint_targets.values())
+    with pytest.raises(InputError, match="has none"):
+        allow_existing(load(SMALL))

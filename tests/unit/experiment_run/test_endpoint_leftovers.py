@@ -1,0 +1,103 @@
+"""What a dead campaign left on a server: found in journal or registry, undone, noted."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import an_experiment
+from fakes.clock import FakeClock
+from fakes.endpoint import FakeEndpoint
+from fakes.host import FakeHost
+from fakes.processes import FakeProcesses
+from steelyard.experiment import ledger
+from steelyard.experiment.doors import Doors
+from steelyard.experiment.ledger import JournalLedger
+from steelyard.model.errors import LeftBehindError
+from steelyard.model.outside import Foreign, OnServer, SavedSetting
+from steelyard.record.directory import CampaignDirectory, left_on_servers
+from steelyard.record.entries import Started
+
+_MARK = "steelyard campaign night-1"
+
+
+def _thing(resource: Foreign, **fields: object) -> OnServer:
+    common = {"host": "db", "port": 5432, "user": "bench", "entrance": "postgres", "mark": _MARK}
+    return OnServer(resource=resource, **{"database": "postgres", **common, **fields})  # type: ignore[arg-type]
+
+
+_DATABASE = _thing(Foreign.DATABASE, database="ours", parameters=(("sslmode", "require"),))
+_SETTINGS = _thing(
+    Foreign.SETTINGS,
+    saved=(SavedSetting(name="work_mem", value="5MB"), SavedSetting(name="jit", value=None)),
+)
+
+
+@pytest.fixture
+def server() -> FakeEndpoint:
+    """Return a server as a dead campaign left it."""
+    return FakeEndpoint(
+        databases={"postgres": None, "ours": _MARK}, file={"work_mem": "9MB", "jit": "off"}
+    )
+
+
+@pytest.fixture
+def doors(server: FakeEndpoint) -> Doors:
+    """Return doors to this server."""
+    clock = FakeClock()
+    return Doors(processes=FakeProcesses(clock), sql=server, clock=clock, host=FakeHost())
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """Return the record of a campaign that died."""
+    path = tmp_path / "night"
+    directory = CampaignDirectory.create(path, FakeClock(), experiment_text="version: 1\n")
+    directory.journal.append(
+        Started(campaign_id="night-1", experiment=an_experiment(), command="x", version="0")
+    )
+    ledger.register("night-1", path)
+    noting = JournalLedger(directory.journal, "night-1")
+    noting.changed(_DATABASE)
+    noting.changed(_SETTINGS)
+    directory.close()
+    return path
+
+
+def test_settings_and_databases_are_undone_and_noted(
+    record: Path, server: FakeEndpoint, doors: Doors
+) -> None:
+    """Last made first; afterwards the journal is empty of them."""
+    (leftover,) = ledger.find_leftovers(doors)
+    assert leftover.things == (_SETTINGS, _DATABASE)
+    with pytest.raises(LeftBehindError, match="database ours on db:5432"):
+        ledger.require_nothing_left(record)
+    ledger.undo(leftover, doors)
+    assert server.databases == {"postgres": None}
+    assert server.file == {"work_mem": "5MB"}
+    assert left_on_servers(record) == ()
+    ledger.require_nothing_left(record)
+    assert ledger.find_leftovers(doors) == ()
+
+
+def test_a_deleted_record_hides_nothing(record: Path, server: FakeEndpoint, doors: Doors) -> None:
+    """The registry holds what undoing needs."""
+    (record / "journal.jsonl").unlink()
+    (leftover,) = ledger.find_leftovers(doors)
+    ledger.undo(leftover, doors)
+    assert server.databases == {"postgres": None}
+    assert ledger.find_leftovers(doors) == ()
+
+
+def test_an_unreachable_server_stays_in_the_list(
+    record: Path, server: FakeEndpoint, doors: Doors
+) -> None:
+    """`clean` says what is left and can be repeated."""
+    server.reachable = False
+    (leftover,) = ledger.find_leftovers(doors)
+    with pytest.raises(LeftBehindError, match="is left behind") as caught:
+        ledger.undo(leftover, doors)
+    assert "PGPASSWORD" in caught.value.hint
+    assert len(left_on_servers(record)) == 2
+    server.reachable = True
+    ledger.undo(leftover, doors)
+    assert left_on_servers(record) == ()

@@ -1,0 +1,79 @@
+"""URIs without secrets, and libpq's failures in words of fact."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.gateways.libpq import asked_for, connection_failure, parsed_uri
+from steelyard.model.errors import InputError
+
+
+def test_a_uri_gives_its_keywords() -> None:
+    """Host, port, user, database and options."""
+    found = parsed_uri("postgresql://bench@db:5433/shop?sslmode=require")
+    expected = {"host": "db", "port": "5433", "user": "bench", "dbname": "shop"}
+    assert found == {**expected, "sslmode": "require"}
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://u:hunter2@db/x",
+        "postgresql://db/x?password=hunter2",
+        "postgresql://db/x?p%61ssword=hunter2",
+        "postgresql://db/x?sslpassword=hunter2",
+        "postgresql://u:hunter2/y@db/x",
+        "host=db password=hunter2",
+        "postgresql://u@db:hunter2/x?bogus=1",
+    ],
+)
+def test_a_secret_is_refused_and_not_repeated(uri: str) -> None:
+    """However it is written, and also where libpq would quote it."""
+    with pytest.raises(InputError) as caught:
+        parsed_uri(uri)
+    assert "hunter2" not in f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
+    assert caught.value.hint
+
+
+@given(st.text())
+def test_any_text_is_a_uri_or_refused(text: str) -> None:
+    """No foreign error comes through."""
+    with suppress(InputError):
+        assert isinstance(parsed_uri(text), dict)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('FATAL: password authentication failed for user "b"', "refused the password of b"),
+        ("fe_sendauth: no password supplied", "refused the password of b"),
+        ('FATAL: no pg_hba.conf entry for host "h", no encryption', "without TLS"),
+        (
+            "FATAL: no pg_hba.conf entry for h, SSL encryption FATAL: the same, no encryption",
+            "with TLS or without",
+        ),
+        ("server does not support SSL, but SSL was required", "no TLS connection"),
+        ("FATAL: sorry, too many clients already", "no connection left"),
+        ('FATAL: database "x" does not exist', "does not exist"),
+        ('FATAL: role "b" does not exist', "does not let b in"),
+        ("Connection refused", "cannot be reached"),
+        ("could not translate host name", "cannot be reached"),
+    ],
+)
+def test_failures_have_a_way_out(text: str, words: str) -> None:
+    """Each is a sentence with the place, and a hint."""
+    error = connection_failure(text, where="db:5432", user="b")
+    assert words in error.message
+    assert "db:5432" in error.message
+    assert error.hint
+
+
+def test_messages_name_what_libpq_will_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keywords come before variables; a service is named as such."""
+    monkeypatch.setenv("PGHOST", "variable")
+    monkeypatch.setenv("PGUSER", "me")
+    assert asked_for({"port": "7"}) == ("variable:7", "me")
+    assert asked_for({"host": "given"})[0] == "given:5432"
+    assert asked_for({"service": "lab"})[0] == "service lab"

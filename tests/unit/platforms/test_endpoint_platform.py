@@ -1,0 +1,297 @@
+"""A server that is there already: what is made is marked and noted first, and all is undone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.endpoint import Died, FakeEndpoint
+from fakes.processes import FakeProcesses
+from fakes.programs import FakeLedger, FakeProgram
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
+from steelyard.model.experiment import EndpointTarget
+from steelyard.model.outside import Foreign, OnServer
+from steelyard.platforms.endpoint.databases import GENERATOR_TABLES, DatasetNeeds
+from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
+from steelyard.platforms.endpoint.restarting import Means
+from steelyard.platforms.endpoint.undoing import undo
+
+_TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)
+_BEFORE = {"work_mem": "5MB", "other": "on"}
+
+
+class _Place:
+    """One platform on one fake server."""
+
+    def __init__(
+        self,
+        target: EndpointTarget | None = None,
+        datasets: tuple[DatasetNeeds, ...] = (_TABLES,),
+        settings: tuple[str, ...] = ("checkpoint_timeout", "work_mem"),
+    ) -> None:
+        self.server = FakeEndpoint(file=dict(_BEFORE))
+        self.clock = FakeClock()
+        self.ledger = FakeLedger()
+        self.means = Means(sql=self.server, processes=FakeProcesses(self.clock), clock=self.clock)
+        options = EndpointOptions(
+            target=target or EndpointTarget(),
+            entrance=self.server.reach({}),
+            campaign_id="night-1",
+            datasets=datasets,
+            settings=settings,
+            restarts=False,
+            clients=8,
+        )
+        self.platform = EndpointPlatform(options, self.ledger, self.means)
+
+    def build(self, address: ServerAddress) -> None:
+        """Make the generator's tables, unmarked, as pgbench does."""
+        if self.platform._options.target.allow_existing:
+            self.server.tables |= dict.fromkeys(GENERATOR_TABLES)
+        assert dict(address.databases)
+
+    def work(self) -> None:
+        """Go through a campaign's steps twice."""
+        platform, program = self.platform, FakeProgram()
+        state = platform.prepare(program, ["data"], self.build)
+        for settings in ({"work_mem": "9MB"}, {"checkpoint_timeout": "7min"}):
+            platform.restore(state, platform.means()[0])
+            platform.start(state, program, settings)
+            assert platform.is_running
+            platform.stop(keep_data=False)
+
+    @property
+    def noted(self) -> list[OnServer]:
+        """Return what the ledger holds and is not undone, last first."""
+        undone = [thing for verb, thing in self.ledger.things if verb == "undone"]
+        open_ = [t for verb, t in self.ledger.things if verb == "changed" and t not in undone]
+        return open_[::-1]
+
+    def is_untouched(self) -> bool:
+        """Return whether the server is as it was."""
+        as_before = self.server.databases == {"postgres": None} and not self.server.tables
+        return as_before and self.server.file == _BEFORE
+
+
+def test_a_whole_campaign_leaves_nothing_behind() -> None:
+    """Databases are dropped, settings stand as before, and the ledger says so."""
+    place = _Place()
+    place.work()
+    assert len(place.server.databases) == 3
+    assert {m for n, m in place.server.databases.items() if n != "postgres"} == {
+        "steelyard campaign night-1"
+    }
+    assert place.server.file == {"checkpoint_timeout": "7min", **_BEFORE}
+    place.platform.destroy()
+    assert place.is_untouched()
+    assert place.noted == []
+
+
+def _interrupted(make: Callable[[], _Place]) -> None:
+    for step in range(100):
+        place = make()
+        place.server.dies_at = step
+        try:
+            place.work()
+        except Died:
+            place.server.dies_at = None
+            for thing in place.noted:
+                undo(thing, place.means)
+                undo(thing, place.means)  # a second time is no error
+            assert place.is_untouched(), place.server
+            continue
+        assert step > 5
+        return
+
+
+def test_a_death_between_any_two_changes_can_be_undone() -> None:
+    """The ledger knows everything before it is done, with all that undoing needs."""
+    _interrupted(_Place)
+
+
+def test_undoing_interrupted_anywhere_can_be_done_again() -> None:
+    """`clean` that dies half-way is repeated."""
+    place = _Place()
+    place.work()
+    for steps in range(50):
+        place.server.dies_at = len(place.server.changes) + steps
+        try:
+            for thing in place.noted:
+                undo(thing, place.means)
+        except Died:
+            continue
+        break
+    assert steps > 3
+    assert place.is_untouched()
+
+
+def test_an_allowed_database_keeps_everything_but_our_tables() -> None:
+    """The generator's tables are marked and dropped; the database itself is never touched."""
+    place = _Place(EndpointTarget(dbname="shop", allow_existing=True))
+    place.server.databases["shop"] = None
+    place.server.tables["goods"] = None
+    place.platform.require_ready()
+    place.work()
+    place.platform.destroy()
+    assert place.server.tables == {"goods": None}
+    assert "shop" in place.server.databases
+    assert not [change for change in place.server.changes if "DROP DATABASE" in change]
+
+
+def test_tables_without_our_mark_are_left_and_said() -> None:
+    """What cannot be told from the user's own is not dropped."""
+    place = _Place(EndpointTarget(dbname="shop", allow_existing=True))
+    place.platform.prepare(FakeProgram(), [], place.build)
+    place.server.tables["pgbench_history"] = None
+    with pytest.raises(LeftBehindError, match="does not carry the mark"):
+        place.platform.destroy()
+    assert set(place.server.tables) == set(GENERATOR_TABLES)
+
+
+def test_a_database_with_another_mark_is_never_dropped() -> None:
+    """A name alone is not enough where a comment says something else."""
+    place = _Place()
+    place.work()
+    ours = next(n for n in place.server.databases if n.endswith("_prepared"))
+    place.server.databases[ours] = "production, hands off"
+    with pytest.raises(LeftBehindError, match="does not carry the mark"):
+        place.platform.destroy()
+    assert ours in place.server.databases
+    assert place.server.file == _BEFORE
+
+
+def test_what_destroy_cannot_undo_stays_in_the_ledger() -> None:
+    """An unreachable server ends in an error; the rest of the clearing is done all the same."""
+    place = _Place()
+    place.work()
+    assert place.platform.scripts.exists()
+    place.server.reachable = False
+    with pytest.raises(TargetError):
+        place.platform.destroy()
+    assert len(place.noted) == 3
+    assert not place.platform._live.exists()
+
+
+def test_an_ordinary_user_changes_sessions_only() -> None:
+    """Settings travel in libpq's options, and nothing on the server is changed."""
+    place = _Place()
+    place.server.state[3] = False
+    state = place.platform.prepare(FakeProgram(), [], place.build)
+    place.platform.restore(state, place.platform.means()[0])
+    place.platform.start(state, FakeProgram(), {"work_mem": "9 MB"})
+    assert dict(place.platform.address.parameters)["options"] == r"-c work_mem=9\ MB"
+    assert place.server.file == _BEFORE
+
+
+def test_no_note_holds_the_password() -> None:
+    """What goes into the journal has everything but the password."""
+    place = _Place()
+    place.work()
+    assert place.platform._entrance.password == "planted"
+    assert "planted" not in repr(place.ledger.things)
+
+
+def test_a_restart_shows_as_not_running() -> None:
+    """A server that was restarted in between is not the one that was activated."""
+    place = _Place()
+    place.work()
+    place.platform.start(place.platform.prepare(FakeProgram(), [], place.build), FakeProgram(), {})
+    assert place.platform.is_running
+    place.server.starts += 1
+    assert not place.platform.is_running
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        (0, True, "is a standby"),
+        (1, True, "read-only"),
+        (4, False, "may not create a database"),
+        (5, 9, "8 clients need 10"),
+        (6, 9, ""),
+        (8, False, "does not allow ALTER SYSTEM"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(column: int, value: object, words: str) -> None:
+    """Each is a sentence of fact with a way out; a superuser has no limit of its own."""
+    place = _Place()
+    place.server.state[column] = value
+    if not words:
+        place.platform.require_ready()
+        return
+    with pytest.raises(PreflightError, match=words) as caught:
+        place.platform.require_ready()
+    assert caught.value.hint
+
+
+def test_another_campaign_on_the_server_is_refused() -> None:
+    """Its settings would be taken for the server's own."""
+    place = _Place()
+    place.server.databases["x"] = "steelyard campaign day-2"
+    with pytest.raises(PreflightError, match="another campaign works"):
+        place.platform.require_ready()
+    own = _Place()
+    own.server.databases["x"] = "steelyard campaign night-1"
+    own.platform.require_ready()
+
+
+@pytest.mark.parametrize(
+    ("datasets", "words"),
+    [
+        ((DatasetNeeds(name="a", tables=False, scripts=True),), "`prepare` scripts"),
+        ((_TABLES, DatasetNeeds(name="b", tables=True, scripts=False)), "in 2 sizes"),
+        ((_TABLES,), "there is a table pgbench_accounts"),
+    ],
+)
+def test_an_existing_database_that_cannot_be_used_is_refused(
+    datasets: tuple[DatasetNeeds, ...], words: str
+) -> None:
+    """Nothing is made where it could not be told from what was there."""
+    place = _Place(EndpointTarget(dbname="shop", allow_existing=True), datasets)
+    place.server.tables["pgbench_accounts"] = None
+    with pytest.raises(PreflightError, match=words):
+        place.platform.require_ready()
+
+
+def test_permission_without_a_name_is_refused() -> None:
+    """`allow_existing` alone names no database."""
+    with pytest.raises(PreflightError, match="none is named"):
+        _Place(EndpointTarget(allow_existing=True)).platform.require_ready()
+
+
+def test_findings_say_what_is_weaker_or_unseen() -> None:
+    """Each circumstance has its own code."""
+    place = _Place(EndpointTarget(dbname="shop", allow_existing=True))
+    place.server.state[3], place.server.state[7], place.server.state[9] = False, "60s", 4
+    codes = [finding.code for finding in place.platform.findings()]
+    assert codes == [
+        "endpoint-unseen",
+        "no-superuser",
+        "statement-timeout",
+        "other-load",
+        "weaker-reset",
+    ]
+    assert place.platform.means() == ("vacuum",)
+
+
+def test_labels_tell_things_apart() -> None:
+    """The journal finds what was undone by its label."""
+    place = _Place()
+    place.work()
+    labels = {thing.label for _, thing in place.ledger.things}
+    assert len(labels) == 3
+    kinds = {thing.resource for _, thing in place.ledger.things}
+    assert kinds == {Foreign.DATABASE, Foreign.SETTINGS}
+
+
+def test_no_treatment_in_force_has_no_address() -> None:
+    """Between activations there is nowhere to send load."""
+    with pytest.raises(SteelyardError, match="no treatment is in force"):
+        assert _Place().platform.address
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
