@@ -38,11 +38,3 @@ class Finding:
     remedy: str = ""
     source: str = ""
     subject: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """One value that was looked for, or None with the reason why it is missing."""
-
-    value: float | None
-    missing_because: str = ""
