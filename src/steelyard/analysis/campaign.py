@@ -2,6 +2,7 @@
 
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.comparisons import Pair, Terms, compare
+from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.published import beside_published
@@ -13,7 +14,7 @@ from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.plan import CampaignPlan, Status
+from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
 
@@ -60,7 +61,7 @@ def _comparisons(
         margin=experiment.stop.equivalence,
         decide=experiment.stop.decide,
         block_s=plan.block_s,
-        stopped_early=record.status is Status.DECIDED and seen.blocks < plan.stopping.max_blocks,
+        stopped_early=stopped_early(record.status, plan.stopping, seen.blocks),
     )
     compared: list[Comparison] = []
     for workload in experiment.workloads:

@@ -25,6 +25,15 @@ def decide(comparisons: Sequence[Comparison], rule: StoppingRule) -> Status | No
     return Status.PRECISION if narrow else None
 
 
+def stopped_early(status: Status, rule: StoppingRule, blocks: int) -> bool:
+    """Return whether the verdicts ended a campaign before its last look.
+
+    Only then the estimates are, on average, a little too large (METHOD.md 3.4); a campaign that
+    was interrupted, or that ended at the asked precision, did not stop because of its effect.
+    """
+    return status is Status.DECIDED and blocks < rule.max_blocks
+
+
 def _is_narrow(headline: Comparison, half_width: float) -> bool:
     effect = headline.effect
     if headline.blocks < PRECISION_FROM or effect is None:

@@ -1,5 +1,6 @@
 """The words of a report: verdicts, how a campaign ended, what a load is called."""
 
+from steelyard.analysis import decision
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.plan import Status
@@ -30,14 +31,11 @@ def blocks_of_all(analysis: CampaignAnalysis) -> str:
 
 
 def stopped_early(analysis: CampaignAnalysis) -> bool:
-    """Return whether the verdicts ended the campaign before its last look.
-
-    Only then the estimates are, on average, a little too large (METHOD.md 3.4); a campaign that
-    was interrupted, or that ended at the asked precision, did not stop because of its effect.
-    """
+    """Return whether the verdicts ended the campaign before its last look."""
     plan = analysis.plan
-    ended = analysis.status is Status.DECIDED
-    return ended and plan is not None and analysis.blocks < plan.stopping.max_blocks
+    return plan is not None and decision.stopped_early(
+        analysis.status, plan.stopping, analysis.blocks
+    )
 
 
 def decided_early(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
