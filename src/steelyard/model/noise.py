@@ -1,0 +1,93 @@
+"""What the noise of a set-up is made of: measured by an A/A campaign, or assumed and said so.
+
+All deviations are of ln(tps): 0.02 means about 2 %.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from steelyard.model.experiment import SwitchCost
+
+
+class NoiseOrigin(StrEnum):
+    """Where the figures of a profile come from."""
+
+    MEASURED = "measured"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadNoise:
+    """The parts of one workload's noise, over all its loads.
+
+    Attributes:
+        workload: Name in the experiment it was measured with.
+        second_sd: Of one-second rates within a run.
+        autocorrelation: Of successive seconds within a run, lag 1, between -1 and 1.
+        slice_sd: What remains between runs of one visit when the seconds are averaged out.
+        visit_sd: Shared by all runs of one visit: what a restart changes.
+        drift_sd: Of the random walk, after one hour.
+        trend_per_h: Slope of ln(tps) over the campaign; None when it was not measured.
+    """
+
+    workload: str
+    second_sd: float
+    autocorrelation: float
+    slice_sd: float
+    visit_sd: float
+    drift_sd: float
+    trend_per_h: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseProfile:
+    """The noise of one set-up and what switching costs there.
+
+    Attributes:
+        origin: Measured here, or assumed from METHOD's profile ``typical``.
+        workloads: One per workload; an assumed profile has one that stands for any.
+        switch: The switch cost at which the visits were made; None when assumed.
+        start_s: One restart until the server is ready, seconds; None when assumed.
+        restore_s: Bringing the data back once, seconds; None likewise.
+        discard_s: Thrown away after each activation, seconds; None likewise.
+        blocks: Blocks behind it; 0 when assumed.
+        campaign_id: The campaign it was measured by; empty when assumed.
+        measured_at: Seconds since the epoch; None when assumed.
+        place: Machine and target in words; empty when assumed.
+    """
+
+    origin: NoiseOrigin
+    workloads: tuple[WorkloadNoise, ...]
+    switch: SwitchCost | None = None
+    start_s: float | None = None
+    restore_s: float | None = None
+    discard_s: float | None = None
+    blocks: int = 0
+    campaign_id: str = ""
+    measured_at: float | None = None
+    place: str = ""
+    format: int = 1
+
+    def of(self, workload: str) -> WorkloadNoise:
+        """Return a workload's noise; where it was not measured, the noisiest one's."""
+        for noise in self.workloads:
+            if noise.workload == workload:
+                return noise
+        return max(self.workloads, key=lambda noise: noise.slice_sd + noise.visit_sd)
+
+
+# METHOD.md, section 2, profile `typical`: a model, not a measurement of anybody's machine. Its
+# between-run deviation of 2 % splits equally (in variance) into a restart and a slice part.
+ASSUMED_NOISE = NoiseProfile(
+    origin=NoiseOrigin.ASSUMED,
+    workloads=(
+        WorkloadNoise(
+            workload="any",
+            second_sd=0.05,
+            autocorrelation=0.5,
+            slice_sd=0.0141,
+            visit_sd=0.0141,
+            drift_sd=0.04,
+        ),
+    ),
+)
