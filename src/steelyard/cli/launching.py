@@ -51,12 +51,20 @@ class RunOptions:
     quiet: bool
     yes: bool
     allow_existing: bool = False
+    target: str | None = None
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
         """Return ``--set`` and the flags that stand for one."""
-        named = {"stop.budget": self.budget, "stop.precision": self.precision}
-        return (*self.overrides, *(f"{path}={text}" for path, text in named.items() if text))
+        named = {
+            "target": self.target,
+            "stop.budget": self.budget,
+            "stop.precision": self.precision,
+        }
+        return (
+            *self.overrides,
+            *(f"{path}={text}" for path, text in named.items() if text is not None),
+        )
 
 
 def run(options: RunOptions) -> None:

@@ -6,7 +6,7 @@ from experiment_texts import FACTS
 from steelyard.experiment.files import load_preset
 from steelyard.experiment.presets import preset_names, preset_summary, preset_text
 from steelyard.experiment.schedule import cells_of, schedule_of
-from steelyard.model.errors import ExitCode, InputError
+from steelyard.model.errors import ExitCode, ExperimentFileError, InputError
 from steelyard.model.experiment import Calibration, Load, SwitchCost
 from steelyard.model.schedule import Mode
 
@@ -98,6 +98,27 @@ def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
     assert experiment.measure.slice_s == 60.0
     assert {workload.scale_factor for workload in experiment.workloads} == {100}
     assert "SINGLE UNREPEATED PASS" in preset_summary("published-matrix")
+
+
+@pytest.mark.parametrize("name", ["aa", "protocol", "published-matrix", "published-maxed"])
+def test_a_preset_runs_on_any_target(name: str) -> None:
+    """`--target URI` is all it takes, where the preset neither restarts nor fits this machine."""
+    overrides = ["target=postgresql://b@db/x"]
+    if name == "aa":  # restarts the server between its two sides
+        overrides.append("treatments.first.target.restart_command=[ssh, db, restart]")
+    experiment = load_preset(name, facts=FACTS, overrides=overrides).experiment
+    uris = {target.uri for target in experiment.endpoint_targets.values()}
+    assert uris == {"postgresql://b@db/x"}
+    assert len(experiment.endpoint_targets) == len(experiment.treatments)
+
+
+@pytest.mark.parametrize("name", ["quick", "aws-defaults"])
+def test_a_preset_that_fits_this_machine_stays_here(name: str) -> None:
+    """Settings from this machine's memory are not put on a server somewhere else."""
+    with pytest.raises(ExperimentFileError) as refused:
+        load_preset(name, facts=FACTS, overrides=["target=postgresql://b@db/x"])
+    (problem,) = refused.value.problems
+    assert "fits this machine, not the one of an endpoint" in problem.message
 
 
 def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
