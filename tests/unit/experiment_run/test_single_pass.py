@@ -87,6 +87,29 @@ def test_published_figures_stand_beside_it(passed: CampaignAnalysis) -> None:
     assert len(published) == 6
 
 
+def test_published_environments_have_names_of_words(passed: CampaignAnalysis) -> None:
+    """No key of the package data is left in the table; the JSON keeps the keys."""
+    assert passed.published is not None
+    text = render_markdown(build_document(passed))
+    assert [key for key in passed.published.environments if key in text] == []
+    assert "CNPG Longhorn 2 replicas on shared disk" in text
+
+
+@pytest.mark.parametrize(
+    ("slice_s", "words"), [(8.0, "shorter than"), (60.0, ""), (120.0, "longer than")]
+)
+def test_another_length_than_the_published_is_said(
+    tmp_path: Path, slice_s: float, words: str
+) -> None:
+    """Before the table, and again below it; runs of the published length need no remark."""
+    measure = replace(a_pass().measure, slice_s=slice_s)
+    analysis = Stage.new(a_pass(measure=measure), tmp_path / "pass").run()
+    text = render_markdown(build_document(analysis))
+    remark = f"Its runs of {slice_s:g} s are {words} the published 60 s"
+    assert (remark in text.split("\n## ")[1]) == bool(words)
+    assert (f"Here: {slice_s:g} s per cell, not 60 s" in text) == bool(words)
+
+
 def test_other_work_has_no_published_figures(tmp_path: Path) -> None:
     """At another scale factor nothing stands beside it."""
     small = a_pass()
