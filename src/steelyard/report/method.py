@@ -115,7 +115,10 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the visit"
         text = f"{check.treatment}: the contrast changes by {slope} ({p_value(check.p_value)})"
         pairs.append(("warm-up check", text))
-    if analysis.blocks_redone:
+    if analysis.blocks_redone and analysis.experiment.is_single_pass:
+        text = f"{len(analysis.blocks_redone)}, the valid runs before them kept"
+        pairs.append(("interruptions", f"{text}: {'; '.join(analysis.blocks_redone)}"))
+    elif analysis.blocks_redone:
         thrown = f"{len(analysis.blocks_redone)} thrown away, in all treatments alike"
         text = f"{thrown}: {'; '.join(analysis.blocks_redone)}"
         pairs.append(("repeated blocks", text))

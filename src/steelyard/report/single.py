@@ -52,7 +52,7 @@ def pass_title(analysis: CampaignAnalysis) -> str:
 
 def pass_headline(analysis: CampaignAnalysis) -> Section:
     """Return what stands in the verdicts' place."""
-    text = f"{STATEMENT} {_duration(analysis)}".strip()
+    text = " ".join(filter(None, (STATEMENT, _duration(analysis), _parts(analysis))))
     if not analysis.blocks:
         text = f"The pass is not complete: {ending(analysis)}. {text}"
     remark = Paragraph(text=text, tone=Tone.WARNING)
@@ -103,6 +103,12 @@ def _published_note(analysis: CampaignAnalysis) -> str:
     changed = "" if run_s == _PUBLISHED_S else f", not {_PUBLISHED_S:g} s"
     here = f"Here: {run_s:g} s per cell{changed}, one run per cell, protocol {experiment.protocol}."
     return f"{_PUBLISHED_NOTE} {here}"
+
+
+def _parts(analysis: CampaignAnalysis) -> str:
+    """Return that the pass was not taken in one go, or nothing."""
+    parts = len({run.attempt for run in analysis.runs})
+    return f"It was interrupted and taken in {parts} parts, see the findings." if parts > 1 else ""
 
 
 def _duration(analysis: CampaignAnalysis) -> str:
