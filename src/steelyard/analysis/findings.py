@@ -74,8 +74,8 @@ def _continued(record: CampaignRecord) -> Iterator[Finding]:
     yield Finding(
         code="pass-continued",
         severity=Severity.WARNING,
-        message=f"the pass was interrupted and continued: {told}; before each part the server was"
-        " started anew on data as prepared",
+        message=f"the pass was interrupted and continued: {told}; before each part the"
+        " treatment was activated anew and the data went back to the prepared state",
         remedy="Runs of different parts met other caches and other numbers of rows: where that"
         " matters, take a whole pass anew.",
         subject="campaign",

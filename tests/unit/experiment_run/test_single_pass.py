@@ -187,7 +187,7 @@ def test_a_continued_pass_says_when_each_part_began(tmp_path: Path) -> None:
     (finding,) = [each for each in analysis.findings if each.code == "pass-continued"]
     first, second = format_utc(kept[0].started_at), format_utc(analysis.runs[3].started_at)
     assert f"3 runs from {first}, then 3 runs from {second}" in finding.message
-    assert "started anew on data as prepared" in finding.message
+    assert "activated anew and the data went back" in finding.message
     assert first != second
 
 
