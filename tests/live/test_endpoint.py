@@ -232,6 +232,32 @@ def test_a_restart_command_brings_it_into_force(steelyard: Steelyard, server: Se
     assert server.rows("SHOW shared_buffers") == [("16MB",)]
 
 
+SMALL_MATRIX = (
+    "loads.clients=[1, 4]",
+    "loads.threads=[1, 4]",
+    "measure.slice=1s",
+    *(f"workloads.{name}.scale_factor=1" for name in ("select-only", "simple-update", "tpcb-like")),
+)
+
+
+@pytest.mark.usefixtures("untouched")
+def test_the_published_matrix_runs_on_a_server_that_is_there(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """`--target URI` is enough: every cell once, max_connections untouched, repeatable."""
+    changes = [word for each in SMALL_MATRIX for word in ("--set", each)]
+    source = ("run", "preset:published-matrix", "--target", server.uri)
+    done = steelyard.run(*source, *changes, "--out", "c")
+    assert done.returncode == 0, done.stderr
+    assert _runs(steelyard) == 9
+    assert "single pass done" in done.stdout or "single unrepeated pass" in done.stdout.lower()
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert f"target={server.uri}" in summary["command"]
+    full = steelyard.run(*source, "--dry-run", *changes, "--set", "loads.clients=[1, 100]")
+    assert full.returncode == 3, full.stderr
+    assert "100 clients need 102" in full.stderr
+
+
 @pytest.mark.usefixtures("untouched")
 def test_a_restart_command_that_fails_ends_the_campaign(
     steelyard: Steelyard, server: Server

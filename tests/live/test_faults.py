@@ -107,6 +107,25 @@ def test_kill_9_then_resume_redoes_only_the_block_in_flight(steelyard: Steelyard
     assert complete == sorted(set(complete)) == list(range(len(complete)))
 
 
+def test_a_single_pass_goes_on_after_kill_9(steelyard: Steelyard) -> None:
+    """The runs of a killed pass stay, only the missing ones are taken, and the report says so."""
+    text = TINY.split("  buffers:")[0].replace("baseline: default", "design: single-pass")
+    text = text.replace("clients: 2", "clients: [1, 2, 3, 4]")
+    source = steelyard.experiment(text)
+    process = steelyard.start("run", source, "--out", "c")
+    wait_for(lambda: sum(entry["kind"] == "run" for entry in _journal(steelyard)) >= 2)
+    process.kill()
+    process.communicate()
+    before = [entry for entry in _journal(steelyard) if entry["kind"] == "run"]
+    resumed = steelyard.run("run", "--resume", "c")
+    assert resumed.returncode == 0, resumed.stderr
+    after = [entry["run"] for entry in _journal(steelyard) if entry["kind"] == "run"]
+    assert [run["cell"]["load"]["clients"] for run in after] == [1, 2, 3, 4]
+    assert after[: len(before)] == [entry["run"] for entry in before]
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "the pass was interrupted and continued" in report or len(before) == 4
+
+
 def test_clean_removes_what_kill_9_left_behind(steelyard: Steelyard) -> None:
     """Data directory, socket directory and processes of a killed campaign go; its record stays."""
     process = _started(steelyard)

@@ -11,7 +11,7 @@ from steelyard.analysis.results import StallTest, WarmupCheck
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import CampaignPlan
-from steelyard.model.units import format_duration, format_percent
+from steelyard.model.units import format_duration, format_percent, format_utc
 
 _ONE_SIDED = 2  # tries under one treatment alone: beyond chance enough to be told
 _FEW_FRACTION = 0.2
@@ -32,6 +32,7 @@ def campaign_findings(
     return (
         *record.findings,
         *_single_pass(record),
+        *_continued(record),
         *_holes(seen),
         *_too_few_blocks(seen, record),
         *_differing_stalls(stalls),
@@ -56,6 +57,29 @@ def _single_pass(record: CampaignRecord) -> Iterator[Finding]:
             source="METHOD 2",
             subject="campaign",
         )
+
+
+def _continued(record: CampaignRecord) -> Iterator[Finding]:
+    """Yield a finding when a single pass was not taken in one go."""
+    if not record.experiment.is_single_pass:
+        return
+    parts = Counter(run.attempt for run in record.counted_runs)
+    if len(parts) < 2:
+        return
+    begun = {run.attempt: run.started_at for run in reversed(record.counted_runs)}
+    told = ", then ".join(
+        f"{count(number, 'run')} from {format_utc(begun[attempt])}"
+        for attempt, number in sorted(parts.items())
+    )
+    yield Finding(
+        code="pass-continued",
+        severity=Severity.WARNING,
+        message=f"the pass was interrupted and continued: {told}; before each part the"
+        " treatment was activated anew and the data went back to the prepared state",
+        remedy="Runs of different parts met other caches and other numbers of rows: where that"
+        " matters, take a whole pass anew.",
+        subject="campaign",
+    )
 
 
 def _holes(seen: Observations) -> Iterator[Finding]:
@@ -187,7 +211,7 @@ def _drift(seen: Observations) -> Iterator[Finding]:
 
 def _redone(record: CampaignRecord) -> Iterator[Finding]:
     thrown = [block for block in record.blocks if not block.complete]
-    if not thrown:
+    if not thrown or record.experiment.is_single_pass:
         return
     under = Counter(block.treatment for block in thrown if block.treatment)
     one_sided = len(under) == 1 and sum(under.values()) >= _ONE_SIDED

@@ -21,7 +21,6 @@ from steelyard.experiment.files import (
     LoadedExperiment,
     allow_existing,
     load_experiment,
-    load_preset,
 )
 from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.progress import Progress, Silence
@@ -30,8 +29,6 @@ from steelyard.model.errors import SteelyardError
 from steelyard.platforms.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
 from steelyard.tuning.profiles import MachineFacts
-
-_PRESET = "preset:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +48,20 @@ class RunOptions:
     quiet: bool
     yes: bool
     allow_existing: bool = False
+    target: str | None = None
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
         """Return ``--set`` and the flags that stand for one."""
-        named = {"stop.budget": self.budget, "stop.precision": self.precision}
-        return (*self.overrides, *(f"{path}={text}" for path, text in named.items() if text))
+        named = {
+            "target": self.target,
+            "stop.budget": self.budget,
+            "stop.precision": self.precision,
+        }
+        return (
+            *self.overrides,
+            *(f"{path}={text}" for path, text in named.items() if text is not None),
+        )
 
 
 def run(options: RunOptions) -> None:
@@ -126,16 +131,8 @@ def _loaded(options: RunOptions, doors: Doors) -> LoadedExperiment:
         memory_bytes=usable.memory_bytes,
         free_disk_bytes=free_bytes(cache_directory()),
     )
-    if options.source.startswith(_PRESET):
-        return load_preset(
-            options.source.removeprefix(_PRESET),
-            facts=facts,
-            overrides=options.all_overrides,
-            seed=options.seed,
-            generator_flags=options.flags,
-        )
     return load_experiment(
-        Path(options.source),
+        options.source,
         facts=facts,
         overrides=options.all_overrides,
         seed=options.seed,

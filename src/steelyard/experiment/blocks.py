@@ -4,8 +4,8 @@ Only causes from outside the treatments void a block, and then in all arms: it i
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
@@ -15,7 +15,7 @@ from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Reset
 from steelyard.model.findings import Validity
-from steelyard.model.measurement import Run
+from steelyard.model.measurement import Run, RunPlace
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import Mode, PlannedBlock, PlannedRun, PlannedVisit
 
@@ -56,15 +56,27 @@ class BlockTaker:
     _activated_at: float = 0.0
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
 
-    def take(self, block: PlannedBlock, attempt: int) -> Iterator[Run]:
-        """Yield each run as it is finished; after an invalid one the block ends."""
+    def take(
+        self, block: PlannedBlock, attempt: int, kept: Collection[RunPlace] = ()
+    ) -> Iterator[Run]:
+        """Yield each run as it is finished; after an invalid one the block ends.
+
+        Runs whose places are ``kept`` are not taken again: those of a single pass that there are.
+        """
         self.void_because = self.void_under = ""
         if self.plan.reset is Reset.BLOCK:
             self._restored.clear()
         try:
             for number, visit in enumerate(block.visits):
-                self._enter(visit)
-                for position, planned in enumerate(visit.runs):
+                missing = {
+                    position: planned
+                    for position, planned in enumerate(visit.runs)
+                    if (block.index, number, position) not in kept
+                }
+                if not missing:
+                    continue
+                self._enter(replace(visit, runs=tuple(missing.values())))
+                for position, planned in missing.items():
                     place = Place(
                         block=block.index, attempt=attempt, visit=number, position=position
                     )

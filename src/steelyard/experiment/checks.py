@@ -6,9 +6,10 @@ and an experiment, besides ``lineage`` (inheritance) and ``scripts`` (files).
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
+from steelyard.engines.postgres.settings import refused_names
 from steelyard.experiment.document import Issue, KeyPath, Value
 from steelyard.experiment.form import LoadsForm, WorkloadForm
 from steelyard.experiment.form_values import BUILTINS, word
@@ -16,17 +17,6 @@ from steelyard.experiment.suggestions import SECRET, choice, listed, shown, stri
 from steelyard.experiment.validation import Draft
 from steelyard.model.experiment import Design
 
-# What the platform sets itself; a treatment that set it would take the server from its hands.
-_GOVERNED: Final[Mapping[str, str]] = {
-    "port": "Use `target: {port: ...}`.",
-    "listen_addresses": "Use `target: {connection: tcp}`.",
-    "unix_socket_directories": "Use `target: {connection: socket}`.",
-    "data_directory": "Use `target: {directory: ...}`.",
-    "config_file": "Write the settings here.",
-    "hba_file": "Remove it.",
-    "ident_file": "Remove it.",
-    "external_pid_file": "Remove it.",
-}
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
 
 
@@ -184,16 +174,18 @@ def implied_baseline(names: tuple[str, ...]) -> str | None:
 
 def _setting_names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
     settings = draft.document.at(path)
+    names = list(settings) if isinstance(settings, dict) else []
+    refused = refused_names(names)
     seen: set[str] = set()
-    for name in settings if isinstance(settings, dict) else ():
+    for name in names:
         folded = name.lower()
         if not _SETTING_NAME.fullmatch(name):
             message = f"{shown(name)} is no name of a PostgreSQL setting"
             hint = "Write it as in postgresql.conf."
             yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
-        elif folded in _GOVERNED:
+        elif name in refused:
             message = f"Steelyard sets `{name}` itself"
-            yield Issue(path=(*path, name), message=message, hint=_GOVERNED[folded], at_key=True)
+            yield Issue(path=(*path, name), message=message, hint=refused[name], at_key=True)
         elif folded in seen:
             message = f"`{name}` is given twice: PostgreSQL ignores upper and lower case"
             hint = "Keep one of the two."

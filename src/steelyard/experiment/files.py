@@ -25,6 +25,7 @@ from steelyard.model.errors import ExperimentFileError, InputError, Problem
 from steelyard.model.experiment import EndpointTarget, Experiment
 from steelyard.tuning.profiles import MachineFacts
 
+PRESET = "preset:"
 MAX_FILE_BYTES = 1024**2
 
 
@@ -73,42 +74,32 @@ class LoadedExperiment:
 
 
 def load_experiment(
-    path: Path,
+    source: str | Path,
     *,
     facts: MachineFacts,
     overrides: Sequence[str] = (),
     seed: int | None = None,
     generator_flags: Sequence[str] = (),
 ) -> LoadedExperiment:
-    """Return the experiment of a file; names in it are relative to the file.
+    """Return the experiment of a file or of ``preset:NAME``.
 
-    Raises:
-        ExperimentFileError: With all problems at once, in line order.
-    """
-    surroundings = Surroundings(
-        base=path.absolute().parent, facts=facts, seed=seed, generator_flags=generator_flags
-    )
-    return load_text(_file_text(path), str(path), surroundings, overrides)
-
-
-def load_preset(
-    name: str,
-    *,
-    facts: MachineFacts,
-    overrides: Sequence[str] = (),
-    seed: int | None = None,
-    generator_flags: Sequence[str] = (),
-) -> LoadedExperiment:
-    """Return the experiment of a preset.
+    Names in a file are relative to it, those in overrides of a preset to the current directory.
 
     Raises:
         InputError: There is no such preset.
-        ExperimentFileError: An override does not fit it.
+        ExperimentFileError: With all problems at once, in line order.
     """
-    surroundings = Surroundings(
-        base=Path.cwd(), facts=facts, seed=seed, generator_flags=generator_flags
-    )
-    return load_text(preset_text(name), f"preset:{name}", surroundings, overrides)
+    preset = _preset(source)
+    text = _file_text(Path(source)) if preset is None else preset_text(preset)
+    base = Path(source).absolute().parent if preset is None else Path.cwd()
+    surroundings = Surroundings(base=base, facts=facts, seed=seed, generator_flags=generator_flags)
+    return load_text(text, str(source), surroundings, overrides)
+
+
+def _preset(source: str | Path) -> str | None:
+    """Return the name of a preset, None for a file."""
+    named = isinstance(source, str) and source.startswith(PRESET)
+    return str(source).removeprefix(PRESET) if named else None
 
 
 def load_text(

@@ -25,6 +25,9 @@ LATER_TARGETS: Final = (
 _GOVERNED_INITDB: Final = re.compile(
     r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
 )
+_PROGRAMS: Final = (
+    "Write a version as 15, a directory with a `/`, a running server as postgresql://HOST/DATABASE."
+)
 
 
 class Form(BaseModel):
@@ -73,7 +76,7 @@ def _programs(value: object) -> str:
         and not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given)
     ):
         message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
-        hint = did_you_mean(given, ["embedded"]) or "Write a version as 15, a directory with a `/`."
+        hint = did_you_mean(given, ["embedded"]) or _PROGRAMS
         raise refusal(message, hint)
     return given
 

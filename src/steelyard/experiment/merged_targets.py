@@ -7,12 +7,12 @@ from steelyard.experiment.document import Issue
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.suggestions import listed
 from steelyard.experiment.validation import Draft
+from steelyard.tuning.profiles import follows_the_machine
 
 _LOCAL: Final = frozenset({"bin", "directory", "connection", "run_as", "initdb"})
 _ENDPOINT: Final = frozenset(
     {"uri", "host", "user", "dbname", "service", "allow_existing", "restart_command"}
 )
-_FITTED: Final = "fitted"
 _SEPARATE: Final = ("host", "port", "user", "dbname", "service")
 _RESTORES: Final = {
     "local": ("reflink", "copy", "template"),
@@ -58,10 +58,10 @@ def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
     """Yield what does not go together with a server that is there already."""
     if treatment.target.kind != "endpoint":
         return
-    if _FITTED in treatment.profiles:
+    for profile in filter(follows_the_machine, treatment.profiles):
         yield Issue(
             path=("treatments", name),
-            message=f"the profile `{_FITTED}` fits this machine, not the one of an endpoint",
+            message=f"the profile `{profile}` fits this machine, not the one of an endpoint",
             hint="Write the settings below `postgres:`.",
             at_key=True,
         )

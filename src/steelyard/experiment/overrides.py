@@ -11,8 +11,12 @@ from steelyard.experiment.document import (
     Value,
     parse_document,
 )
+from steelyard.experiment.retargeting import retargeted
 from steelyard.experiment.suggestions import choice, shown
-from steelyard.model.errors import Problem
+from steelyard.model.errors import InputError, Problem
+
+# `--target` stands for this path, which no file has: the target of every treatment.
+TARGET: Final = "target"
 
 # Asking for the one on the command line withdraws the other of the file.
 _EXCLUDES: Final[Mapping[KeyPath, KeyPath]] = {
@@ -30,7 +34,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     """Return a document with values replaced; wrong overrides become its problems.
 
     Unknown keys are put in all the same: validation refuses them like those of the file, and
-    says what was meant.
+    says what was meant. ``target=...`` comes first, wherever it stands: the others may change it.
     """
     if not isinstance(document.value, dict):
         return document
@@ -38,7 +42,7 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     places = dict(document.places)
     problems = list(document.problems)
     given: set[KeyPath] = set()
-    for override in overrides:
+    for override in sorted(overrides, key=lambda each: not _is_target(each)):
         try:
             path = _put(value, places, override)
         except _Refused as refused:
@@ -46,7 +50,26 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
             continue
         given.add(path)
         _withdraw(value, _EXCLUDES.get(path, ()), given)
+        _withdraw_old_kind(document, value, path, given)
     return Document(value=value, places=places, problems=tuple(problems))
+
+
+def _is_target(override: str) -> bool:
+    return override.partition("=")[0].strip() == TARGET
+
+
+def _retarget(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
+    """Put one target in place of those of all treatments."""
+    treatments = root.get("treatments") if isinstance(root, dict) else None
+    if isinstance(root, dict) and isinstance(treatments, dict):
+        try:
+            root["treatments"] = retargeted(treatments, override.partition("=")[2])
+        except InputError as error:
+            problem = Problem(message=error.message, hint=error.hint, path="--target")
+            raise _Refused(problem) from None
+        for name in treatments:
+            _displace(places, ("treatments", name, "target"), "--target")
+    return (TARGET,)
 
 
 def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
@@ -54,6 +77,8 @@ def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
     if not separator or not words.strip():
         hint = "Write it as in `--set stop.budget=20m`."
         raise _refused(override, f"{shown(override)} is no `path=value`", hint)
+    if words.strip() == TARGET:
+        return _retarget(root, places, override)
     path = _path(root, override, _steps(words.strip()))
     holder = root
     for step in path[:-1]:
@@ -63,15 +88,15 @@ def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
         holder[str(path[-1])] = value
     elif isinstance(holder, list) and isinstance(path[-1], int):
         holder[path[-1]] = value
-    _displace(places, path, override)
+    _displace(places, path, "--set")
     return path
 
 
-def _displace(places: dict[KeyPath, Place], path: KeyPath, override: str) -> None:
+def _displace(places: dict[KeyPath, Place], path: KeyPath, option: str) -> None:
     """Forget the file's places from a path on; what is new has none."""
     for known in [known for known in places if known[: len(path)] == path]:
         del places[known]
-    nowhere = Place(key=None, value=None, given_as=override)
+    nowhere = Place(key=None, value=None, given_as=option)
     for length in range(1, len(path)):
         places.setdefault(path[:length], nowhere)
     places[path] = nowhere
@@ -147,6 +172,18 @@ def _withdraw(value: Value, path: KeyPath, given: set[KeyPath]) -> None:
     holder = value.get(str(path[0]))
     if isinstance(holder, dict):
         holder.pop(str(path[1]), None)
+
+
+def _withdraw_old_kind(file: Document, value: Value, path: KeyPath, given: set[KeyPath]) -> None:
+    """Withdraw a target's keys in the file when its kind changes: they were the old one's."""
+    if len(path) != 4 or path[0] != "treatments" or path[2:] != ("target", "kind"):
+        return
+    target = Document(value=value, places={}).at(path[:3])
+    old = file.at(path) or "local"
+    if not isinstance(target, dict) or target["kind"] == old or path[:3] in given:
+        return
+    for key in [key for key in target if (*path[:3], key) not in given]:
+        del target[key]
 
 
 def _copied(value: Value) -> Value:

@@ -156,7 +156,7 @@ class Campaign:
     def _complete(
         self, taker: BlockTaker, block: PlannedBlock, record: CampaignRecord
     ) -> CampaignRecord:
-        """Try a block until all its runs count.
+        """Try a block until all its runs count; a single pass goes on from what there is.
 
         Raises:
             MeasurementError: It failed ``MAX_TRIES`` times in a row.
@@ -165,7 +165,8 @@ class Campaign:
         for attempt in range(tried, tried + MAX_TRIES):
             self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
             reason = ""
-            for run in taker.take(block, attempt):
+            kept = record.pass_runs if self.experiment.is_single_pass else ()
+            for run in taker.take(block, attempt, {run.place for run in kept}):
                 self.directory.journal.append(RunFinished(run=run))
                 record = replace(record, runs=(*record.runs, run))
             reason = taker.void_because

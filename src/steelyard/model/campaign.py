@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from steelyard.model.environment import Environment
 from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Finding
+from steelyard.model.findings import Finding, Validity
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import CampaignPlan, Status
 
@@ -62,6 +62,19 @@ class CampaignRecord:
 
     @property
     def counted_runs(self) -> tuple[Run, ...]:
-        """Return the runs of complete blocks, in run order."""
+        """Return the runs of complete blocks, in run order; of a single pass from all its tries."""
         counted = set(self.complete_blocks)
+        if self.experiment.is_single_pass:
+            return self.pass_runs if counted else ()
         return tuple(run for run in self.runs if (run.block, run.attempt) in counted)
+
+    @property
+    def pass_runs(self) -> tuple[Run, ...]:
+        """Return the usable runs of a single pass so far, in run order: the last of each place.
+
+        A pass has no interleaving to protect, so what one try has measured the next one keeps.
+        Journals from before that hold a place more than once.
+        """
+        usable = [run for run in self.runs if run.validity is not Validity.INVALID]
+        last = {run.place: run for run in usable}
+        return tuple(last[place] for place in sorted(last))

@@ -59,13 +59,17 @@ class Measurement:
         return math.log(max(self.transactions, 1.0) / self.seconds)
 
 
+RunPlace = tuple[int, int, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run in the record.
 
     Attributes:
         block: Index of its block, counting from 0.
-        attempt: Which try of that block, counting from 0; only the last complete try counts.
+        attempt: Which try of that block, counting from 0; only the last complete try counts, but
+            of a single pass the valid runs of all tries.
         visit: Place of its visit in the block.
         position: Place in its visit.
         started_at: Wall clock, seconds since the epoch.
@@ -86,6 +90,11 @@ class Run:
     validity: Validity
     findings: tuple[Finding, ...] = ()
     raw: str = ""
+
+    @property
+    def place(self) -> RunPlace:
+        """Return where it stands in the schedule: block, visit and position."""
+        return (self.block, self.visit, self.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

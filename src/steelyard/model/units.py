@@ -1,6 +1,7 @@
 """Units: parsing what users write, writing what users read; inside, base units only."""
 
 import re
+from datetime import UTC, datetime
 
 from steelyard.model.errors import InputError
 
@@ -77,6 +78,11 @@ def format_duration(seconds: float) -> str:
         return f"{minutes} min"
     hours, rest = divmod(minutes, 60)
     return f"{hours} h {rest} min" if rest else f"{hours} h"
+
+
+def format_utc(seconds: float) -> str:
+    """Return a moment since the epoch as UTC to the minute."""
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def format_bytes(count: float) -> str:

@@ -16,8 +16,8 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
     Raises:
         RecordError: The disk is full or fails.
     """
-    counted = set(record.complete_blocks)
-    runs = [_run_row(run, counted=(run.block, run.attempt) in counted) for run in record.runs]
+    counted = {(run.place, run.attempt) for run in record.counted_runs}
+    runs = [_run_row(run, counted=(run.place, run.attempt) in counted) for run in record.runs]
     runs += [_sustained_row(run) for run in record.sustained]
     seconds = [row for run in record.runs for row in _interval_rows(_key(run), run.measurement)]
     for long in record.sustained:

@@ -21,6 +21,7 @@ _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' 
 _IS_HEADLINE = "indexof(datum.label, 'all loads') >= 0"
 _CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _ROW_PX = 30
+_MOST_LEVEL_LABELS = 6  # more loads than these stand aslant below a panel of half the width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +148,9 @@ def _numbers(base: Chart, y: alt.Y, from_px: int) -> Chart:
     return text.encode(x=alt.value(from_px), y=y, text="text:N")
 
 
-def _side_by_side(panels: list[Chart]) -> Chart:
+def _side_by_side(panels: list[Chart], *, apart: int = 84) -> Chart:
     # Flush: panels line up by their frames, whatever room their labels take.
-    beside = alt.concat(*panels, columns=2, bounds="flush", spacing={"row": 84, "column": 84})
+    beside = alt.concat(*panels, columns=2, bounds="flush", spacing={"row": apart, "column": 84})
     return beside.resolve_scale(x="independent", y="independent")
 
 
@@ -165,7 +166,11 @@ def _loads(figure: Figure, panels: list[Panel]) -> Chart:
         return _stacked([_single_load_panel(figure, panel) for panel in panels])
     across = len(panels) > 1
     drawn = [_load_panel(figure, panel, width=375 if across else 800) for panel in panels]
-    return _side_by_side(drawn)
+    return _side_by_side(drawn, apart=130 if any(map(_crowded, panels)) else 84)
+
+
+def _crowded(panel: Panel) -> bool:
+    return len(panel.values("order")) > _MOST_LEVEL_LABELS
 
 
 def _single_load_panel(figure: Figure, panel: Panel) -> Chart:
@@ -180,10 +185,14 @@ def _single_load_panel(figure: Figure, panel: Panel) -> Chart:
 
 def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     orders, labels = panel.values("order"), panel.values("clients")
+    crowded = _crowded(panel)
     axis = alt.Axis(
         title="clients",
         values=orders,
         grid=False,
+        tickCount=len(orders),
+        labelAngle=-45 if crowded else alt.Undefined,
+        labelOverlap=False if crowded else alt.Undefined,
         labelExpr=f"{json.dumps(labels)}[indexof({json.dumps(orders)}, datum.value)]",
     )
     x = alt.X("place:Q", axis=axis, scale=alt.Scale(zero=False, padding=20, nice=False))
@@ -245,11 +254,15 @@ def _strips(figure: Figure, panels: list[Panel]) -> Chart:
 
 def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
     long = figure.identity == "sustained"
+    single = len(panel.values("run")) == 1  # its axis would count from 1 to 2
     told = "long runs, side by side" if long else "runs, in the order they were made"
+    told = "one run, from its beginning to its end" if single else told
     # Two or three long runs are fewer than the ticks an axis wants: name them.
     ticks = alt.Undefined if not long else panel.values("run")
     title = told if panel.last else None
-    axis = alt.Axis(title=title, grid=False, format="d", tickMinStep=1, values=ticks)
+    axis = alt.Axis(
+        title=title, grid=False, format="d", tickMinStep=1, values=ticks, labels=not single
+    )
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
     y_axis = alt.Axis(title="tps", format="~s", tickCount=height // 30, minExtent=44, maxExtent=44)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))

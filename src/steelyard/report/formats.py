@@ -1,9 +1,8 @@
 """Numbers as readers see them: always with the interval and unit, never a made-up value."""
 
 import math
-from datetime import UTC, datetime
 
-from steelyard.model.units import MS_PER_S, format_percent
+from steelyard.model.units import MS_PER_S, format_percent, format_utc
 from steelyard.model.verdicts import Estimate
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
@@ -84,7 +83,7 @@ def count(number: int, noun: str) -> str:
 
 def utc(seconds: float) -> str:
     """Return a moment since the epoch as UTC to the minute."""
-    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return format_utc(seconds)
 
 
 def ended(text: str) -> str:

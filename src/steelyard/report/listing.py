@@ -165,7 +165,7 @@ def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
         ("size", format_bytes(listed.size_bytes)),
         ("status", state(listed)),
         ("blocks", f"{analysis.blocks} complete, {most}"),
-        ("tries thrown away", str(len(analysis.blocks_redone))),
+        (_lost(experiment), str(len(analysis.blocks_redone))),
         ("time", f"{format_duration(analysis.elapsed_s)} of {budget}"),
         *(("so far", verdict_sentence(analysis, headline)) for headline in analysis.headlines),
     ]
@@ -173,6 +173,10 @@ def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
     if analysis.command:
         blocks.append(Command(text=analysis.command))
     return Section(anchor="position", title="Where it stands", blocks=tuple(blocks))
+
+
+def _lost(experiment: Experiment) -> str:
+    return "interruptions" if experiment.is_single_pass else "tries thrown away"
 
 
 def _experiment(experiment: Experiment) -> Section:

@@ -15,6 +15,13 @@ _MODE = {
     Mode.BACK_TO_BACK: "back to back: in each cell all treatments one after another in one visit",
 }
 
+# By whether it is a single pass.
+_ORDER = {
+    False: "The same seed draws the same order of the same blocks. On another machine the rates"
+    " will differ, and the effects may.",
+    True: "The same cells come in the same order. The rates will differ, on this machine too.",
+}
+
 
 def method_section(analysis: CampaignAnalysis) -> Section:
     """Return how it was measured: what METHOD.md 3.6 says must always be printed."""
@@ -29,13 +36,14 @@ def method_section(analysis: CampaignAnalysis) -> Section:
 
 
 def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+    single = analysis.experiment.is_single_pass
     measured = format_duration(analysis.measured_s) if analysis.measured_s else "nothing"
     return (
         ("campaign", analysis.campaign_id),
         ("ended", ending(analysis)),
         ("started", utc(analysis.started_at)),
         ("took", f"{format_duration(analysis.elapsed_s)}, of which {measured} measured"),
-        ("blocks", blocks_of_all(analysis)),
+        *(() if single else (("blocks", blocks_of_all(analysis)),)),
         ("unit of replication", analysis.unit or "nothing was replicated"),
         ("coin", _coin(analysis)),
     )
@@ -107,7 +115,10 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the visit"
         text = f"{check.treatment}: the contrast changes by {slope} ({p_value(check.p_value)})"
         pairs.append(("warm-up check", text))
-    if analysis.blocks_redone:
+    if analysis.blocks_redone and analysis.experiment.is_single_pass:
+        text = f"{len(analysis.blocks_redone)}, the valid runs before them kept"
+        pairs.append(("interruptions", f"{text}: {'; '.join(analysis.blocks_redone)}"))
+    elif analysis.blocks_redone:
         thrown = f"{len(analysis.blocks_redone)} thrown away, in all treatments alike"
         text = f"{thrown}: {'; '.join(analysis.blocks_redone)}"
         pairs.append(("repeated blocks", text))
@@ -119,10 +130,7 @@ def command_section(analysis: CampaignAnalysis) -> Section:
     if not analysis.command:
         text = f"Not recorded: the command of this campaign is unknown ({MISSING})."
         return Section(anchor="command", title="Reproduce it", blocks=(Paragraph(text=text),))
-    lead = Paragraph(
-        text="The same seed draws the same order of the same blocks. On another machine the rates "
-        "will differ, and the effects may."
-    )
+    lead = Paragraph(text=_ORDER[analysis.experiment.is_single_pass])
     return Section(
         anchor="command", title="Reproduce it", blocks=(lead, Command(text=analysis.command))
     )

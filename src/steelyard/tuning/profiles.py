@@ -53,16 +53,26 @@ class ProfiledSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A named rule from facts to settings."""
+    """A named rule from facts to settings.
+
+    Attributes:
+        follows_machine: The values depend on the facts; else they are the same everywhere.
+    """
 
     name: str
     summary: str
     settings: Callable[[MachineFacts], tuple[ProfiledSetting, ...]]
+    follows_machine: bool = True
 
 
 def profile_names() -> tuple[str, ...]:
     """Return the names of all profiles."""
     return tuple(PROFILES)
+
+
+def follows_the_machine(name: str) -> bool:
+    """Return whether a profile's values depend on the machine."""
+    return PROFILES[name].follows_machine
 
 
 def profiled_settings(name: str, facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
@@ -279,6 +289,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
             name="published-maxed",
             summary="The published maxed read configuration, for 8 GB or more.",
             settings=published_maxed,
+            follows_machine=False,
         ),
     )
 }

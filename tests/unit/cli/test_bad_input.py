@@ -21,6 +21,8 @@ from command_line import EXPERIMENT, Shell, a_campaign
         (["run", "--precision", "110%"], "`110%` is not a share"),
         (["run", "--set", "stop.bugdet=5m"], "stop.bugdet"),
         (["run", "--set", "nonsense"], "nonsense"),
+        (["run", "--target", ""], "the target is empty"),
+        (["run", "--target", "postgresql://db/x"], "fits this machine"),
         (["presets", "quikc"], "no preset `quikc`"),
         (["report"], "Missing argument 'DIRECTORY'"),
         (["report", ".", "--format", "pdf"], "'pdf' is not one of"),

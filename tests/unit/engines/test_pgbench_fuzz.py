@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from recorded import recordings
@@ -100,3 +101,96 @@ def test_a_stepped_clock_leaves_the_first_interval_one_second(
     line = f"progress: {started_at + first:.3f} s, 100.0 tps, lat 1.0 ms stddev 0.1, 0 failed"
     (second,) = parse_progress(line, started_at=started_at)
     assert (second.seconds, second.transactions) == (1.0, 100.0)
+
+
+# What else pgbench and libpq write to standard error during a run, versions 15 to 18.
+_REMARKS = (
+    "pgbench (18.6)",
+    "pgbench: warning: scale option ignored, using count from pgbench_branches table (1)",
+    "pgbench: error: client 3 script 0 aborted in command 4 query 0: ERROR:  deadlock detected",
+    "pgbench: error: client 0 aborted: could not send data to server: Broken pipe",
+    "pgbench: client 2 sending SELECT abalance FROM pgbench_accounts WHERE aid = 17;",
+    "pgbench: error: Run was aborted; the above results are incomplete.",
+    "WARNING:  terminating connection because of crash of another server process",
+    "DETAIL:  Process 11 waits for ShareLock on transaction 9; blocked by process 12.",
+    "\tThis probably means the server terminated abnormally",
+    "progress: ",
+    "progress: 3.0 s, ",
+    "progress: nan s, nan tps, lat nan ms stddev nan",
+    "progress: 4.0 s, 12,5 tps, lat 1,000 ms stddev 0,100, 0 failed",
+    "",
+)
+
+
+@given(
+    recording=st.sampled_from(_GOOD),
+    remarks=st.lists(st.tuples(st.integers(0, 40), st.sampled_from(_REMARKS)), max_size=12),
+)
+def test_remarks_between_the_progress_lines_change_nothing(
+    recording: Completed, remarks: list[tuple[int, str]]
+) -> None:
+    """Warnings, errors and torn lines are passed over wherever they stand."""
+    lines = recording.stderr.splitlines()
+    for place, remark in remarks:
+        lines.insert(min(place, len(lines)), remark)
+    assert _parsed(recording.stdout, "\n".join(lines)) == _parsed(
+        recording.stdout, recording.stderr
+    )
+
+
+@given(
+    recording=st.sampled_from(_GOOD),
+    exit_status=st.integers(-64, 255).filter(bool),
+    last=st.sampled_from(_REMARKS) | st.text(max_size=40),
+)
+def test_a_run_that_was_aborted_is_never_a_measurement(
+    recording: Completed, exit_status: int, last: str
+) -> None:
+    """A summary that looks whole counts for nothing when pgbench or a signal ended the run."""
+    aborted = Completed(
+        argv=recording.argv,
+        exit_status=exit_status,
+        stdout=recording.stdout,
+        stderr=f"{recording.stderr}\n{last}",
+    )
+    with pytest.raises(MeasurementError, match=f"pgbench exited with {exit_status}"):
+        parse_run(aborted, ramp_s=0.0, started_at=1_795_297_411.0)
+
+
+@given(recording=st.sampled_from(_GOOD), share=st.floats(0.0, 1.0))
+def test_progress_that_was_cut_is_a_prefix(recording: Completed, share: float) -> None:
+    """Standard error that ends anywhere loses its end: no second before it is another."""
+    started_at = 1_795_297_411.0
+    whole = parse_progress(recording.stderr, started_at=started_at)
+    text = recording.stderr[: round(share * len(recording.stderr))]
+    cut = parse_progress(text, started_at=started_at)
+    assert len(cut) <= len(whole)
+    assert cut[:-1] == whole[: len(cut)][:-1]
+
+
+@given(
+    end_s=st.integers(1, 10**6),
+    tps=st.integers(0, 10**7),
+    latency=st.sampled_from(["0.000", "1.234", "NaN", "-nan"]),
+    failed=st.none() | st.integers(0, 10**6),
+    retried=st.none() | st.tuples(st.integers(0, 999), st.integers(0, 9999)),
+    lag=st.none() | st.tuples(st.floats(0, 999).map("{:.3f}".format), st.integers(0, 99)),
+)
+def test_every_form_of_a_progress_line_is_read(
+    end_s: int,
+    tps: int,
+    latency: str,
+    failed: int | None,
+    retried: tuple[int, int] | None,
+    lag: tuple[str, int] | None,
+) -> None:
+    """Failures, a rate's lag, skipped and retried transactions may stand behind, or not."""
+    line = f"progress: {end_s}.0 s, {tps}.0 tps, lat {latency} ms stddev {latency}"
+    line += "" if failed is None else f", {failed} failed"
+    line += "" if lag is None else f", lag {lag[0]} ms, {lag[1]} skipped"
+    line += "" if retried is None else f", {retried[0]} retried, {retried[1]} retries"
+    (second,) = parse_progress(line, started_at=1_795_297_411.0)
+    assert (second.end_s, second.transactions) == (float(end_s), float(tps))
+    assert second.failed == (failed or 0)
+    measured = tps > 0 and latency == "1.234"
+    assert second.latency_mean_s == (pytest.approx(0.001234) if measured else None)

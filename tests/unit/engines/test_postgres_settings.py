@@ -228,6 +228,6 @@ def test_values_are_checked_by_the_binary(tmp_path: Path) -> None:
 
 def test_what_steelyard_sets_itself_is_refused_with_what_to_do() -> None:
     """Places and ports belong to the target; other settings are free."""
-    refused = settings.refused_names(["port", "work_mem", "unix_socket_directories"])
-    assert sorted(refused) == ["port", "unix_socket_directories"]
-    assert all(refused.values())
+    refused = settings.refused_names(["Port", "work_mem", "unix_socket_directories"])
+    assert sorted(refused) == ["Port", "unix_socket_directories"]
+    assert all(hint.endswith(".") for hint in refused.values())

@@ -83,3 +83,27 @@ def test_any_value_at_any_key(scripts: Path, value: object, key: str) -> None:
 def test_any_override(scripts: Path, steps: list[str], value: str) -> None:
     """Any `--set` argument ends in an experiment or in problems."""
     attempt(CANONICAL, scripts, f"{'.'.join(steps)}={value}")
+
+
+TARGET_PIECES = ["postgresql://", "postgres://", "b@", ":", "db", "/x", "?sslmode=", "%", "[::1]"]
+TARGET_PIECES += ["{kind: ", "endpoint", ", host: ", "}", "embedded", "15", "~", "#", "&", "=", " "]
+
+
+@FUZZ
+@given(
+    text=st.sampled_from(TEXTS),
+    target=st.text(max_size=12) | st.lists(st.sampled_from(TARGET_PIECES)).map("".join),
+)
+def test_any_target(scripts: Path, text: str, target: str) -> None:
+    """Any `--target` on any valid file ends in an experiment or in problems."""
+    attempt(text, scripts, f"target={target}")
+
+
+@FUZZ
+@given(data=st.data(), target=st.sampled_from(["postgresql://db/x", "15", "{kind: endpoint}"]))
+def test_a_target_on_a_damaged_file(scripts: Path, data: st.DataObject, target: str) -> None:
+    """Treatments of any shape are retargeted or refused, never a traceback."""
+    treatments = data.draw(json_values)
+    attempt(json.dumps({"version": 1, "treatments": treatments}), scripts, f"target={target}")
+    named = {"a": treatments, "b": {"extends": "a", "target": treatments, "postgres": treatments}}
+    attempt(json.dumps({"version": 1, "treatments": named}), scripts, f"target={target}")

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of, with_line, with_other
 
+from steelyard.model.experiment import EndpointTarget, Experiment, LocalTarget
 
-def loaded(*overrides: str, text: str = SMALL):  # noqa: ANN201
+
+def loaded(*overrides: str, text: str = SMALL) -> Experiment:
     """Return the experiment of a text with overrides."""
     return load(text, Path("/nonexistent"), *overrides).experiment
 
@@ -60,6 +62,103 @@ def test_an_empty_value_removes() -> None:
     assert (
         loaded("treatments.other.postgres.work_mem=", text=text).treatment("other").settings == ()
     )
+
+
+def test_another_kind_takes_the_old_ones_keys_with_it() -> None:
+    """What the file says of a local server means nothing for an endpoint; what is given stays."""
+    text = SMALL.replace("default: {}", "default: {target: {bin: '15', port: 5}}")
+    for overrides in (("kind=endpoint", "host=db"), ("host=db", "kind=endpoint")):
+        paths = [f"treatments.default.target.{each}" for each in overrides]
+        target = loaded(*paths, text=text).treatment("other").target
+        assert target == EndpointTarget(host="db")
+    same = loaded("treatments.default.target.kind=local", text=text).treatment("other").target
+    assert same == LocalTarget(bin="15", port=5)
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("postgresql://b@db/x?sslmode=require", {"uri": "postgresql://b@db/x?sslmode=require"}),
+        ("endpoint", {}),
+        ("{kind: endpoint, host: db, dbname: x}", {"host": "db", "dbname": "x"}),
+    ],
+)
+def test_target_replaces_the_targets_of_all_treatments(text: str, target: dict[str, str]) -> None:
+    """A URI, a kind and a mapping are endpoints; heirs inherit them; `--set` comes after."""
+    file = SMALL.replace("default: {}", "default: {target: {bin: '15', port: 5}}")
+    for each in loaded("seed=2", f"target={text}", text=file).treatments:
+        assert each.target == EndpointTarget(**target)
+    changed = loaded("treatments.default.target.restore=vacuum", f"target={text}", text=file)
+    assert changed.treatment("other").target == EndpointTarget(**target, restore="vacuum")
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("local", LocalTarget()),
+        ("embedded", LocalTarget(bin="embedded")),
+        ("15", LocalTarget(bin="15")),
+        ("/opt/pg/bin", LocalTarget(bin="/opt/pg/bin")),
+    ],
+)
+def test_a_target_may_be_programs_of_this_machine(text: str, target: LocalTarget) -> None:
+    """What else may stand below `bin:` starts a server here, also in place of an endpoint."""
+    file = SMALL.replace("default: {}", "default: {target: {kind: endpoint, host: db}}")
+    assert loaded(f"target={text}", text=file).treatment("other").target == target
+
+
+@pytest.mark.parametrize(
+    ("default", "other", "asked"),
+    [
+        ("max_connections: 200, work_mem: 8MB", "", {}),
+        ("MAX_CONNECTIONS: 200, work_mem: 8MB", "", {}),
+        ("max_connections: 200", "max_connections: 900", {"max_connections": "900"}),
+    ],
+)
+def test_room_for_clients_is_the_running_servers_business(
+    default: str, other: str, asked: dict[str, str]
+) -> None:
+    """The same max_connections for all makes room and goes; one that is compared stays."""
+    file = SMALL.replace("default: {}", f"default: {{postgres: {{{default}}}}}")
+    file = file.replace("{extends: default}", f"{{extends: default, postgres: {{{other}}}}}")
+
+    def of_other(target: str) -> dict[str, str]:
+        settings = loaded(f"target={target}", text=file).treatment("other").settings
+        return {s.name.lower(): s.value for s in settings if s.name.lower() == "max_connections"}
+
+    assert of_other("postgresql://db/x") == asked
+    assert of_other("embedded") == asked or of_other("embedded") == {"max_connections": "200"}
+    assert of_other("{kind: endpoint, restart_command: [a]}") == of_other("embedded")
+
+
+def test_treatments_that_differ_by_their_targets_keep_them() -> None:
+    """One target for all would compare a server with itself: refused, with the way out."""
+    file = with_other("{target: {bin: '15'}}").replace("default: {}", "default: {target: {}}")
+    told = only_problem(file, "target=postgresql://db/x")
+    assert "--target: the treatments have targets of their own" in told
+    assert "--set treatments.NAME.target=" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "--target: the target is empty"),
+        ("{kind", "--target: the target is not a YAML mapping"),
+        ("db.example.com", "--target: `db.example.com` is neither `embedded`, nor a version"),
+        ("rds", "--target: the target kind `rds` is not supported in this version"),
+        ("postgresql://db:port/x", "no URI that libpq understands"),
+    ],
+)
+def test_what_is_no_target(text: str, expected: str) -> None:
+    """Each is told under the option's name, without a line of the file."""
+    assert expected in only_problem(SMALL, f"target={text}")
+
+
+def test_a_password_in_a_target_is_not_repeated() -> None:
+    """It is refused as in a file, and nothing that is printed holds it."""
+    problems = problems_of(SMALL, "target=postgresql://b:hunter2@db/x")
+    assert problems
+    assert "hunter2" not in repr(problems)
 
 
 @pytest.mark.parametrize(

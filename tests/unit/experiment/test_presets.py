@@ -1,12 +1,14 @@
 """Presets: each loads, explains itself, and fits into fifteen minutes."""
 
+from pathlib import Path
+
 import pytest
 from experiment_texts import FACTS
 
-from steelyard.experiment.files import load_preset
+from steelyard.experiment.files import load_experiment
 from steelyard.experiment.presets import preset_names, preset_summary, preset_text
 from steelyard.experiment.schedule import cells_of, schedule_of
-from steelyard.model.errors import ExitCode, InputError
+from steelyard.model.errors import ExitCode, ExperimentFileError, InputError
 from steelyard.model.experiment import Calibration, Load, SwitchCost
 from steelyard.model.schedule import Mode
 
@@ -27,19 +29,19 @@ def test_the_presets_are_these() -> None:
 @pytest.mark.parametrize("name", [n for n in preset_names() if n != "published-matrix"])
 def test_a_preset_loads_and_takes_fifteen_minutes_at_most(name: str) -> None:
     """Each preset is a valid experiment of small scale with a header that explains it."""
-    loaded = load_preset(name, facts=FACTS, seed=3)
+    loaded = load_experiment(f"preset:{name}", facts=FACTS, seed=3)
     assert loaded.text == preset_text(name)
     assert loaded.source == f"preset:{name}"
     assert loaded.experiment.stop.budget_s <= 900
     assert all((workload.scale_factor or 0) <= 10 for workload in loaded.experiment.workloads)
     assert loaded.experiment.description
     assert len(preset_summary(name)) > 30
-    assert load_preset(name, facts=FACTS, seed=3).experiment == loaded.experiment
+    assert load_experiment(f"preset:{name}", facts=FACTS, seed=3).experiment == loaded.experiment
 
 
 def test_quick_is_what_run_promises() -> None:
     """Default against fitted settings, reads and writes, sized for six minutes."""
-    experiment = load_preset("quick", facts=FACTS).experiment
+    experiment = load_experiment("preset:quick", facts=FACTS).experiment
     default, fitted = experiment.treatments
     assert (default.name, default.settings, experiment.baseline) == ("default", (), "default")
     assert fitted.profiles == ("fitted",)
@@ -56,7 +58,7 @@ def test_quick_is_what_run_promises() -> None:
 
 def test_aa_compares_a_server_with_itself_across_restarts() -> None:
     """The A/A preset differs in nothing and restarts all the same."""
-    experiment = load_preset("aa", facts=FACTS).experiment
+    experiment = load_experiment("preset:aa", facts=FACTS).experiment
     first, second = experiment.treatments
     assert (first.target, first.settings) == (second.target, second.settings)
     assert experiment.measure.switch is SwitchCost.RESTART
@@ -64,14 +66,14 @@ def test_aa_compares_a_server_with_itself_across_restarts() -> None:
 
 def test_protocol_differs_in_the_protocol_alone() -> None:
     """The protocol preset's treatments share everything but the query mode."""
-    first, second = load_preset("protocol", facts=FACTS).experiment.treatments
+    first, second = load_experiment("preset:protocol", facts=FACTS).experiment.treatments
     assert (first.protocol, second.protocol) == ("simple", "prepared")
     assert (first.target, first.settings) == (second.target, second.settings)
 
 
 def test_versions_differ_in_the_server_alone() -> None:
     """The versions preset compares binaries with equal initdb options and default settings."""
-    old, new = load_preset("versions", facts=FACTS).experiment.treatments
+    old, new = load_experiment("preset:versions", facts=FACTS).experiment.treatments
     assert (old.target.bin, new.target.bin) == ("15", "embedded")
     assert old.target.initdb == new.target.initdb != ()
     assert old.settings == new.settings == ()
@@ -79,7 +81,7 @@ def test_versions_differ_in_the_server_alone() -> None:
 
 def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
     """Scale 100, 13 combinations of clients and threads, three workloads, 60 s, one treatment."""
-    experiment = load_preset("published-matrix", facts=FACTS, seed=3).experiment
+    experiment = load_experiment("preset:published-matrix", facts=FACTS, seed=3).experiment
     assert experiment.is_single_pass
     assert len(experiment.treatments) == 1
     pairs = [(load.clients, load.threads) for load in experiment.loads]
@@ -100,9 +102,40 @@ def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:
     assert "SINGLE UNREPEATED PASS" in preset_summary("published-matrix")
 
 
+@pytest.mark.parametrize("name", ["aa", "protocol", "published-matrix", "published-maxed"])
+def test_a_preset_runs_on_any_target(name: str) -> None:
+    """`--target URI` is all it takes, where the preset neither restarts nor fits this machine."""
+    overrides = ["target=postgresql://b@db/x"]
+    if name == "aa":  # restarts the server between its two sides
+        overrides.append("treatments.first.target.restart_command=[ssh, db, restart]")
+    experiment = load_experiment(f"preset:{name}", facts=FACTS, overrides=overrides).experiment
+    uris = {target.uri for target in experiment.endpoint_targets.values()}
+    assert uris == {"postgresql://b@db/x"}
+    assert len(experiment.endpoint_targets) == len(experiment.treatments)
+
+
+@pytest.mark.parametrize("name", ["quick", "aws-defaults"])
+def test_a_preset_that_fits_this_machine_stays_here(name: str) -> None:
+    """Settings from this machine's memory are not put on a server somewhere else."""
+    with pytest.raises(ExperimentFileError) as refused:
+        load_experiment(f"preset:{name}", facts=FACTS, overrides=["target=postgresql://b@db/x"])
+    (problem,) = refused.value.problems
+    assert "fits this machine, not the one of an endpoint" in problem.message
+
+
+def test_a_path_is_a_file_whatever_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the word `preset:NAME` is a preset; a file of that name can still be named by a path."""
+    monkeypatch.chdir(tmp_path)
+    Path("preset:aa").write_text(preset_text("protocol"), encoding="utf-8")
+    assert load_experiment(Path("preset:aa"), facts=FACTS).experiment.baseline == "simple"
+    assert load_experiment("preset:aa", facts=FACTS).experiment.baseline == "first"
+
+
 def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
     """A misspelled preset is bad input with the way out."""
     with pytest.raises(InputError) as refused:
-        load_preset("quik", facts=FACTS)
+        load_experiment("preset:quik", facts=FACTS)
     assert refused.value.hint == "did you mean `quick`?"
     assert refused.value.exit_code is ExitCode.BAD_INPUT

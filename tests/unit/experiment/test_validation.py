@@ -106,6 +106,8 @@ def test_wrong_workloads(workload: str, expected: str) -> None:
         ('{postgres: {work_mem: "1\\n2"}}', "the value has a line break"),
         ("{postgres: {'work mem': 1}}", "`work mem` is no name of a PostgreSQL setting"),
         ("{postgres: {Port: 5433}}", "Steelyard sets `Port` itself"),
+        ("{postgres: {ident_file: /x}}", "Steelyard sets `ident_file` itself"),
+        ("{postgres: {external_pid_file: /x}}", "Steelyard sets `external_pid_file` itself"),
         ("{postgres: {work_mem: 1MB, Work_Mem: 2MB}}", "`Work_Mem` is given twice"),
         ("{postgres: {work_mem: null}}", "there is no inherited `work_mem` to remove"),
         ("{postgres: {a.b: 'postgresql://u:pw@h/d'}}", "the value has a password in it"),

@@ -3,14 +3,21 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from fakes.campaigns import Killed, Stage, an_experiment
+from fakes.servers import Fault, generator_fails, server_dies
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.experiment import Design, Experiment, Load, Stop, Workload
+from steelyard.model.findings import Validity
 from steelyard.model.plan import Status
+from steelyard.model.units import format_utc
 from steelyard.record.directory import read_campaign, read_schedule
+from steelyard.record.journal import read_lines
+from steelyard.record.tables import write_tables
 from steelyard.report.listing import short_verdicts
 from steelyard.report.render import (
     build_document,
@@ -87,6 +94,29 @@ def test_published_figures_stand_beside_it(passed: CampaignAnalysis) -> None:
     assert len(published) == 6
 
 
+def test_published_environments_have_names_of_words(passed: CampaignAnalysis) -> None:
+    """No key of the package data is left in the table; the JSON keeps the keys."""
+    assert passed.published is not None
+    text = render_markdown(build_document(passed))
+    assert [key for key in passed.published.environments if key in text] == []
+    assert "CNPG Longhorn 2 replicas on shared disk" in text
+
+
+@pytest.mark.parametrize(
+    ("slice_s", "words"), [(8.0, "shorter than"), (60.0, ""), (120.0, "longer than")]
+)
+def test_another_length_than_the_published_is_said(
+    tmp_path: Path, slice_s: float, words: str
+) -> None:
+    """Before the table, and again below it; runs of the published length need no remark."""
+    measure = replace(a_pass().measure, slice_s=slice_s)
+    analysis = Stage.new(a_pass(measure=measure), tmp_path / "pass").run()
+    text = render_markdown(build_document(analysis))
+    remark = f"Its runs of {slice_s:g} s are {words} the published 60 s"
+    assert (remark in text.split("\n## ")[1]) == bool(words)
+    assert (f"Here: {slice_s:g} s per cell, not 60 s" in text) == bool(words)
+
+
 def test_other_work_has_no_published_figures(tmp_path: Path) -> None:
     """At another scale factor nothing stands beside it."""
     small = a_pass()
@@ -100,15 +130,101 @@ def test_a_pass_takes_its_time_whatever_the_budget(tmp_path: Path) -> None:
     assert Stage.new(short, tmp_path / "short").run().status is Status.PASSED
 
 
-def test_a_killed_pass_begins_anew_and_is_done_once(tmp_path: Path) -> None:
-    """The block in flight is redone; a finished pass stays as it is."""
-    stage = Stage.new(a_pass(), tmp_path / "killed").dying(12, "torn")
+_PASS_STEPS = 13  # appends of an uninterrupted pass after its start; checked below
+
+
+def test_the_number_of_steps_is_what_the_test_below_walks_through(
+    passed: CampaignAnalysis, tmp_path: Path
+) -> None:
+    """A step that is added to a pass must be interrupted too."""
+    lines, _ = read_lines(tmp_path / "pass" / "journal.jsonl")
+    assert len(lines) == 1 + _PASS_STEPS
+    assert passed.status is Status.PASSED
+
+
+@pytest.mark.parametrize("how", ["before", "torn", "after"])
+@pytest.mark.parametrize("step", range(1, _PASS_STEPS))
+def test_a_killed_pass_goes_on_with_what_is_missing(tmp_path: Path, step: int, how: str) -> None:
+    """Whatever append it died at: the runs in the journal stay, no cell is run again."""
+    path = tmp_path / "killed"
+    stage = Stage.new(a_pass(), path).dying(step, how)
     with pytest.raises(Killed):
         stage.run()
-    analysis = Stage.resumed(a_pass(), tmp_path / "killed", stage.clock).run()
+    before = read_campaign(path).runs
+    stage.clock.advance(86_400.0)
+    analysis = Stage.resumed(a_pass(), path, stage.clock).run()
+    record = read_campaign(path)
     assert analysis.status is Status.PASSED
-    assert len(analysis.runs) == 6
-    assert analyse(read_campaign(tmp_path / "killed")).cells == analysis.cells
+    assert record.runs[: len(before)] == before
+    assert record.runs == record.counted_runs == analysis.runs
+    assert [run.place for run in analysis.runs] == [(0, 0, position) for position in range(6)]
+    assert _parts_told(analysis) == (0 < len(before) < 6)
+    assert analyse(record).cells == analysis.cells
+
+
+def _parts_told(analysis: CampaignAnalysis) -> bool:
+    """Return whether finding, headline and method say that the pass was interrupted."""
+    text = render_markdown(build_document(analysis))
+    told = {
+        "taken in 2 parts" in text.split("\n## ")[1],
+        "| interruptions | 1, the valid runs before them kept" in text,
+        "pass-continued" in [finding.code for finding in analysis.findings],
+    }
+    if told == {True}:
+        return True
+    assert "taken in 2 parts" not in text
+    return False
+
+
+def test_a_continued_pass_says_when_each_part_began(tmp_path: Path) -> None:
+    """The finding has the runs and the moment of each part, and what lay between them."""
+    stage = Stage.new(a_pass(), tmp_path / "killed").dying(7, "after")
+    with pytest.raises(Killed):
+        stage.run()
+    kept = read_campaign(tmp_path / "killed").runs
+    stage.clock.advance(86_400.0)
+    analysis = Stage.resumed(a_pass(), tmp_path / "killed", stage.clock).run()
+    (finding,) = [each for each in analysis.findings if each.code == "pass-continued"]
+    first, second = format_utc(kept[0].started_at), format_utc(analysis.runs[3].started_at)
+    assert f"3 runs from {first}, then 3 runs from {second}" in finding.message
+    assert "activated anew and the data went back" in finding.message
+    assert first != second
+
+
+@pytest.mark.parametrize("fault", [generator_fails, server_dies])
+def test_an_invalid_run_of_a_pass_costs_itself_alone(tmp_path: Path, fault: Fault) -> None:
+    """It stays in the record and does not count; only what is missing is taken again."""
+    stage = Stage.new(a_pass(), tmp_path / "pass")
+    first = stage.world.uses
+    stage.world.faults = {first + 7: fault}
+    analysis = stage.run()
+    record = read_campaign(tmp_path / "pass")
+    invalid = [run for run in record.runs if run.validity is Validity.INVALID]
+    assert len(invalid) == 1
+    assert len(record.runs) == 7
+    assert [run.place for run in analysis.runs] == [(0, 0, position) for position in range(6)]
+    write_tables(record, tmp_path)
+    counted = pq.read_table(tmp_path / "runs.parquet")["counted"].to_pylist()
+    assert counted == [run is not invalid[0] for run in record.runs]
+
+
+def test_an_older_record_that_was_taken_whole_again_reads_as_before(tmp_path: Path) -> None:
+    """A journal whose second try holds all places counts that try alone."""
+    record = _recorded(tmp_path)
+    first = tuple(replace(run, attempt=0) for run in record.runs[:4])
+    second = tuple(replace(run, attempt=1) for run in record.runs)
+    tries = (
+        BlockOutcome(index=0, attempt=0, complete=False, reason="killed"),
+        BlockOutcome(index=0, attempt=1, complete=True),
+    )
+    older = replace(record, runs=first + second, blocks=tries)
+    assert older.counted_runs == second
+    assert "pass-continued" not in [finding.code for finding in analyse(older).findings]
+
+
+def _recorded(tmp_path: Path) -> CampaignRecord:
+    Stage.new(a_pass(), tmp_path / "pass").run()
+    return read_campaign(tmp_path / "pass")
 
 
 def test_the_list_names_it_for_what_it_is(passed: CampaignAnalysis) -> None:

@@ -103,3 +103,35 @@ def test_settling_touches_no_text() -> None:
     settled = settle(drawn, identity="c", title="t", alt="a")
     assert 'd="M1.23,2"' in settled
     assert "<text>1.23456</text>" in settled
+
+
+@pytest.mark.parametrize(("loads", "aslant"), [(3, False), (13, True)])
+def test_every_load_has_its_label(loads: int, aslant: bool) -> None:  # noqa: FBT001
+    """Many loads stand aslant, so that none is left out for want of room."""
+    figure = figures(analyses.many_loads())[ChartKind.LOADS]
+    first = dict(zip(figure.columns, figure.rows[0], strict=True))
+    rows = [
+        {**first, "clients": f"{n} (4 threads)", "order": n, "place": float(n)}
+        for n in range(loads)
+    ]
+    crowded = replace(figure, rows=tuple(tuple(row.values()) for row in rows))
+    drawing = ET.fromstring(render_chart(crowded) or "")  # noqa: S314 - our own drawing
+    texts = [element for element in drawing.iter(f"{SVG}text") if "thread" in (element.text or "")]
+    assert [text.text for text in texts] == [row["clients"] for row in rows]
+    turned = ["rotate" in text.get("transform", "") for text in texts]
+    assert turned == [aslant] * loads
+
+
+def test_a_single_run_is_not_counted() -> None:
+    """One run's own strip has no numbers of runs below it."""
+    figure = figures(analyses.quick())[ChartKind.STRIPS]
+    run = figure.columns.index("run")
+    alone = replace(figure, rows=tuple(row for row in figure.rows if row[run] == 1))
+    labels = [_strip_labels(each) for each in (figure, alone)]
+    assert labels == [True, False]
+
+
+def _strip_labels(figure: Figure) -> bool:
+    panel = json.loads(specification(figure))["vconcat"][0]
+    labels: bool = panel["layer"][0]["encoding"]["x"]["axis"]["labels"]
+    return labels

@@ -20,6 +20,11 @@ _DEFAULT = "preset:quick"
     "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with this campaign."
 )
 @click.option(
+    "--target",
+    metavar="WHERE",
+    help="Run all treatments there: a URI, a version, a directory, or YAML as below `target:`.",
+)
+@click.option(
     "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
 )
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file.")
@@ -61,6 +66,7 @@ def _given(context: click.Context) -> list[str]:
         "seed": "--seed",
         "out": "--out",
         "overrides": "--set",
+        "target": "--target",
         "flags": "pgbench flags",
         "allow_existing": "--allow-existing",
         "dry_run": "--dry-run",

@@ -24,14 +24,16 @@ _SWITCH_COST = {
     "sighup": SwitchCost.RELOAD,
     "postmaster": SwitchCost.RESTART,
 }
-# `postgres --describe-config` leaves out what cannot stand in a configuration file only.
+# With these a treatment would take the server from the platform's hands; each with the way out.
 _FIXED_BY_STEELYARD = {
-    "data_directory": "it is where Steelyard keeps the prepared data",
-    "listen_addresses": "use `target: {connection: tcp}`",
-    "port": "use `target: {port: ...}`",
-    "unix_socket_directories": "use `target: {connection: socket}`",
-    "config_file": "settings go in the experiment file",
-    "hba_file": "Steelyard makes its own",
+    "port": "Use `target: {port: ...}`.",
+    "listen_addresses": "Use `target: {connection: tcp}`.",
+    "unix_socket_directories": "Use `target: {connection: socket}`.",
+    "data_directory": "Use `target: {directory: ...}`.",
+    "config_file": "Write the settings here.",
+    "hba_file": "Remove it.",
+    "ident_file": "Remove it.",
+    "external_pid_file": "Remove it.",
 }
 _BOOLEANS = {
     **dict.fromkeys(("on", "true", "yes", "1", "t", "y", "tr", "tru", "ye"), "on"),
@@ -101,8 +103,12 @@ def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> 
 
 
 def refused_names(names: Sequence[str]) -> Mapping[str, str]:
-    """Return the settings that an experiment may not set, with what to do instead."""
-    return {name: _FIXED_BY_STEELYARD[name] for name in names if name in _FIXED_BY_STEELYARD}
+    """Return the settings that an experiment may not set, with what to do instead.
+
+    PostgreSQL's names do not differ by case; the result has them as they were given.
+    """
+    folded = {name: name.lower() for name in names}
+    return {n: _FIXED_BY_STEELYARD[low] for n, low in folded.items() if low in _FIXED_BY_STEELYARD}
 
 
 def check_values(
