@@ -1,6 +1,6 @@
 """A whole campaign from its record."""
 
-import time
+import cProfile
 from dataclasses import replace
 
 import numpy as np
@@ -281,14 +281,16 @@ def test_every_length_of_campaign(blocks: int, switch: SwitchCost, loads: int) -
     assert "inf" not in repr(analysis).replace("Severity.INFO", "").replace("'info'", "")
 
 
-def test_it_is_fast_enough_for_every_block() -> None:
-    """60 blocks of 10 cells take less than 30 ms once the levels are known (best of five)."""
-    experiment = an_experiment(workloads=2)
-    record = compared(60, 0.02, experiment=experiment, max_blocks=60)
+def _calls(record: CampaignRecord) -> int:
+    """Return how many function calls one analysis makes, once the levels are known."""
     analyse(record)
-    taken = []
-    for _ in range(5):
-        start = time.perf_counter()
-        analyse(record)
-        taken.append(time.perf_counter() - start)
-    assert min(taken) < 0.030
+    profile = cProfile.Profile()
+    profile.runcall(analyse, record)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_its_work_grows_with_the_blocks_and_not_faster() -> None:
+    """Four times the blocks cost at most five times the calls: it is done after every block."""
+    experiment = an_experiment(workloads=2)
+    few, many = (compared(n, 0.02, experiment=experiment, max_blocks=60) for n in (15, 60))
+    assert _calls(many) <= 5 * _calls(few)
