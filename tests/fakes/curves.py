@@ -89,6 +89,7 @@ def _curve(shape: Shape, blocks: int) -> ScalabilityCurve:
         max_error=shape.bend or 0.012,
         lack_of_fit_p=0.41 if fits else 0.00002,
         fits=fits,
+        refuted=not fits,
         falling=_falling(shape.falling) if shape.falling else None,
     )
 

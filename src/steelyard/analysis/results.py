@@ -161,6 +161,8 @@ class ScalabilityCurve:
         max_error: Largest relative miss of the curve at a load.
         lack_of_fit_p: Of the test that the loads miss the curve by noise alone.
         fits: The curve may be believed.
+        refuted: Noise does not explain how it misses the loads; else a curve that does not fit is
+            one that is not known well enough.
         falling: Retrograde scaling as it was measured, whatever the law says; None if not seen.
     """
 
@@ -178,6 +180,7 @@ class ScalabilityCurve:
     max_error: float
     lack_of_fit_p: float
     fits: bool
+    refuted: bool
     falling: FallingLoad | None
 
 

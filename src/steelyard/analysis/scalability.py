@@ -22,6 +22,10 @@ LEAST_LOADS = 5
 LEAST_BLOCKS = 6
 LEVEL = 0.05
 POINTS = 41  # of a drawn curve
+_BENT = (
+    "Read the measured points. More CPUs than clients at the first loads, a full machine, or a "
+    "generator that runs out of CPU bend a curve that no such law has."
+)
 MOST_ERROR = 0.05  # relative miss at a load beyond which a curve is not believed
 
 
@@ -84,7 +88,8 @@ def _curve(seen: Observations, series: _Series, level: float) -> ScalabilityCurv
     clients = np.array([float(load.clients) for load in series.loads])
     log_tps = _values(seen, series)
     fit = fit_scalability(clients, log_tps, LEVEL)
-    fits = fit.lack_of_fit_p >= LEVEL and fit.max_error <= MOST_ERROR
+    refuted = fit.lack_of_fit_p < LEVEL
+    fits = not refuted and fit.max_error <= MOST_ERROR
     told = fits and fit.peak_in_range
     return ScalabilityCurve(
         workload=series.workload,
@@ -101,6 +106,7 @@ def _curve(seen: Observations, series: _Series, level: float) -> ScalabilityCurv
         max_error=fit.max_error,
         lack_of_fit_p=fit.lack_of_fit_p,
         fits=fits,
+        refuted=refuted,
         falling=_falling(series.loads, log_tps, level),
     )
 
@@ -180,18 +186,16 @@ def _falls(curve: ScalabilityCurve, falling: FallingLoad) -> Finding:
 
 
 def _misfit(curve: ScalabilityCurve) -> Finding:
+    explained = "which noise does not explain" if curve.refuted else "which noise may explain"
     return Finding(
-        code="scalability-does-not-fit",
+        code="scalability-does-not-fit" if curve.refuted else "scalability-not-precise",
         severity=Severity.INFO,
         message=(
             f"{_name(curve)}: the scalability law misses by up to "
-            f"{format_percent(curve.max_error, signed=False)} (p = {curve.lack_of_fit_p:.2g}); the "
-            "curve is drawn, N* is not told"
+            f"{format_percent(curve.max_error, signed=False)}, {explained} "
+            f"(p = {curve.lack_of_fit_p:.2g}); the curve is drawn, N* is not told"
         ),
-        remedy=(
-            "Read the measured points. More CPUs than clients at the first loads, a full machine, "
-            "or a generator that runs out of CPU bend a curve that no such law has."
-        ),
+        remedy=_BENT if curve.refuted else "More blocks make the points of the curve more precise.",
         source="METHOD 6, lack-of-fit test at 5 % and misses above 5 %",
         subject=curve.treatment,
     )

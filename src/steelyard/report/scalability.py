@@ -20,23 +20,20 @@ from steelyard.report.formats import (
     CONFIDENCE,
     MISSING,
     bounds,
-    effect_interval,
-    effect_value,
-    p_value,
     rate,
 )
 
 TITLE = "Scalability"
 NO_PEAK = "no peak in range"
-MISFIT = "does not fit"
 _NOTE = (
     "The Universal Scalability Law: X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)). Alpha is"
     " the share of the work that is done one client at a time, beta the price of each pair of"
     " clients that must agree, N* the clients of the highest throughput. Jackknife intervals over"
     f" blocks, {CONFIDENCE} each, taken alone. A curve fits when it misses no load by more than 5 %"
-    " (the largest miss is told) and by no more than noise explains (p of 5 % or more); otherwise"
-    " N* is not told. Falling is measured against the best load, not read from the curve. The load"
-    " generator takes its CPU from the same machine, unless the server is elsewhere."
+    " and by no more than noise explains (p of 5 % or more); where noise explains a larger miss it"
+    " is too noisy to tell. N* is told of a curve that fits alone. Falling is"
+    " measured against the best load, not read from the curve: the findings say by how much. The"
+    " load generator takes its CPU from the same machine, unless the server is elsewhere."
 )
 _ASIDE = 1.025  # factor between two treatments' points, so that they do not cover one another
 
@@ -56,12 +53,13 @@ def _table(analysis: CampaignAnalysis) -> Table:
         _right("alpha", "%"),
         _right("beta", "%"),
         _right("N*", "clients"),
-        _right("tps at N*", "1/s"),
+        _right("tps at N*", "1/s", spare=True),
+        _right("largest miss", spare=True),
         Column(name="fit"),
-        Column(name="falls from", unit="clients"),
+        _right("falls from", "clients"),
     )
     rows = tuple(_row(curve) for curve in analysis.scalability)
-    return Table(title=TITLE, columns=columns, rows=rows, tone_column=6, note=_NOTE)
+    return Table(title=TITLE, columns=columns, rows=rows, tone_column=7, note=_NOTE)
 
 
 def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
@@ -78,16 +76,18 @@ def _row(curve: ScalabilityCurve) -> Row:
             _ranged(curve.beta, 3),
             peak,
             _rate(curve.peak_tps),
+            format_percent(curve.max_error, signed=False),
             _fit(curve),
-            _falls(curve),
+            "not seen" if curve.falling is None else str(curve.falling.load.clients),
         ),
         tone=Tone.PLAIN if curve.fits else Tone.WARNING,
     )
 
 
 def _fit(curve: ScalabilityCurve) -> str:
-    missed = format_percent(curve.max_error, signed=False)
-    return f"{'fits' if curve.fits else MISFIT}: {missed}, {p_value(curve.lack_of_fit_p)}"
+    if curve.fits:
+        return "fits"
+    return "does not fit" if curve.refuted else "too noisy"
 
 
 def _workload(curve: ScalabilityCurve) -> str:
@@ -104,10 +104,11 @@ def _ranged(estimate: Estimate, digits: int) -> str:
 
 
 def _clients(estimate: Estimate | None) -> str:
-    pair = bounds(estimate)
-    if estimate is None or pair is None:
+    if estimate is None or estimate.low is None:
         return MISSING
-    return f"{estimate.value:.0f} [{pair[0]:.0f}, {pair[1]:.0f}]"
+    if estimate.high is None:
+        return f"{estimate.value:.0f}, at least {estimate.low:.0f}"
+    return f"{estimate.value:.0f} [{estimate.low:.0f}, {estimate.high:.0f}]"
 
 
 def _rate(estimate: Estimate | None) -> str:
@@ -115,14 +116,6 @@ def _rate(estimate: Estimate | None) -> str:
     if estimate is None or pair is None:
         return MISSING
     return f"{rate(estimate.value)} [{rate(pair[0])}, {rate(pair[1])}]"
-
-
-def _falls(curve: ScalabilityCurve) -> str:
-    falling = curve.falling
-    if falling is None:
-        return "not seen to fall"
-    change = f"{effect_value(falling.change)} {effect_interval(falling.change)}"
-    return f"{falling.load.clients}: {change}"
 
 
 def _figure(analysis: CampaignAnalysis) -> Figure:

@@ -100,6 +100,7 @@ def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
         "peak_tps": _estimate_json(curve.peak_tps),
         "peak_in_range": curve.peak_in_range,
         "fits": curve.fits,
+        "refuted": curve.refuted,
         "max_error_percent": percent(curve.max_error),
         "lack_of_fit_p": number(curve.lack_of_fit_p),
         "falls_from_clients": None if falling is None else falling.load.clients,

@@ -5,7 +5,7 @@ one client at a time (contention), beta the price of every pair of clients that 
 (coherency). With beta above zero the throughput has a peak, N* = sqrt((1 - alpha) / beta).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import fdtrc
@@ -53,9 +53,9 @@ class Scalability:
         law: Fitted to all blocks.
         replicates: Fitted without one block each, in block order.
         alpha: Contention, a fraction; its low bound is at least 0.
-        beta: Coherency per pair of clients; 0 where it cannot be told from none, and then
-            without an upper bound.
-        peak_clients: N*, clients.
+        beta: Coherency per pair of clients; 0 where no fit sees any, and then without an upper
+            bound.
+        peak_clients: N*, clients; without an upper bound where the blocks set none.
         peak_rate: Throughput at N*, 1/s.
         peak_in_range: Whether N* lies within the loads measured; outside it is a guess.
         max_error: Largest relative miss of the curve at a load, >= 0.
@@ -152,8 +152,9 @@ def fit_scalability(clients: FloatArray, log_tps: FloatArray, level: float) -> S
         level: Two-sided error level of each interval, between 0 and 1.
 
     Returns:
-        Intervals by the delete-one-block jackknife of alpha, ln beta, ln N* and ln X(N*), t with
-        blocks - 1 degrees; confidence about 1 - level each, not together.
+        Intervals by the delete-one-block jackknife of alpha, ln beta (beta itself where it touches
+        zero), ln N* and ln X(N*), t with blocks - 1 degrees; confidence about 1 - level each, not
+        together.
 
     Raises:
         ValueError: Too few loads or blocks, or the level is not between 0 and 1.
@@ -182,9 +183,9 @@ def fit_scalability(clients: FloatArray, log_tps: FloatArray, level: float) -> S
             high=float(high[0]),
             confidence=1.0 - level,
         ),
-        beta=_beta(law, low[1], high[1], level),
-        peak_clients=_ratio(centre[2], half[2], level),
-        peak_rate=_ratio(centre[3], half[3], level),
+        beta=_beta(law, replicates, level),
+        peak_clients=_peak(centre[1], half[1], level),
+        peak_rate=_ratio(centre[2], half[2], level),
         peak_in_range=bool(clients.min() <= law.peak_clients <= clients.max()),
         max_error=float(np.max(np.abs(np.expm1(misses)))),
         lack_of_fit_p=_lack_of_fit_p(misses, taken),
@@ -219,10 +220,10 @@ def _law(parameters: FloatArray) -> Law:
 
 
 def _quantities(law: Law) -> FloatArray:
-    """Return what the jackknife is taken of, each on a scale on which it is about symmetric."""
+    """Return alpha, ln N* and ln X(N*): each on a scale on which it is about symmetric."""
     peak = law.peak_clients
     rate = float(law.log_rate(np.array([peak]))[0])
-    return np.array([law.alpha, np.log(max(law.beta, LEAST_BETA)), np.log(peak), rate])
+    return np.array([law.alpha, np.log(peak), rate])
 
 
 def _ratio(centre: float, half: float, level: float) -> Interval:
@@ -231,16 +232,32 @@ def _ratio(centre: float, half: float, level: float) -> Interval:
     return Interval(estimate=middle, low=low, high=high, confidence=1.0 - level)
 
 
-def _beta(law: Law, log_low: float, log_high: float, level: float) -> Interval:
-    """Return the interval of beta; at its floor the logarithm says nothing about an upper bound."""
+def _beta(law: Law, replicates: tuple[Law, ...], level: float) -> Interval:
+    """Return the interval of beta: of its logarithm, or where some fits see none, of beta itself.
+
+    At zero a logarithm has no scale: a single fit without coherency would stretch it over decades.
+    """
     floor = float(np.log(LEAST_BETA))
+    found = np.array([[replicate.beta] for replicate in replicates])
+    if min(law.beta, float(found.min())) > LEAST_BETA:
+        centre = np.log([law.beta])
+        half = jackknife_half_width(centre, np.log(found), level)[0]
+        interval = _ratio(centre[0], half, level)
+        return interval if centre[0] - half > floor else replace(interval, low=0.0)
+    half = jackknife_half_width(np.array([law.beta]), found, level)[0]
     none = law.beta <= LEAST_BETA
     return Interval(
         estimate=0.0 if none else law.beta,
-        low=0.0 if none or log_low <= floor else float(np.exp(log_low)),
-        high=np.inf if none else float(np.exp(log_high)),
+        low=max(law.beta - half, 0.0) if not none else 0.0,
+        high=np.inf if float(found.max()) <= LEAST_BETA else law.beta + half,
         confidence=1.0 - level,
     )
+
+
+def _peak(log_peak: float, half: float, level: float) -> Interval:
+    """Return the interval of N*, without an upper bound where that is beyond any peak."""
+    interval = _ratio(log_peak, half, level)
+    return interval if interval.high < FARTHEST_PEAK else replace(interval, high=np.inf)
 
 
 def _lack_of_fit_p(misses: FloatArray, taken: FloatArray) -> float:

@@ -54,6 +54,25 @@ def test_a_curve_that_rises_to_the_end_has_no_peak() -> None:
     assert fit.alpha.estimate == pytest.approx(0.05, rel=1e-3)
 
 
+def test_a_coherency_near_none_has_a_sober_interval() -> None:
+    """Where some fits see no coherency, its interval is not that of a logarithm, over decades."""
+    faint = Law(log_gamma=FALLING.log_gamma, alpha=0.3, beta=2e-5)
+    wide = [fit_scalability(CLIENTS, taken(faint, 7, 0.2, seed), 0.05) for seed in range(20)]
+    bounded = [fit for fit in wide if np.isfinite(fit.beta.high)]
+    assert any(fit.beta.low == 0.0 for fit in bounded)
+    assert all(fit.beta.high < 0.1 for fit in bounded)
+    assert all(fit.beta.low <= fit.beta.estimate <= fit.beta.high for fit in wide)
+
+
+def test_a_peak_without_an_upper_bound_says_so() -> None:
+    """Where blocks cannot tell a far peak from none, N* has no upper bound, not a huge one."""
+    faint = Law(log_gamma=FALLING.log_gamma, alpha=0.3, beta=3e-4)
+    fits = [fit_scalability(CLIENTS, taken(faint, 7, 0.2, seed), 0.05) for seed in range(20)]
+    highs = [fit.peak_clients.high for fit in fits]
+    assert any(np.isinf(high) for high in highs)
+    assert all(high < FARTHEST_PEAK or np.isinf(high) for high in highs)
+
+
 def test_a_line_that_no_law_bends_like_does_not_fit() -> None:
     """More than twice the throughput from twice the clients contradicts any law, exactly seen."""
     bent = RISING.log_rate(CLIENTS) + np.array([-0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.3])
