@@ -8,6 +8,7 @@ from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.published import beside_published
 from steelyard.analysis.replication import replication_unit
 from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.analysis.scalability import scalability_curves, scalability_findings
 from steelyard.analysis.settings import differing_settings
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.stopping import looks_taken
@@ -18,14 +19,21 @@ from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
 
-def analyse(record: CampaignRecord) -> CampaignAnalysis:
-    """Return the analysis of a campaign, finished or not."""
+def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
+    """Return the analysis of a campaign, finished or not.
+
+    Args:
+        record: Of the campaign.
+        curves: Also the scalability curves, which no decision needs and which take a while; a
+            look after a block leaves them out.
+    """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
     stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
     stalls = compare_stalls(seen, stalled, experiment)
     cells = summarise_cells(seen, stalled)
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
+    scalability = scalability_curves(seen, experiment) if curves else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -42,13 +50,17 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
         stalls=stalls,
         warmup=warmup,
         runs=record.counted_runs,
-        findings=campaign_findings(record, seen, stalls, warmup),
+        findings=(
+            *campaign_findings(record, seen, stalls, warmup),
+            *scalability_findings(scalability),
+        ),
         settings=differing_settings(record.environment, experiment),
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
         sustained=summarise_sustained(record),
         published=beside_published(experiment, cells),
+        scalability=scalability,
     )
 
 

@@ -11,13 +11,14 @@ import numpy as np
 
 from steelyard.analysis.numerals import count
 from steelyard.analysis.results import Comparison
-from steelyard.analysis.stopping import cell_level, headline_level
+from steelyard.analysis.stopping import cell_level, has_many_cells, headline_level
 from steelyard.model.experiment import Load
 from steelyard.model.plan import StoppingRule
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate, Verdict
 from steelyard.stats.confidence import FloatArray
-from steelyard.stats.interval import block_interval
+from steelyard.stats.interval import block_interval, block_p_value
+from steelyard.stats.multiplicity import discoveries
 from steelyard.stats.pooling import pooled_contrasts
 from steelyard.stats.verdict import blocks_to_decide, has_no_practical_weight, verdict_of
 
@@ -63,8 +64,9 @@ def compare(
         loads: One per column.
         terms: What they are judged by.
     """
-    cells = compare_cells(contrasts, pair, loads, terms)
-    return (compare_headline(contrasts, pair, terms, depends_on_load=disagree(cells)), *cells)
+    together = _simultaneous(contrasts, pair, loads, terms)
+    headline = compare_headline(contrasts, pair, terms, depends_on_load=disagree(together))
+    return (headline, *_with_discoveries(together, contrasts, terms))
 
 
 def compare_headline(
@@ -96,10 +98,44 @@ def compare_headline(
 def compare_cells(
     contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
 ) -> tuple[Comparison, ...]:
-    """Return each cell with an interval that holds simultaneously with the others'."""
+    """Return each cell with an interval that allows for the others.
+
+    Up to 10 cells the intervals hold simultaneously. With more, those that are called different
+    are chosen by their false discovery rate, and their intervals keep the false coverage rate;
+    the others keep the simultaneous interval, from which alone they may be called equivalent.
+    """
+    together = _simultaneous(contrasts, pair, loads, terms)
+    return _with_discoveries(together, contrasts, terms)
+
+
+def _simultaneous(
+    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
+) -> tuple[Comparison, ...]:
     level = cell_level(terms.rule, len(contrasts), len(loads))
     return tuple(
         _cell(contrasts[:, column], pair, load, level, terms) for column, load in enumerate(loads)
+    )
+
+
+def _with_discoveries(
+    together: tuple[Comparison, ...], contrasts: FloatArray, terms: Terms
+) -> tuple[Comparison, ...]:
+    """Return the cells of a large family with those called different at their own level."""
+    blocks, cells = len(contrasts), len(together)
+    if not has_many_cells(cells) or cell_level(terms.rule, blocks, cells) is None:
+        return together
+
+    def level_of(called: int) -> float:
+        return cell_level(terms.rule, blocks, cells, called) or 0.0
+
+    p_values = np.array([block_p_value(column) for column in contrasts.T])
+    called = discoveries(p_values, level_of)
+    if not called:
+        return together
+    level = level_of(called)
+    return tuple(
+        _at_level(cell, contrasts[:, column], level, terms) if p_values[column] <= level else cell
+        for column, cell in enumerate(together)
     )
 
 
@@ -131,7 +167,7 @@ class _Weighed:
 
 
 def _cell(
-    contrasts: FloatArray, pair: Pair, load: Load, level: float | None, terms: Terms
+    contrasts: FloatArray, pair: Pair, load: Load | None, level: float | None, terms: Terms
 ) -> Comparison:
     weighed = _weigh(contrasts, level, terms)
     return Comparison(
@@ -148,6 +184,11 @@ def _cell(
         minutes_to_decide=_minutes_to_decide(weighed, terms),
         note=_limit(weighed, terms, terms.rule.cell_first_look),
     )
+
+
+def _at_level(cell: Comparison, contrasts: FloatArray, level: float, terms: Terms) -> Comparison:
+    pair = Pair(baseline=cell.baseline, treatment=cell.treatment, workload=cell.workload)
+    return _cell(contrasts, pair, cell.load, level, terms)
 
 
 def _weigh(contrasts: FloatArray, level: float | None, terms: Terms) -> _Weighed:

@@ -59,6 +59,7 @@ def compare_pair(
         cells=tuple(c for c in whole.cells if c.treatment in (reference, treatment)),
         stalls=compare_stalls(seen, stalled, two.experiment),
         settings=differing_settings(two.environment, two.experiment),
+        scalability=tuple(c for c in whole.scalability if c.treatment in (reference, treatment)),
     )
     return PairComparison(
         campaign=campaign,

@@ -118,6 +118,73 @@ class PublishedFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """Throughput at a number of clients, 1/s, the level of the blocks taken out.
+
+    Attributes:
+        load: The load that was measured; None for a point of the fitted curve.
+    """
+
+    clients: float
+    tps: Estimate
+    load: Load | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallingLoad:
+    """The first load at which throughput is surely lower than at the best one.
+
+    Attributes:
+        change: Relative to the best load, with an interval that holds with those of all loads.
+    """
+
+    load: Load
+    best: Load
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalabilityCurve:
+    """How one treatment's throughput under one workload grows with its clients (METHOD 6).
+
+    Attributes:
+        threads: Of the generator when one number is used for all these loads; None where they
+            follow the clients.
+        blocks: Behind it.
+        measured: One point per load, rising.
+        fitted: The law's curve with a pointwise band.
+        alpha: Contention, a fraction.
+        beta: Coherency per pair of clients; no upper bound where it cannot be told from none.
+        peak_clients: N*; None when the law does not fit or the peak is outside the loads.
+        peak_tps: Throughput there, 1/s; None likewise.
+        peak_in_range: Whether the fitted peak lies within the loads.
+        max_error: Largest relative miss of the curve at a load.
+        lack_of_fit_p: Of the test that the loads miss the curve by noise alone.
+        fits: The curve may be believed.
+        refuted: Noise does not explain how it misses the loads; else a curve that does not fit is
+            one that is not known well enough.
+        falling: Retrograde scaling as it was measured, whatever the law says; None if not seen.
+    """
+
+    workload: str
+    treatment: str
+    threads: int | None
+    blocks: int
+    measured: tuple[CurvePoint, ...]
+    fitted: tuple[CurvePoint, ...]
+    alpha: Estimate
+    beta: Estimate
+    peak_clients: Estimate | None
+    peak_tps: Estimate | None
+    peak_in_range: bool
+    max_error: float
+    lack_of_fit_p: float
+    fits: bool
+    refuted: bool
+    falling: FallingLoad | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StallTest:
     """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test)."""
 
@@ -168,6 +235,7 @@ class CampaignAnalysis:
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, apart from everything else.
         published: Published figures of the same work beside a single pass; else None.
+        scalability: Curves over the clients, where there are loads and blocks enough.
     """
 
     campaign_id: str
@@ -192,6 +260,7 @@ class CampaignAnalysis:
     command: str
     sustained: tuple[SustainedSummary, ...] = ()
     published: PublishedFigures | None = None
+    scalability: tuple[ScalabilityCurve, ...] = ()
     format: int = 1
 
     @property

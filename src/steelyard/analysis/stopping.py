@@ -3,6 +3,7 @@
 import math
 
 from steelyard.model.plan import StoppingRule
+from steelyard.stats.multiplicity import false_discovery_level
 from steelyard.stats.spending import look_level, spending_power
 
 SEQUENTIAL_ALPHA = 0.04  # printed as 95 %: the margin absorbs many looks under bursty noise
@@ -10,6 +11,7 @@ FIXED_ALPHA = 0.045  # the same for one look
 FIRST_LOOK_POOLED = 8
 FIRST_LOOK_CELL = 6
 PRECISION_FROM = 12
+SIMULTANEOUS_UP_TO = 10  # cells of a headline; beyond, the false discovery rate is what is kept
 
 
 def stopping_rule(
@@ -48,9 +50,23 @@ def headline_level(rule: StoppingRule, blocks: int) -> float | None:
     return _level(rule, blocks, first_look=rule.first_look, alpha=rule.alpha)
 
 
-def cell_level(rule: StoppingRule, blocks: int, cells: int) -> float | None:
-    """Return the level of each of a headline's simultaneous cell intervals; None likewise."""
-    return _level(rule, blocks, first_look=rule.cell_first_look, alpha=rule.alpha / cells)
+def cell_level(rule: StoppingRule, blocks: int, cells: int, called: int = 1) -> float | None:
+    """Return the level of each cell's interval; None before the first look.
+
+    Args:
+        rule: Of the campaign.
+        blocks: Seen so far.
+        cells: Of the headline.
+        called: How many of them are called different: 1 gives simultaneous intervals, more gives
+            those of the false discovery rate.
+    """
+    alpha = false_discovery_level(rule.alpha, called, cells)
+    return _level(rule, blocks, first_look=rule.cell_first_look, alpha=alpha)
+
+
+def has_many_cells(cells: int) -> bool:
+    """Return whether a headline has too many cells for simultaneous intervals (METHOD 3.5)."""
+    return cells > SIMULTANEOUS_UP_TO
 
 
 def looks_taken(rule: StoppingRule, blocks: int) -> int:

@@ -188,7 +188,7 @@ class Campaign:
         )
 
     def _look(self, record: CampaignRecord) -> Status | None:
-        analysis = analyse(record)
+        analysis = analyse(record, curves=False)
         self.progress.looked(analysis, elapsed_s=self.directory.journal.elapsed_s)
         if record.plan is None:
             return None

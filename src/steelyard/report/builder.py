@@ -8,6 +8,7 @@ from steelyard.report.formats import enumeration, utc
 from steelyard.report.headlines import headline_section
 from steelyard.report.limits import limits_section
 from steelyard.report.method import command_section, method_section
+from steelyard.report.scalability import scalability_section
 from steelyard.report.single import (
     pass_headline,
     pass_limits,
@@ -46,6 +47,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *scalability_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         settings_section(analysis),

@@ -206,6 +206,31 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     return alt.layer(line, rule, point).properties(title=panel.title, width=width, height=240)
 
 
+# --- tps over clients, measured and fitted ---
+
+
+def _scalability(figure: Figure, panels: list[Panel]) -> Chart:
+    width = 375 if len(panels) > 1 else 800
+    return _side_by_side([_curve_panel(figure, panel, width=width) for panel in panels])
+
+
+def _curve_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+    measured: list[Any] = [r["clients"] for r in panel.records if not r["fitted"]]
+    axis = alt.Axis(title="clients", values=sorted(set(measured)), grid=False, format="d")
+    scale = alt.Scale(type="log", base=2, nice=False, padding=20)
+    x = alt.X("place:Q", axis=axis, scale=scale)
+    y_axis = alt.Axis(title="transactions per second", format="~s", tickCount=5)
+    y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
+    base = _base(panel).encode(x=x, color=_colour(figure, legend=True))
+    law = base.transform_filter("datum.fitted")
+    band = law.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q"), y2="high:Q")
+    line = law.mark_line(strokeWidth=2).encode(y=y)
+    points = base.transform_filter("!datum.fitted")
+    rule = points.mark_rule(strokeWidth=2.5).encode(y="low:Q", y2="high:Q")
+    point = points.mark_point(filled=True, opacity=1, size=60).encode(y=y)
+    return alt.layer(band, line, rule, point).properties(title=panel.title, width=width, height=260)
+
+
 # --- block by block ---
 
 
@@ -279,4 +304,5 @@ _DRAW = {
     ChartKind.LOADS: (_loads, ("workload",)),
     ChartKind.BLOCKS: (_blocks, ("workload", "treatment")),
     ChartKind.STRIPS: (_strips, ("workload", "load")),
+    ChartKind.SCALABILITY: (_scalability, ("workload",)),
 }

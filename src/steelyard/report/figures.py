@@ -20,7 +20,7 @@ from steelyard.report.formats import (
     rate_interval,
     share,
 )
-from steelyard.report.wording import LABEL, cell_name, short_load, verdict_sentence
+from steelyard.report.wording import LABEL, cell_name, cells_together, short_load, verdict_sentence
 
 Rows = tuple[tuple[Value, ...], ...]
 
@@ -56,7 +56,8 @@ def _effects(analysis: CampaignAnalysis) -> Figure:
     margin = share(analysis.experiment.stop.equivalence)
     marks = "diamonds are headlines with their intervals"
     if len(analysis.experiment.loads) > 1:
-        marks = f"diamonds are headlines over all loads, dots cells (simultaneous {CONFIDENCE})"
+        marks = "diamonds are headlines over all loads, dots cells "
+        marks += f"({cells_together(analysis.experiment)})"
     sentences = "; ".join(verdict_sentence(analysis, c) for c in analysis.headlines)
     return Figure(
         identity="effects",

@@ -1,6 +1,7 @@
 """The first section of a report: one card per workload and treatment."""
 
 from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.findings import Severity
 from steelyard.model.plan import Status
 from steelyard.report import findings
@@ -23,6 +24,7 @@ from steelyard.report.formats import (
 )
 from steelyard.report.wording import (
     TONE_OF,
+    cells_together,
     decided_early,
     extreme_cells,
     more_minutes,
@@ -125,7 +127,10 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
 
 def _details_by_load(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, ...]:
     extremes = extreme_cells(analysis, headline)
-    blocks = f"simultaneous {CONFIDENCE} intervals, {count(headline.blocks, 'block')}"
+    together = f"simultaneous {CONFIDENCE} intervals"
+    if has_many_cells(len(analysis.experiment.loads)):
+        together = f"intervals at {cells_together(analysis.experiment)}"
+    blocks = f"{together}, {count(headline.blocks, 'block')}"
     if extremes is None:
         return (blocks,)
     return (f"least: {extremes[0]}", f"largest: {extremes[1]}", blocks)

@@ -3,6 +3,7 @@
 import math
 
 from steelyard.analysis.results import CampaignAnalysis
+from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.plan import CampaignPlan, DiscardChoice, StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent
@@ -64,6 +65,7 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
         ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
         ("looks", f"{analysis.looks} so far, {_looks(plan.stopping)}"),
         ("error rate", _alpha_rule(plan.stopping)),
+        *_many_cells(analysis),
         ("discard", _discard(plan.discard)),
         ("data", _reset(plan)),
     )
@@ -91,6 +93,19 @@ def _alpha_rule(rule: StoppingRule) -> str:
     power = f"alpha · (n/{rule.max_blocks})^{rule.spending_power:g}"
     spent = f"spent over the looks as {power}"
     return f"{over}, {spent}; with a margin for many looks, printed as {CONFIDENCE}"
+
+
+def _many_cells(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+    """Return the rule for cells where there are many."""
+    cells = len(analysis.experiment.loads)
+    if not has_many_cells(cells):
+        return ()
+    rule = (
+        f"{cells} per headline: those called different by Benjamini and Hochberg's false discovery"
+        " rate at the headline's error rate and this look, with intervals of the same false"
+        " coverage rate; the others by simultaneous intervals (Bonferroni)"
+    )
+    return (("cells", rule),)
 
 
 def _discard(choice: DiscardChoice) -> str:

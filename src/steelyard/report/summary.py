@@ -9,11 +9,13 @@ from steelyard.analysis.results import (
     CellSummary,
     Comparison,
     PublishedFigures,
+    ScalabilityCurve,
     SettingDifference,
     StallTest,
 )
 from steelyard.model.findings import Finding
 from steelyard.model.plan import CampaignPlan
+from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
 from steelyard.report.formats import bounds, present
 
@@ -51,6 +53,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "command": analysis.command or None,
         **_single_pass(analysis),
         **_sustained(analysis),
+        **_scalability(analysis),
     }
 
 
@@ -74,6 +77,57 @@ def _sustained(analysis: CampaignAnalysis) -> dict[str, Json]:
             }
             for each in analysis.sustained
         ]
+    }
+
+
+def _scalability(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the curves for programs, where there are some."""
+    if not analysis.scalability:
+        return {}
+    return {"scalability": [_curve_json(curve) for curve in analysis.scalability]}
+
+
+def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
+    falling = curve.falling
+    return {
+        "workload": curve.workload,
+        "treatment": curve.treatment,
+        "threads": curve.threads,
+        "blocks": curve.blocks,
+        "alpha": _estimate_json(curve.alpha),
+        "beta": _estimate_json(curve.beta),
+        "peak_clients": _estimate_json(curve.peak_clients),
+        "peak_tps": _estimate_json(curve.peak_tps),
+        "peak_in_range": curve.peak_in_range,
+        "fits": curve.fits,
+        "refuted": curve.refuted,
+        "max_error_percent": percent(curve.max_error),
+        "lack_of_fit_p": number(curve.lack_of_fit_p),
+        "falls_from_clients": None if falling is None else falling.load.clients,
+        "best_clients": None if falling is None else falling.best.clients,
+        "fall_percent": None if falling is None else _percent_json(falling.change),
+        "measured": [
+            {"clients": number(point.clients), "tps": _estimate_json(point.tps)}
+            for point in curve.measured
+        ],
+    }
+
+
+def _estimate_json(estimate: Estimate | None) -> dict[str, Json] | None:
+    if estimate is None:
+        return None
+    return {
+        "estimate": number(estimate.value),
+        "low": number(estimate.low),
+        "high": number(estimate.high),
+    }
+
+
+def _percent_json(estimate: Estimate) -> dict[str, Json]:
+    return {
+        "estimate": percent(estimate.value),
+        "low": percent(estimate.low),
+        "high": percent(estimate.high),
     }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison, StallTest
+from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
 from steelyard.model.findings import Validity
 from steelyard.report.document import (
@@ -121,9 +122,21 @@ def _comparison_note(analysis: CampaignAnalysis) -> str:
     first = (
         "" if analysis.plan is None else f" (from block {analysis.plan.stopping.cell_first_look})"
     )
+    if has_many_cells(len(analysis.experiment.loads)):
+        return f"{_many_cells_note(analysis, first)} {ratios}"
     return (
         f"Simultaneous intervals{first}: those of one treatment and workload hold together at "
         f"{CONFIDENCE}, so each is wider than it would be alone. {ratios}"
+    )
+
+
+def _many_cells_note(analysis: CampaignAnalysis, first: str) -> str:
+    return (
+        f"{len(analysis.experiment.loads)} cells{first}: too many for simultaneous intervals alone."
+        " Those called faster or slower were chosen so that at most 5 % of them are expected to be"
+        f" wrong (false discovery rate), and their intervals hold at {CONFIDENCE} on average. The"
+        " others have simultaneous intervals, which are wider: not to be called different is no"
+        " evidence of being equal."
     )
 
 

@@ -1,6 +1,6 @@
 """The words of a report: verdicts, how a campaign ended, what a load is called."""
 
-from steelyard.analysis import decision
+from steelyard.analysis import decision, stopping
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.plan import Status
@@ -85,6 +85,13 @@ def short_load(experiment: Experiment, load: Load) -> str:
     return f"{load.clients}{threads}{rated}"
 
 
+def cells_together(experiment: Experiment) -> str:
+    """Return in what sense the intervals of the cells hold (METHOD.md 3.5)."""
+    if stopping.has_many_cells(len(experiment.loads)):
+        return f"{CONFIDENCE}, on average over the cells called different"
+    return f"simultaneous {CONFIDENCE}"
+
+
 def verdict_word(comparison: Comparison, margin: float) -> str:
     """Return the verdict in a word or two."""
     if comparison.effect is None or bounds(comparison.effect) is None:
@@ -162,7 +169,8 @@ def _divided_clause(analysis: CampaignAnalysis, headline: Comparison) -> str:
     extremes = extreme_cells(analysis, headline)
     if extremes is None:
         return f"{clause}: read the cells"
-    return f"{clause}: from {extremes[0]} to {extremes[1]} (simultaneous {CONFIDENCE})"
+    together = cells_together(analysis.experiment)
+    return f"{clause}: from {extremes[0]} to {extremes[1]} ({together})"
 
 
 def extreme_cells(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, str] | None:

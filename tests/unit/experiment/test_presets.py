@@ -22,6 +22,7 @@ def test_the_presets_are_these() -> None:
         "published-matrix",
         "published-maxed",
         "quick",
+        "scalability",
         "versions",
     )
 
@@ -77,6 +78,15 @@ def test_versions_differ_in_the_server_alone() -> None:
     assert (old.target.bin, new.target.bin) == ("15", "embedded")
     assert old.target.initdb == new.target.initdb != ()
     assert old.settings == new.settings == ()
+
+
+def test_scalability_has_loads_for_a_curve() -> None:
+    """Seven numbers of clients, doubled each time, under one workload, going on after a verdict."""
+    experiment = load_preset("scalability", facts=FACTS).experiment
+    assert [load.clients for load in experiment.loads] == [1, 2, 4, 8, 16, 32, 64]
+    assert all(load.rate_per_s is None for load in experiment.loads)
+    assert experiment.stop.precision == 0.01
+    assert experiment.contenders == ("fitted",)
 
 
 def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fakes import analyses
+from fakes import analyses, curves
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report import charts
 from steelyard.report.builder import build_document
@@ -26,7 +26,7 @@ def figures(analysis: CampaignAnalysis) -> dict[ChartKind, Figure]:
 
 def test_every_chart_is_a_titled_drawing() -> None:
     """Each is well-formed XML with title and description, and its ids carry its name."""
-    drawn = figures(analyses.many_loads())
+    drawn = figures(curves.scalability())
     assert list(drawn) == list(ChartKind)
     for figure in drawn.values():
         root = ET.fromstring(render_chart(figure) or "")  # noqa: S314 - our own drawing
@@ -51,7 +51,7 @@ def test_without_the_packages_there_is_no_chart(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("kind", list(ChartKind))
 def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
     """Every panel holds one workload, and its scales are its own."""
-    spec = json.loads(specification(figures(analyses.many_loads())[kind]))
+    spec = json.loads(specification(figures(curves.scalability())[kind]))
     panels = spec.get("vconcat") or spec["concat"]
     assert spec["resolve"]["scale"]["y"] == "independent"
     assert spec["resolve"]["scale"]["x"] == "independent"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import analyses
+from fakes import analyses, curves
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.render import build_document, render_markdown, render_terminal, summary
 
@@ -22,6 +22,7 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.interrupted,
     analyses.failed_early,
     analyses.hostile,
+    curves.scalability,
 )
 
 

@@ -1,0 +1,153 @@
+"""What the method asks of the parts beside the comparison: figures from simulated campaigns.
+
+Each function takes a number of campaigns and a seed and returns figures by the name of the check;
+``BOUNDS`` holds what METHOD 11 allows. The product's own functions are measured, nothing else.
+"""
+
+import numpy as np
+from designs import slog
+from repeats import Check
+from simulator import Simulator
+from simulator import usl as true_rate
+
+from steelyard.experiment.calibration import WarmupRuns, choose_discard
+from steelyard.model.experiment import Calibration
+from steelyard.model.measurement import Measurement, Second
+from steelyard.stats.cliff import scan_for_cliff
+from steelyard.stats.scalability import fit_scalability
+
+CLIENTS = np.array([1, 4, 10, 25, 50, 100])
+LAW = {"alpha": 0.03, "beta": 4e-4, "N*": float(np.sqrt(0.97 / 4e-4))}
+BLOCKS, SLICE_S, RAMP_S, DISCARD_S = 12, 10, 2, 20
+LONG_RUN_S, EMPTY_S = 900, 300
+RESTARTS, CALIBRATION_S = 5, 120
+
+BOUNDS = {
+    "USL: coverage of alpha": (">=", 0.90),
+    "USL: coverage of beta": (">=", 0.90),
+    "USL: coverage of N*": (">=", 0.90),
+    "USL: lack of fit cried wolf": ("<=", 0.12),
+    "cliff: false alarms, typical": ("<=", 0.03),
+    "cliff: false alarms, hostile": ("<=", 0.03),
+    "cliff: -40% found, typical": (">=", 0.97),
+    "cliff: -40% sustained rate, typical": ("<=", 0.02),
+    "cliff: -40% capacity, typical": ("<=", 0.10),
+    "cliff: -20% found, typical": (">=", 0.93),
+    "cliff: -20% sustained rate, typical": ("<=", 0.02),
+    "cliff: -20% capacity, typical": ("<=", 0.10),
+    "cliff: -40% found, hostile": (">=", 0.93),
+    "cliff: -40% sustained rate, hostile": ("<=", 0.02),
+    "cliff: -40% capacity, hostile": ("<=", 0.10),
+    "warm-up: median residual of the slower treatment": ("<=", 0.01),
+    "warm-up: 90th percentile of it": ("<=", 0.03),
+}
+
+
+def checks(figures):
+    """Return the checks of some figures."""
+    return {
+        name: Check(name=name, value=float(value), relation=BOUNDS[name][0], bound=BOUNDS[name][1])
+        for name, value in figures.items()
+    }
+
+
+def scalability(campaigns, seed):
+    """Return coverage and false rejections of the scalability law: 6 loads by 12 blocks."""
+    covered, rejected = [], []
+    for log_tps in loads_in_blocks(campaigns, seed):
+        fit = fit_scalability(CLIENTS.astype(float), log_tps, 0.05)
+        found = {"alpha": fit.alpha, "beta": fit.beta, "N*": fit.peak_clients}
+        covered.append([found[name].low <= true <= found[name].high for name, true in LAW.items()])
+        rejected.append(fit.lack_of_fit_p < 0.05)
+    shares = zip(LAW, np.mean(covered, axis=0), strict=True)
+    figures = {f"USL: coverage of {name}": share for name, share in shares}
+    return {**figures, "USL: lack of fit cried wolf": np.mean(rejected)}
+
+
+def loads_in_blocks(campaigns, seed):
+    """Return log throughput, shape (campaigns, blocks, loads), loads in random order per block."""
+    loads, lanes = len(CLIENTS), np.arange(campaigns)
+    sim = Simulator(
+        "typical", np.zeros((1, loads)), seed=seed, lanes=campaigns, clients=tuple(CLIENTS)
+    )
+    y = np.empty((campaigns, BLOCKS, loads))
+    for block in range(BLOCKS):
+        order = np.argsort(sim.rng.random((campaigns, loads)), 1)
+        sim.restart()
+        sim.idle(DISCARD_S)
+        for place in range(loads):
+            load = order[:, place]
+            y[lanes, block, load] = slog(sim.run(0, load, SLICE_S), RAMP_S)
+    return y
+
+
+def cliffs(campaigns, seed):
+    """Return how often cliffs are seen where there are none and some, and how they are measured."""
+    figures = {}
+    for profile in ("typical", "hostile"):
+        scans = [scan_for_cliff(rates) for rates in long_runs(profile, None, campaigns, seed)]
+        figures[f"cliff: false alarms, {profile}"] = np.mean([scan.found for scan in scans])
+    for profile, left in (("typical", 0.6), ("typical", 0.8), ("hostile", 0.6)):
+        bucket = bucket_of(left)
+        scans = [scan_for_cliff(rates) for rates in long_runs(profile, bucket, campaigns, seed)]
+        found = [scan for scan in scans if scan.found]
+        rates = [abs(scan.sustained / bucket[1] - 1) for scan in found]
+        sizes = [abs(scan.least_capacity / bucket[0] - 1) for scan in found]
+        name = f"cliff: -{1 - left:.0%}"
+        figures[f"{name} found, {profile}"] = len(found) / campaigns
+        figures[f"{name} sustained rate, {profile}"] = np.median(rates)
+        figures[f"{name} capacity, {profile}"] = np.median(sizes)
+    return figures
+
+
+def bucket_of(left):
+    """Return a token bucket that is empty after about 300 s and then leaves this share."""
+    full = float(true_rate(25))
+    return (1 - left) * full * EMPTY_S, left * full
+
+
+def long_runs(profile, bucket, campaigns, seed):
+    """Return runs of 15 minutes, shape (campaigns, seconds)."""
+    sim = Simulator(profile, np.zeros((1, 5)), seed=seed, lanes=campaigns, bucket=bucket)
+    return sim.run(0, 2, LONG_RUN_S)
+
+
+def warm_up(campaigns, seed):
+    """Return the loss left to a treatment that warms up twice as slowly, after the discard."""
+    left = [warm_up_left(seed + number) for number in range(campaigns)]
+    return {
+        "warm-up: median residual of the slower treatment": np.median(left),
+        "warm-up: 90th percentile of it": np.quantile(left, 0.9),
+    }
+
+
+def warm_up_left(seed):
+    """Return that loss for one calibration, as a campaign makes it."""
+    sim = Simulator("typical", np.zeros((2, 5)), seed=seed, warm_scale=[1, 2])
+    collected, tau = [], []
+    for treatment in (0, 1):
+        runs = []
+        for _ in range(RESTARTS):
+            sim.restart()
+            tau.append(sim.warm_tau[0] * (1 + treatment))
+            runs.append(measurement(sim.run(treatment, 2, CALIBRATION_S)[0]))
+        collected.append(WarmupRuns(treatment=str(treatment), by_workload={"all": runs}))
+    calibration = Calibration(restarts=RESTARTS, run_s=float(CALIBRATION_S))
+    discard = choose_discard(collected, calibration, RESTARTS).discard_s
+    return float(np.mean(0.3 * np.exp(-discard / np.array(tau[RESTARTS:]))))
+
+
+def measurement(rates):
+    """Return a run with one second per rate."""
+    return Measurement(
+        transactions=float(rates.sum()),
+        seconds=float(len(rates)),
+        latency_mean_s=None,
+        latency_stddev_s=None,
+        failed=0,
+        connection_s=None,
+        series=tuple(
+            Second(end_s=float(end), seconds=1.0, transactions=float(rate), latency_mean_s=None)
+            for end, rate in enumerate(rates, start=1)
+        ),
+    )
