@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import combinations as subsets
 
 from steelyard.analysis.comparisons import Pair, Terms, compare_headline
+from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import AttributedEffect, AttributionAnalysis, EffectFamily
 from steelyard.model.attribution import Attribution, AttributionKind, Effect
@@ -14,6 +15,12 @@ from steelyard.stats import factorial
 from steelyard.stats.confidence import FloatArray
 
 _CLEAR_SYNERGIES = 5  # resolution from which no two pairs are aliased
+_ABLATION_LIMIT = (
+    "An ablation misses what a factor does on its own: its synergies are counted in every removal"
+    " that they take part in, so that the removals do not add up to the whole."
+)
+_ROMAN = {4: "IV", 5: "V"}
+_BLURRED = {4: "three factors", 5: "four factors"}
 Weighted = tuple[Effect, FloatArray]
 
 
@@ -48,6 +55,65 @@ def alias_sentences(attribution: Attribution) -> tuple[str, ...]:
         f" {' or '.join(attribution.named(other) for other in others)}"
         for first, *others in groups
     )
+
+
+def design_words(attribution: Attribution) -> str:
+    """Return the design in words: ``huge-pages and buffers, full factorial (4 combinations)``."""
+    *some, last = (factor.name for factor in attribution.factors)
+    names = f"{', '.join(some)} and {last}" if some else last
+    return (
+        f"{names}, {_design(attribution)} ({count(len(attribution.combinations), 'combination')})"
+    )
+
+
+def _design(attribution: Attribution) -> str:
+    if attribution.kind is AttributionKind.LADDER:
+        return "one after another"
+    if attribution.kind is AttributionKind.ABLATION:
+        return "each removed from all"
+    if attribution.resolution is None:
+        return "full factorial"
+    return f"fraction of resolution {_ROMAN[attribution.resolution]}"
+
+
+def design_limits(attribution: Attribution) -> tuple[str, ...]:
+    """Return what a design cannot tell apart, and what its synergies cost, in sentences."""
+    match attribution.kind:
+        case AttributionKind.LADDER:
+            return (_ladder_limit(attribution),)
+        case AttributionKind.ABLATION:
+            return (_ABLATION_LIMIT,)
+        case AttributionKind.FACTORS:
+            return tuple(_factorial_limits(attribution))
+
+
+def _ladder_limit(attribution: Attribution) -> str:
+    order = ", then ".join(factor.name for factor in attribution.factors)
+    return (
+        f"Each step depends on the order chosen: {order}. A synergy is credited to the factor that"
+        " comes later, and nothing tells it from that factor's own effect."
+    )
+
+
+def _factorial_limits(attribution: Attribution) -> Iterator[str]:
+    if len(attribution.factors) == 1:
+        yield "With one factor there are no synergies: this is an ordinary comparison."
+        return
+    if _tells_synergies(attribution):
+        yield "The intervals of synergies are twice as wide as those of main effects."
+    if attribution.resolution is None:
+        return
+    several = _BLURRED[attribution.resolution]
+    yield (
+        f"Only {len(attribution.combinations)} of {2 ** len(attribution.factors)} combinations are"
+        f" measured: a main effect cannot be told from synergies of {several}, which are taken to"
+        " be nothing."
+    )
+    if _tells_synergies(attribution):
+        yield "A synergy of two cannot be told from synergies of three, taken to be nothing too."
+        return
+    groups = "; ".join(alias_sentences(attribution))
+    yield f"Synergies are not estimated: {groups}."
 
 
 def _shared(rule: StoppingRule, effects: int) -> StoppingRule:
