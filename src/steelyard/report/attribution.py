@@ -20,7 +20,7 @@ from steelyard.report.document import (
     Tone,
     Value,
 )
-from steelyard.report.formats import CONFIDENCE, MISSING, bounds, effect_interval, effect_value
+from steelyard.report.formats import CONFIDENCE, bounds, effect_interval, effect_value
 from steelyard.report.wording import TONE_OF, verdict_word
 
 TITLE = "What each factor buys"
@@ -52,10 +52,11 @@ def attribution_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     attribution, found = analysis.experiment.attribution, analysis.attribution
     if attribution is None or found is None or not analysis.blocks:
         return ()
-    lead = f"Measured: {design_words(attribution)}, each once in every block."
+    levels = "; ".join(f"{f.name}: {f.first} → {f.second}" for f in attribution.factors)
+    lead = f"Measured: {design_words(attribution)}, each once in every block. {levels}."
     blocks: list[Block] = [Paragraph(text=lead), *_standing_out(analysis)]
     blocks += [Paragraph(text=text, tone=Tone.WARNING) for text in warnings(attribution)]
-    blocks += [_table(analysis, attribution), _figure(analysis, attribution)]
+    blocks += [_figure(analysis, attribution), _table(analysis, attribution)]
     return (Section(anchor="attribution", title=TITLE, blocks=tuple(blocks)),)
 
 
@@ -92,7 +93,6 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
         Column(name="workload"),
         Column(name="effect"),
         Column(name="of"),
-        Column(name="levels", spare=True),
         Column(name="on tps", align=Align.RIGHT),
         Column(name=f"{CONFIDENCE} interval", align=Align.RIGHT),
         Column(name="so"),
@@ -103,7 +103,7 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
         for row in _rows(analysis, attribution, workload.name)
     ]
     note = _note(analysis, attribution)
-    return Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=6, note=note)
+    return Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=5, note=note)
 
 
 def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[Row]:
@@ -114,7 +114,6 @@ def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -
         yield Row(
             cells=(
                 *(workload, _HEADLINE[attribution.kind], factor.name),
-                f"{factor.first} → {factor.second}",
                 *(effect_value(headline.effect), effect_interval(headline.effect)),
                 verdict_word(headline, margin),
             ),
@@ -122,7 +121,7 @@ def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -
         )
     found = () if analysis.attribution is None else analysis.attribution.effects
     for effect in (effect for effect in found if effect.workload == workload):
-        yield _effect_row(attribution, effect)
+        yield _effect_row(effect)
 
 
 def _headlines(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...]:
@@ -130,16 +129,11 @@ def _headlines(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, .
     return tuple(c for c in analysis.headlines if c.workload == workload)
 
 
-def _effect_row(attribution: Attribution, effect: AttributedEffect) -> Row:
-    of, levels = effect.name, MISSING
-    if effect.family is EffectFamily.TOTAL:
-        of = "all factors"
-    elif len(effect.factors) == 1:
-        factor = attribution.factors[effect.factors[0]]
-        levels = f"{factor.first} → {factor.second}"
+def _effect_row(effect: AttributedEffect) -> Row:
+    of = "all factors" if effect.family is EffectFamily.TOTAL else effect.name
     return Row(
         cells=(
-            *(effect.workload, effect.family.value, of, levels),
+            *(effect.workload, effect.family.value, of),
             *(effect_value(effect.effect), effect_interval(effect.effect), _word(effect)),
         ),
         tone={1: Tone.GOOD, -1: Tone.BAD, 0: Tone.OPEN}[_sign(effect.effect)],
@@ -179,7 +173,7 @@ def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
     return Figure(
         identity="attribution",
         kind=ChartKind.EFFECTS,
-        title=TITLE,
+        title="Effects of the factors",
         caption=f"Pooled over the loads of each workload: diamonds are {what}s{dots}, each with its"
         f" {CONFIDENCE} interval; the grey band is of no practical weight. Each workload has its"
         " own axis.",
