@@ -1,7 +1,9 @@
 """A whole campaign, from its record to everything that a report says."""
 
+from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.comparisons import Pair, Terms, compare
+from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.observations import Observations, observe
@@ -15,6 +17,7 @@ from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import Experiment
 from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
@@ -34,6 +37,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     cells = summarise_cells(seen, stalled)
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
     scalability = scalability_curves(seen, experiment) if curves else ()
+    terms = _terms(record, seen, plan) if plan is not None else None
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -45,7 +49,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         measured_s=_measured_s(record),
         elapsed_s=record.elapsed_s,
         started_at=record.started_at,
-        comparisons=_comparisons(record, seen, plan) if plan is not None else (),
+        comparisons=_comparisons(experiment, seen, terms) if terms is not None else (),
         cells=cells,
         stalls=stalls,
         warmup=warmup,
@@ -61,26 +65,30 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         sustained=summarise_sustained(record),
         published=beside_published(experiment, cells),
         scalability=scalability,
+        attribution=analyse_attribution(experiment, seen, terms) if terms is not None else None,
     )
 
 
-def _comparisons(
-    record: CampaignRecord, seen: Observations, plan: CampaignPlan
-) -> tuple[Comparison, ...]:
+def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Terms:
     experiment = record.experiment
-    terms = Terms(
+    return Terms(
         rule=plan.stopping,
         margin=experiment.stop.equivalence,
         decide=experiment.stop.decide,
         block_s=plan.block_s,
         stopped_early=stopped_early(record.status, plan.stopping, seen.blocks),
     )
+
+
+def _comparisons(
+    experiment: Experiment, seen: Observations, terms: Terms
+) -> tuple[Comparison, ...]:
     compared: list[Comparison] = []
     for workload in experiment.workloads:
         columns = seen.columns_of(workload.name)
-        for contender in experiment.contenders:
-            pair = Pair(baseline=experiment.baseline, treatment=contender, workload=workload.name)
-            contrasts = seen.contrasts(experiment.baseline, contender)[:, columns]
+        for asked in headline_contrasts(experiment):
+            pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
+            contrasts = seen.weighted(asked.weights)[:, columns]
             compared.extend(compare(contrasts, pair, experiment.loads, terms))
     return tuple(compared)
 

@@ -41,6 +41,10 @@ class Observations:
         """Return the places of a workload's cells along the last axis."""
         return [place for place, cell in enumerate(self.cells) if cell.workload == workload]
 
+    def weighted(self, weights: Sequence[float] | FloatArray) -> FloatArray:
+        """Return the weighted sum over the treatments, shape (blocks, cells)."""
+        return np.asarray(np.tensordot(np.asarray(weights), self.log_tps, axes=(0, 1)))
+
     def contrasts(self, baseline: str, treatment: str) -> FloatArray:
         """Return the log ratio of a treatment to the baseline, shape (blocks, cells)."""
         side, other = self.treatments.index(treatment), self.treatments.index(baseline)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from steelyard.analysis.comparisons import Pair, Terms, compare
+from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.analysis.settings import differing_settings
@@ -22,12 +23,14 @@ class PairComparison:
         reference: The treatment in the baseline's place.
         treatment: The other one.
         planned: Whether the campaign's own plan compares the two; else this is an additional look.
+        turned: Whether it compares them the other way round.
     """
 
     campaign: CampaignAnalysis
     reference: str
     treatment: str
     planned: bool
+    turned: bool = False
 
 
 def compare_pair(
@@ -55,6 +58,7 @@ def compare_pair(
     campaign = replace(
         whole,
         experiment=two.experiment,
+        attribution=None,
         comparisons=_compared(two, seen),
         cells=tuple(c for c in whole.cells if c.treatment in (reference, treatment)),
         stalls=compare_stalls(seen, stalled, two.experiment),
@@ -65,8 +69,17 @@ def compare_pair(
         campaign=campaign,
         reference=reference,
         treatment=treatment,
-        planned=record.experiment.baseline in (reference, treatment),
+        planned=_plans(record.experiment, reference, treatment)
+        or _plans(record.experiment, treatment, reference),
+        turned=_plans(record.experiment, treatment, reference),
     )
+
+
+def _plans(experiment: Experiment, reference: str, treatment: str) -> bool:
+    """Return whether a headline is exactly the second of two treatments minus the first."""
+    places = {each.name: place for place, each in enumerate(experiment.treatments)}
+    sides = (places[reference],), (places[treatment],)
+    return any((c.negative, c.positive) == sides for c in headline_contrasts(experiment))
 
 
 def _narrowed(record: CampaignRecord, reference: str, treatment: str) -> CampaignRecord:
@@ -75,6 +88,7 @@ def _narrowed(record: CampaignRecord, reference: str, treatment: str) -> Campaig
     experiment = replace(
         record.experiment,
         baseline=reference,
+        attribution=None,
         treatments=tuple(record.experiment.treatment(name) for name in names),
     )
     environment = record.environment

@@ -4,6 +4,7 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
@@ -68,6 +69,50 @@ class Comparison:
     depends_on_load: bool = False
     minutes_to_decide: float | None = None
     note: str = ""
+
+
+class EffectFamily(StrEnum):
+    """What factors do beside their main effects; each family shares an error of its own."""
+
+    SYNERGY = "synergy"
+    ADDED_ALONE = "added alone"
+    REMOVED_LAST = "removed last"
+    TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributedEffect:
+    """What one factor, two together or all of them do, pooled over a workload's loads.
+
+    Attributes:
+        name: Of the factors: ``huge-pages``, ``huge-pages x buffers``.
+        factors: Their places in the experiment.
+        effect: Relative difference in tps with the repeated interval; for a synergy, what two
+            factors do together beyond what each does without the other. None before any block.
+        level: Two-sided level of the interval at this look; None before the first look.
+        blocks: Complete blocks behind it.
+    """
+
+    workload: str
+    family: EffectFamily
+    name: str
+    factors: tuple[int, ...]
+    effect: Estimate | None
+    level: float | None
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributionAnalysis:
+    """Everything about the factors that the headlines do not say.
+
+    Attributes:
+        effects: Family by family, in each workload by workload.
+        aliases: One sentence per group of synergies that the design cannot tell apart.
+    """
+
+    effects: tuple[AttributedEffect, ...]
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +231,10 @@ class ScalabilityCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallTest:
-    """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test)."""
+    """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test).
+
+    With factors, of the combinations at a factor's second level against those at its first.
+    """
 
     baseline: str
     treatment: str
@@ -236,6 +284,7 @@ class CampaignAnalysis:
         sustained: Long runs after the last block, apart from everything else.
         published: Published figures of the same work beside a single pass; else None.
         scalability: Curves over the clients, where there are loads and blocks enough.
+        attribution: What factors do beside the headlines; None without factors.
     """
 
     campaign_id: str
@@ -261,9 +310,10 @@ class CampaignAnalysis:
     sustained: tuple[SustainedSummary, ...] = ()
     published: PublishedFigures | None = None
     scalability: tuple[ScalabilityCurve, ...] = ()
+    attribution: AttributionAnalysis | None = None
     format: int = 1
 
     @property
     def headlines(self) -> tuple[Comparison, ...]:
-        """Return the pooled comparisons, one per workload and treatment."""
+        """Return the pooled comparisons, one per workload and headline contrast."""
         return tuple(c for c in self.comparisons if c.load is None)

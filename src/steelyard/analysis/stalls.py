@@ -1,5 +1,8 @@
 """Stalled slices of the treatments against the baseline's."""
 
+from collections.abc import Sequence
+
+from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import StallTest
 from steelyard.model.experiment import Experiment
@@ -10,38 +13,39 @@ from steelyard.stats.stalls import stalls_p_value
 def compare_stalls(
     seen: Observations, stalled: BoolArray, experiment: Experiment
 ) -> tuple[StallTest, ...]:
-    """Return one test per workload and contender; none before the first block.
+    """Return one test per workload and headline contrast; none before the first block.
 
     Args:
         seen: The observations.
         stalled: Which of them stalled, same shape as ``seen.log_tps``.
-        experiment: Names the workloads, the baseline and the contenders.
+        experiment: Names the workloads and what is compared under each.
     """
     if not seen.blocks:
         return ()
     return tuple(
-        _test(seen, stalled, experiment.baseline, contender, workload.name)
+        _test(seen, stalled, asked, workload.name)
         for workload in experiment.workloads
-        for contender in experiment.contenders
+        for asked in headline_contrasts(experiment)
     )
 
 
 def _test(
-    seen: Observations, stalled: BoolArray, baseline: str, treatment: str, workload: str
+    seen: Observations, stalled: BoolArray, asked: HeadlineContrast, workload: str
 ) -> StallTest:
     columns = seen.columns_of(workload)
-    runs = seen.blocks * len(columns)
-    mine, theirs = (
-        int(stalled[:, seen.treatments.index(name)][:, columns].sum())
-        for name in (treatment, baseline)
-    )
+
+    def counted(places: Sequence[int]) -> tuple[int, int]:
+        slices = stalled[:, list(places)][:, :, columns]
+        return int(slices.sum()), slices.size
+
+    (theirs, their_runs), (mine, my_runs) = counted(asked.negative), counted(asked.positive)
     return StallTest(
-        baseline=baseline,
-        treatment=treatment,
+        baseline=asked.baseline,
+        treatment=asked.treatment,
         workload=workload,
         baseline_stalled=theirs,
-        baseline_runs=runs,
+        baseline_runs=their_runs,
         treatment_stalled=mine,
-        treatment_runs=runs,
-        p_value=stalls_p_value((theirs, mine), (runs, runs)),
+        treatment_runs=my_runs,
+        p_value=stalls_p_value((theirs, mine), (their_runs, my_runs)),
     )

@@ -1,5 +1,6 @@
 """The warning light: does the contrast still change with the time since activation?"""
 
+from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import WarmupCheck
 from steelyard.model.experiment import Experiment
@@ -11,18 +12,19 @@ LEAST_RUNS = 2
 
 
 def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
-    """Return one check per contender, over all cells of its visits.
+    """Return one check per headline contrast, over all cells of its visits.
 
     Back to back there is nothing to check: both sides share the server and its age.
     """
     if mode is not Mode.VISITS or seen.blocks < LEAST_BLOCKS or len(seen.cells) < LEAST_RUNS:
         return ()
-    return tuple(_check(seen, experiment.baseline, name) for name in experiment.contenders)
+    return tuple(_check(seen, asked) for asked in headline_contrasts(experiment))
 
 
-def _check(seen: Observations, baseline: str, treatment: str) -> WarmupCheck:
-    positions = seen.positions[:, seen.treatments.index(treatment)]
-    slope = position_slope(seen.contrasts(baseline, treatment), positions)
+def _check(seen: Observations, asked: HeadlineContrast) -> WarmupCheck:
+    # The cells come in one order in all visits of a block: any visit tells the places.
+    positions = seen.positions[:, asked.positive[0]]
+    slope = position_slope(seen.weighted(asked.weights), positions)
     return WarmupCheck(
-        treatment=treatment, slope_per_position=slope.per_position, p_value=slope.p_value
+        treatment=asked.treatment, slope_per_position=slope.per_position, p_value=slope.p_value
     )

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from steelyard.analysis.attribution import design_limits, design_words
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.experiment.sustained import sustained_runs, sustained_s
@@ -27,8 +28,9 @@ def forecast_text(
 ) -> str:
     """Return a forecast for people, a line per question they would ask."""
     lines = [
-        f"{experiment.name}: {' against '.join(t.name for t in experiment.treatments)}",
+        f"{experiment.name}: {_contest(experiment)}",
         *_facts(experiment, expected),
+        *_attribution_lines(experiment),
     ]
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
@@ -38,6 +40,20 @@ def forecast_text(
     if with_schedule:
         lines += ["", *_schedule(experiment, expected)]
     return "\n".join(lines)
+
+
+def _contest(experiment: Experiment) -> str:
+    if experiment.attribution is None:
+        return " against ".join(t.name for t in experiment.treatments)
+    return design_words(experiment.attribution)
+
+
+def _attribution_lines(experiment: Experiment) -> list[str]:
+    """Return what the design of the factors can and cannot tell, before it is paid for."""
+    if experiment.attribution is None:
+        return []
+    first, *others = design_limits(experiment.attribution)
+    return [f"  factors    {first}", *(f"             {other}" for other in others)]
 
 
 def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
@@ -121,9 +137,26 @@ def _block_lines(block: PlannedBlock) -> list[str]:
     return lines
 
 
+def _attribution_json(experiment: Experiment) -> dict[str, object]:
+    """Return the design of the factors; nothing without factors."""
+    attribution = experiment.attribution
+    if attribution is None:
+        return {}
+    return {
+        "attribution": {
+            "kind": attribution.kind,
+            "factors": [factor.name for factor in attribution.factors],
+            "combinations": len(attribution.combinations),
+            "resolution": attribution.resolution,
+            "limits": list(design_limits(attribution)),
+        }
+    }
+
+
 def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
     """Return a forecast for programs; units are in the names."""
     return {
+        **_attribution_json(experiment),
         "format": 1,
         "name": experiment.name,
         "treatments": [treatment.name for treatment in experiment.treatments],

@@ -22,6 +22,7 @@ from steelyard.experiment.files import (
     allow_existing,
     load_experiment,
 )
+from steelyard.experiment.huge_pages import require_huge_pages
 from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
@@ -71,6 +72,7 @@ def run(options: RunOptions) -> None:
     experiment = loaded.experiment
     assembly = assemble(experiment, doors)
     findings = preflight.check(loaded, assembly)
+    require_huge_pages(experiment, doors.host)
     expected = forecasts.forecast(experiment, assembly)
     forecasts.require_disk(expected)
     if not options.yes:
@@ -110,6 +112,7 @@ def dry_run(options: RunOptions) -> None:
     loaded = _load(options, doors)
     assembly = assemble(loaded.experiment, doors)
     preflight.check(loaded, assembly)
+    require_huge_pages(loaded.experiment, doors.host)
     expected = forecasts.forecast(loaded.experiment, assembly)
     if options.as_json:
         click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)

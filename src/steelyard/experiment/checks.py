@@ -14,7 +14,7 @@ from steelyard.experiment.document import Issue, KeyPath, Value
 from steelyard.experiment.form import LoadsForm, WorkloadForm
 from steelyard.experiment.form_values import BUILTINS, word
 from steelyard.experiment.suggestions import SECRET, choice, listed, shown, strings
-from steelyard.experiment.validation import Draft
+from steelyard.experiment.validation import Draft, level_paths
 from steelyard.model.experiment import Design
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
@@ -30,6 +30,8 @@ def checked(draft: Draft) -> Iterator[Issue]:
     yield from _treatment_names(draft)
     for name in draft.treatment_names:
         yield from _setting_names(draft, ("treatments", name, "postgres"))
+    for path in level_paths(draft.document):
+        yield from _setting_names(draft, (*path, "postgres"))
 
 
 def _secrets(value: Value, path: KeyPath) -> Iterator[Issue]:
@@ -132,6 +134,8 @@ def _treatment_names(draft: Draft) -> Iterator[Issue]:
         except ValueError as error:
             hint = "Use up to 40 letters, digits, hyphens and underscores."
             yield Issue(path=("treatments", name), message=str(error), hint=hint, at_key=True)
+    if draft.factor_kinds:
+        return  # ``factors`` says what fits beside them
     if draft.document.at(("design",)) == Design.ONCE:
         yield from _single_pass(draft, names)
     elif len(names) == 1:

@@ -5,11 +5,13 @@ adds its problems to those of the stages before; they are raised together, in li
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steelyard.experiment.checks import checked
+from steelyard.experiment.combining import Combined, combined, relocated
 from steelyard.experiment.document import Document, Issue, KeyPath, parse_document
+from steelyard.experiment.factors import factor_issues, spelled_out
 from steelyard.experiment.lineage import (
     Merged,
     extends_issues,
@@ -37,6 +39,7 @@ class LoadedExperiment:
         source: Name of the file, or ``preset:NAME``.
         text: As given, for the record.
         parents: What each treatment extends.
+        written_in: For combinations of factors, where the keys of each may be written.
     """
 
     experiment: Experiment
@@ -44,6 +47,7 @@ class LoadedExperiment:
     text: str
     document: Document
     parents: Mapping[str, str | None]
+    written_in: Mapping[str, tuple[KeyPath, ...]] = field(default_factory=dict)
 
     def problem(
         self, path: Sequence[str | int], message: str, hint: str = "", *, at_key: bool = False
@@ -64,6 +68,9 @@ class LoadedExperiment:
     def _written(self, path: KeyPath) -> KeyPath:
         if len(path) < 3 or path[0] != "treatments":
             return path
+        for source in self.written_in.get(str(path[1]), ()):
+            if (*source, *path[2:]) in self.document.places:
+                return (*source, *path[2:])
         owner: str | None = str(path[1])
         while owner is not None:
             candidate = ("treatments", owner, *path[2:])
@@ -110,27 +117,39 @@ def load_text(
     Raises:
         ExperimentFileError: With all problems at once, in line order.
     """
-    document = apply_overrides(parse_document(text), overrides)
+    document = spelled_out(apply_overrides(parse_document(text), overrides))
     if document.value is None and document.problems:
         raise ExperimentFileError(source, document.problems)
     draft, issues = validate(document)
     scripts = read_scripts(draft.workloads, surroundings.base)
-    merged = merged_treatments(draft, surroundings.facts)
-    found = (*issues, *_between_sections(draft, merged), *scripts.issues)
+    unsound = (*issues, *factor_issues(draft, surroundings.facts))
+    plan = None if unsound or document.problems else combined(draft, surroundings.facts)
+    own = merged_treatments(draft, surroundings.facts)
+    found = (*unsound, *_between_sections(draft, own, plan), *scripts.issues)
     problems = [*document.problems, *map(document.problem, found)]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
+    merged = plan.merged if plan else own
+    experiment = resolve(draft.form, merged, scripts.texts, surroundings)
+    if plan is not None:
+        experiment = replace(experiment, baseline=plan.baseline, attribution=plan.attribution)
     return LoadedExperiment(
-        experiment=resolve(draft.form, merged, scripts.texts, surroundings),
+        experiment=experiment,
         source=source,
         text=text,
         document=document,
         parents={name: form.extends for name, form in draft.treatments.items()},
+        written_in=plan.written_in if plan else {},
     )
 
 
-def _between_sections(draft: Draft, merged: Mapping[str, Merged]) -> tuple[Issue, ...]:
-    return (*checked(draft), *extends_issues(draft), *merged_issues(draft, merged))
+def _between_sections(
+    draft: Draft, merged: Mapping[str, Merged], plan: Combined | None
+) -> tuple[Issue, ...]:
+    found = [*merged_issues(draft, merged)]
+    if plan is not None:
+        found = relocated([*found, *merged_issues(draft, plan.merged)], plan, draft)
+    return (*checked(draft), *extends_issues(draft), *found)
 
 
 def in_line_order(problems: Sequence[Problem]) -> list[Problem]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from steelyard.analysis.contrasts import headline_count
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations, sustained
@@ -85,7 +86,7 @@ def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
         block_s=block,
         max_blocks=max_blocks,
         stopping=stopping_rule(
-            headlines=len(experiment.workloads) * len(experiment.contenders),
+            headlines=headline_count(experiment),
             cells_per_headline=len(experiment.loads),
             max_blocks=max_blocks,
             precision=experiment.stop.precision,

@@ -7,13 +7,16 @@ in ``checks`` and ``lineage``. Descriptions and examples end in the JSON Schema.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
+from annotated_types import MinLen
 from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainValidator,
     WithJsonSchema,
 )
+from pydantic_core import CoreSchema
 
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
@@ -179,14 +182,11 @@ Settings = Annotated[
 ]
 
 
-class TreatmentForm(Form):
-    """One combination of levels; what is not given is inherited through `extends`."""
+class LevelForm(Form):
+    """What one level of a factor sets: a treatment's own keys."""
 
     model_config = ConfigDict(json_schema_extra=_describe_later_layers)
 
-    extends: values.Name | None = Field(
-        default=None, description="The treatment that this one changes.", examples=["default"]
-    )
     target: Annotated[TargetForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=TargetForm, description="Where the server runs."
     )
@@ -205,8 +205,56 @@ class TreatmentForm(Form):
     )
 
 
+class _Extending(Form):
+    """What a treatment has that a level has not."""
+
+    extends: values.Name | None = Field(
+        default=None, description="The treatment that this one changes.", examples=["default"]
+    )
+
+
+class TreatmentForm(LevelForm, _Extending):
+    """One combination of levels; what is not given is inherited through `extends`."""
+
+
+class _TwoLevels:
+    """Describes a factor to editors: two levels by name, or one setting with its two values."""
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        level = handler(core)["additionalProperties"]
+        value = {"type": ["string", "number", "boolean"]}
+        pair = {"type": "array", "items": value, "minItems": 2, "maxItems": 2}
+        one = {"type": "object", "minProperties": 1, "maxProperties": 1}
+        levels = {"patternProperties": {"^.+$": {"anyOf": [level, {"type": "null"}]}}}
+        settings = {**one, "patternProperties": {"^.+$": pair}}
+        return {
+            "anyOf": [
+                {"type": "object", **levels, "minProperties": 2, "maxProperties": 2},
+                {**one, "required": ["postgres"], "properties": {"postgres": settings}},
+            ]
+        }
+
+
+Factor = Annotated[dict[str, Annotated[LevelForm, BeforeValidator(empty_as_mapping)]], _TwoLevels()]
+Factors = Annotated[dict[str, Factor], MinLen(1)]
+Treatments = Annotated[
+    dict[str, Annotated[TreatmentForm, BeforeValidator(empty_as_mapping)]], MinLen(1)
+]
+WHAT_IS_COMPARED: Final = ("treatments", "factors", "ladder", "ablation")
+_BUFFERS: Final = {
+    "128MB": {"postgres": {"shared_buffers": "128MB"}},
+    "2GB": {"postgres": {"shared_buffers": "2GB"}},
+}
+
+
 class ExperimentForm(Form):
     """An experiment: which treatments are weighed, on which work, and when it is enough."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"anyOf": [{"required": [key]} for key in WHAT_IS_COMPARED]}
+    )
 
     version: values.Version = Field(description="Version of this file format.", examples=[1])
     name: values.Text = Field(description="Title of the report.", examples=["huge pages"])
@@ -251,10 +299,27 @@ class ExperimentForm(Form):
     generator: Annotated[GeneratorForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=GeneratorForm, description="What goes to the load generator as it is."
     )
-    treatments: dict[str, Annotated[TreatmentForm, BeforeValidator(empty_as_mapping)]] = Field(
-        description="What is compared, by name.",
+    treatments: Treatments | None = Field(
+        default=None,
+        description="What is compared, by name; beside factors the one that all combinations "
+        "start from.",
         examples=[{"default": {}, "buffers": {"postgres": {"shared_buffers": "2GB"}}}],
-        min_length=1,
+    )
+    factors: Factors | None = Field(
+        default=None,
+        description="Factors with two levels each; their combinations are measured in complete "
+        "blocks, all of them up to three factors, a fraction above.",
+        examples=[{"buffers": _BUFFERS}],
+    )
+    ladder: Factors | None = Field(
+        default=None,
+        description="Factors whose second levels are added one after another.",
+        examples=[{"buffers": _BUFFERS}],
+    )
+    ablation: Factors | None = Field(
+        default=None,
+        description="Factors whose second levels are taken away one at a time.",
+        examples=[{"buffers": _BUFFERS}],
     )
 
 
@@ -279,4 +344,9 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("generator",): GeneratorForm,
     ("treatments", "*"): TreatmentForm,
     ("treatments", "*", "target"): TargetForm,
+    **{
+        (kind, "*", "*", *rest): form
+        for kind in WHAT_IS_COMPARED[1:]
+        for rest, form in (((), LevelForm), (("target",), TargetForm))
+    },
 }

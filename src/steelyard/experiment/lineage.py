@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.experiment.document import Issue, Value
-from steelyard.experiment.form import TreatmentForm
+from steelyard.experiment.form import LevelForm, TreatmentForm
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.merged_targets import target_issues
 from steelyard.experiment.suggestions import choice, did_you_mean, shown
@@ -84,20 +84,18 @@ def _rings(parents: Mapping[str, str | None]) -> list[tuple[str, ...]]:
     return rings
 
 
-def merge(
-    line: Sequence[str], treatments: Mapping[str, TreatmentForm], facts: MachineFacts
-) -> Merged:
-    """Return what a line of descent comes down to: later treatments win, layer by layer.
+def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
+    """Return what forms come down to, one over the other: later ones win, layer by layer.
 
-    Within one treatment its profiles come first and its explicit settings after them, so a
+    They are a treatment's line of descent, or a treatment and the levels of its factors. Within
+    one its profiles come first and its explicit settings after them, so a
     child's profile also replaces what the parent set.
     """
     settings = _Settings()
     profiles: list[str] = []
     target: dict[str, object] = {}
     protocol: str | None = None
-    for name in line:
-        form = treatments[name]
+    for form in forms:
         target |= form.target.model_dump(exclude_none=True)
         protocol = form.protocol or protocol
         profiles += [profile for profile in form.profile if profile not in profiles]
@@ -118,7 +116,7 @@ class _Settings:
         self.by_folded: dict[str, tuple[str, str]] = {}
         self.missing: list[str] = []
 
-    def apply(self, form: TreatmentForm, facts: MachineFacts) -> None:
+    def apply(self, form: LevelForm, facts: MachineFacts) -> None:
         """Put one treatment's settings over the ones before it."""
         for profile in form.profile:
             for profiled in profiled_settings(profile, facts):
@@ -134,7 +132,10 @@ class _Settings:
 
 def merged_treatments(draft: Draft, facts: MachineFacts) -> dict[str, Merged]:
     """Return every treatment whose line is sound, merged."""
-    return {name: merge(line, draft.treatments, facts) for name, line in lineages(draft).items()}
+    return {
+        name: merge([draft.treatments[ancestor] for ancestor in line], facts)
+        for name, line in lineages(draft).items()
+    }
 
 
 def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]:

@@ -11,6 +11,7 @@ from steelyard.experiment.document import (
     Value,
     parse_document,
 )
+from steelyard.experiment.form import WHAT_IS_COMPARED
 from steelyard.experiment.retargeting import retargeted
 from steelyard.experiment.suggestions import choice, shown
 from steelyard.model.errors import InputError, Problem
@@ -22,6 +23,12 @@ TARGET: Final = "target"
 _EXCLUDES: Final[Mapping[KeyPath, KeyPath]] = {
     ("stop", "precision"): ("stop", "decide"),
     ("stop", "decide"): ("stop", "precision"),
+}
+
+# Where the settings stand in a path; a factor's short form has no level.
+_SETTINGS_AT: Final[Mapping[str, tuple[int, ...]]] = {
+    "treatments": (2,),
+    **dict.fromkeys(WHAT_IS_COMPARED[1:], (2, 3)),
 }
 
 
@@ -79,7 +86,7 @@ def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
         raise _refused(override, f"{shown(override)} is no `path=value`", hint)
     if words.strip() == TARGET:
         return _retarget(root, places, override)
-    path = _path(root, override, _steps(words.strip()))
+    path = _path(root, override, _steps(root, words.strip()))
     holder = root
     for step in path[:-1]:
         holder = _below(holder, step)
@@ -102,11 +109,26 @@ def _displace(places: dict[KeyPath, Place], path: KeyPath, option: str) -> None:
     places[path] = nowhere
 
 
-def _steps(words: str) -> list[str]:
-    """Return the steps of a dotted path; a setting's own name may have dots in it."""
+def _steps(root: Value, words: str) -> list[str]:
+    """Return the steps of a dotted path; a level's or a setting's name may have dots in it."""
     parts = words.split(".")
-    if len(parts) > 4 and parts[0] == "treatments" and parts[2] == "postgres":
-        return [*parts[:3], ".".join(parts[3:])]
+    if parts[0] in WHAT_IS_COMPARED[1:]:
+        parts = _with_level(root, parts)
+    for place in _SETTINGS_AT.get(parts[0], ()):
+        if len(parts) > place + 2 and parts[place] == "postgres":
+            return [*parts[: place + 1], ".".join(parts[place + 1 :])]
+    return parts
+
+
+def _with_level(root: Value, parts: list[str]) -> list[str]:
+    """Return the steps with a known level in one piece: ``0.9``."""
+    levels = root
+    for step in parts[:2]:
+        levels = levels.get(step) if isinstance(levels, dict) else None
+    for end in range(len(parts), 3, -1):
+        level = ".".join(parts[2:end])
+        if isinstance(levels, dict) and level in levels:
+            return [*parts[:2], level, *parts[end:]]
     return parts
 
 

@@ -63,13 +63,13 @@ def resolve(
     surroundings: Surroundings,
 ) -> Experiment:
     """Return the experiment of a form that all checks have passed."""
-    names = tuple(form.treatments)
+    names = tuple(merged)
     return Experiment(
         name=form.name,
         description=form.description or "",
         baseline=form.baseline or implied_baseline(names) or names[0],
         treatments=tuple(
-            _treatment(name, merged[name], surroundings.base) for name in form.treatments
+            _treatment(name, treatment, surroundings.base) for name, treatment in merged.items()
         ),
         workloads=tuple(_workload(workload, texts) for workload in form.workloads),
         loads=_loads(form.loads, surroundings.facts),

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from steelyard.analysis.campaign import analyse
+from steelyard.analysis.contrasts import headline_count
 from steelyard.analysis.decision import decide
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.analysis.stopping import stopping_rule
@@ -215,7 +216,7 @@ class Campaign:
             restore_s=restoring.tried_s,
             block_s=block_s,
             stopping=stopping_rule(
-                headlines=len(self.experiment.workloads) * len(self.experiment.contenders),
+                headlines=headline_count(self.experiment),
                 cells_per_headline=len(self.experiment.loads),
                 max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,

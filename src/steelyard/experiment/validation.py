@@ -5,7 +5,7 @@ across sections can run on the sound parts of a file that has other mistakes.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -15,7 +15,9 @@ from steelyard.experiment.document import Document, Issue, KeyPath, Value
 from steelyard.experiment.form import (
     LATER_LAYERS,
     SECTIONS,
+    WHAT_IS_COMPARED,
     ExperimentForm,
+    LevelForm,
     LoadsForm,
     MeasureForm,
     StopForm,
@@ -29,6 +31,8 @@ from steelyard.experiment.suggestions import closest, did_you_mean, listed, show
 
 FormT = TypeVar("FormT", bound=Form)
 
+# Levels take a treatment's keys: where such a key belongs is said once.
+_OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
     "model_type": _MAPPING,
@@ -46,6 +50,7 @@ class Draft:
         form: The whole file, None when anything in it is not sound.
         workloads: By their place in the list.
         treatments: By name.
+        levels: Of factors, by the path of each; after ``factors.spelled_out``.
     """
 
     document: Document
@@ -55,12 +60,18 @@ class Draft:
     loads: LoadsForm | None
     measure: MeasureForm | None
     stop: StopForm | None
+    levels: Mapping[KeyPath, LevelForm] = field(default_factory=dict)
 
     @property
     def treatment_names(self) -> tuple[str, ...]:
         """Return the names of all treatments, sound or not."""
         named = self.document.at(("treatments",))
         return tuple(named) if isinstance(named, dict) else ()
+
+    @property
+    def factor_kinds(self) -> tuple[str, ...]:
+        """Return which of ``factors``, ``ladder`` and ``ablation`` are given."""
+        return tuple(k for k in WHAT_IS_COMPARED[1:] if self.document.at((k,)) is not None)
 
 
 def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
@@ -84,11 +95,21 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         loads=_attempt(LoadsForm, document.at(("loads",))),
         measure=_attempt(MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
+        levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),
     )
     return draft, issues
 
 
-KeyT = TypeVar("KeyT", int, str)
+def level_paths(document: Document) -> Iterator[KeyPath]:
+    """Yield the path of every level of every factor, whatever stands there."""
+    for kind in WHAT_IS_COMPARED[1:]:
+        factors = document.at((kind,))
+        for factor, levels in factors.items() if isinstance(factors, dict) else ():
+            for level in levels if isinstance(levels, dict) else ():
+                yield (kind, factor, level)
+
+
+KeyT = TypeVar("KeyT", int, str, KeyPath)
 
 
 def _sound(form: type[FormT], raw: Mapping[KeyT, Value]) -> dict[KeyT, FormT]:
@@ -112,7 +133,7 @@ def _issues(document: Document, error: ErrorDetails) -> Iterator[Issue]:
     elif kind == "extra_forbidden":
         yield from _unknown_key(document, path)
     elif kind == "missing":
-        yield _missing(path)
+        yield missing_key(path)
     elif kind == "too_short":
         yield Issue(path=path, message=f"`{path[-1]}` is empty", hint="Give at least one.")
     elif error["input"] is None:
@@ -137,7 +158,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         return
     if holder[-1:] == ("target",) and document.at((*holder, "kind")) in LATER_TARGETS:
         return  # what such a target needs is not known here; its kind is already refused
-    if form is TreatmentForm and key in LATER_LAYERS:
+    if form in (TreatmentForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
         hint = "Remove it: this version tunes `postgres:` only."
     else:
@@ -154,7 +175,8 @@ def _way_out(key: str, form: type[Form] | None) -> str:
         return "Use `extends` instead of YAML's merge key."
     if elsewhere := _belongs_to(key):
         return elsewhere
-    advice = "; PostgreSQL settings go below `postgres:`" if form is TreatmentForm else ""
+    takes_settings = form in (TreatmentForm, LevelForm)
+    advice = "; PostgreSQL settings go below `postgres:`" if takes_settings else ""
     return f"known: {listed(known)}{advice}"
 
 
@@ -166,13 +188,14 @@ def _belongs_to(key: str) -> str:
     homes = [
         ".".join(step for step in where if step != "*") or "the top level"
         for where, form in SECTIONS.items()
-        if name in form.model_fields
+        if name in form.model_fields and where[:1] not in _OTHER_HOMES
     ]
     which = "it" if name == key else f"`{name}`"
     return f"{which} belongs to {listed(homes)}"
 
 
-def _missing(path: KeyPath) -> Issue:
+def missing_key(path: KeyPath) -> Issue:
+    """Return the issue that a required key is not there, with an example of it."""
     form = section(path[:-1])
     key = str(path[-1])
     example = (form.model_fields[key].examples or [""])[0] if form else ""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from steelyard.model.attribution import Attribution
+
 
 class Layer(StrEnum):
     """One storey of the stack that settings belong to."""
@@ -275,6 +277,8 @@ class Experiment:
             None: no long runs.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
         description: Why the question is asked; empty when the file does not say.
+        attribution: What the treatments stand for when factors were varied; None when they were
+            written one by one.
     """
 
     name: str
@@ -291,6 +295,7 @@ class Experiment:
     sustained_s: float | None = None
     generator_flags: tuple[str, ...] = ()
     description: str = ""
+    attribution: Attribution | None = None
 
     def treatment(self, name: str) -> Treatment:
         """Return the treatment of that name."""

@@ -1,6 +1,8 @@
 """From an analysis to a document, in the order in which a reader asks."""
 
+from steelyard.analysis.attribution import design_words
 from steelyard.analysis.results import CampaignAnalysis
+from steelyard.report.attribution import attribution_section
 from steelyard.report.document import Document, Section
 from steelyard.report.figures import chart_section
 from steelyard.report.findings import finding_section
@@ -30,6 +32,8 @@ def build_document(analysis: CampaignAnalysis) -> Document:
     experiment = analysis.experiment
     single = experiment.is_single_pass
     contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
+    if experiment.attribution is not None:
+        contest = design_words(experiment.attribution)
     if single:
         contest = f"{experiment.baseline} alone"
     return Document(
@@ -44,6 +48,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     charts = chart_section(analysis)
     return (
         headline_section(analysis),
+        *attribution_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),

@@ -7,6 +7,7 @@ from itertools import product
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
+from steelyard.report.attribution import compared_names
 from steelyard.report.document import ChartKind, Figure, Section, Value
 from steelyard.report.formats import (
     CONFIDENCE,
@@ -28,12 +29,13 @@ Rows = tuple[tuple[Value, ...], ...]
 _MOST_STRIP_POINTS = 6000
 
 _ASIDE = 0.08  # of the distance between two loads
+_ASIDE_IN_ALL = 0.64  # so that the combinations of factors stay nearer to their load than the next
 
 
 def chart_section(analysis: CampaignAnalysis) -> Section | None:
     """Return the charts that have something to show; None when none has."""
     figures = (
-        _effects(analysis),
+        *_effects_by_load(analysis),
         _loads(analysis),
         _blocks(analysis),
         _strips(analysis),
@@ -52,6 +54,12 @@ def _percent(fraction: float | None) -> float | None:
     return None if value is None else 100.0 * value
 
 
+def _effects_by_load(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
+    """Return the effects; none of factors under one load, which have their own section."""
+    attributed = analysis.experiment.attribution is not None
+    return () if attributed and len(analysis.experiment.loads) == 1 else (_effects(analysis),)
+
+
 def _effects(analysis: CampaignAnalysis) -> Figure:
     margin = share(analysis.experiment.stop.equivalence)
     marks = "diamonds are headlines with their intervals"
@@ -63,7 +71,7 @@ def _effects(analysis: CampaignAnalysis) -> Figure:
         identity="effects",
         kind=ChartKind.EFFECTS,
         title="Effects with their intervals",
-        caption=f"Difference in tps against {analysis.experiment.baseline}: {marks}; the grey band "
+        caption=f"Difference in tps against {compared_names(analysis)[0]}: {marks}; the grey band "
         f"is ±{margin}, of no practical weight. Each workload has its own axis.",
         alt=f"Forest plot of effects on tps. {sentences}.",
         columns=(
@@ -71,7 +79,7 @@ def _effects(analysis: CampaignAnalysis) -> Figure:
             *("effect", "low", "high", "below", "margin"),
         ),
         rows=tuple(_effect_rows(analysis)),
-        treatments=_treatments(analysis),
+        treatments=compared_names(analysis),
     )
 
 
@@ -141,7 +149,9 @@ def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
         load = cell.cell.load
         order = loads.index(load) if load in loads else len(loads)
         # Side by side, so that intervals of treatments that are alike do not cover one another.
-        aside = _ASIDE * (names.index(cell.treatment) - (len(names) - 1) / 2)
+        aside = min(_ASIDE, _ASIDE_IN_ALL / len(names)) * (
+            names.index(cell.treatment) - (len(names) - 1) / 2
+        )
         interval = "no interval" if bounds(cell.tps) is None else f"({rate_interval(cell.tps)})"
         text = f"{rate(cell.tps.value)} {interval}"
         yield (
@@ -163,7 +173,7 @@ def _blocks(analysis: CampaignAnalysis) -> Figure:
         "treatment, with the running mean and the final interval.",
         columns=("workload", "treatment", "block", "log_ratio", "low", "high"),
         rows=tuple(row for c in analysis.headlines for row in _contrast_rows(c)),
-        treatments=_treatments(analysis),
+        treatments=compared_names(analysis),
     )
 
 

@@ -7,6 +7,7 @@ from steelyard.model.experiment import Experiment, Reset, SwitchCost, Workload
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import Mode
 from steelyard.model.verdicts import Verdict
+from steelyard.report.attribution import warnings
 from steelyard.report.document import BulletList, Paragraph, Section
 from steelyard.report.formats import CONFIDENCE, count, ended, enumeration
 from steelyard.report.wording import cell_name, stopped_early
@@ -47,6 +48,8 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 
 def _names(experiment: Experiment) -> str:
+    if experiment.attribution is not None:
+        return f"the {len(experiment.treatments)} combinations of levels"
     return enumeration(tuple(t.name for t in experiment.treatments))
 
 
@@ -81,6 +84,7 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield _offered(analysis.experiment)
     yield from _generator(analysis.experiment)
     yield from _bundles(analysis.experiment)
+    yield from _unclear(analysis.experiment)
     yield from _state(plan)
     if any(c.verdict is Verdict.NOT_DISTINGUISHABLE for c in analysis.comparisons):
         yield (
@@ -148,7 +152,21 @@ def _generator(experiment: Experiment) -> Iterator[str]:
         )
 
 
+def _unclear(experiment: Experiment) -> Iterator[str]:
+    """Yield what the design of the factors cannot tell apart."""
+    if experiment.attribution is None:
+        return
+    yield from warnings(experiment.attribution)
+    if experiment.attribution.is_full and len(experiment.attribution.factors) > 1:
+        yield (
+            "That factors do not change each other's effect, where a synergy is not"
+            " distinguishable: its interval is twice as wide as a main effect's."
+        )
+
+
 def _bundles(experiment: Experiment) -> Iterator[str]:
+    if experiment.attribution is not None:
+        return  # the factors are there to tell them apart
     base = {(s.layer, s.name): s.value for s in experiment.treatment(experiment.baseline).settings}
     for name in experiment.contenders:
         own = {(s.layer, s.name): s.value for s in experiment.treatment(name).settings}

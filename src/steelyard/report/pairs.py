@@ -22,25 +22,18 @@ TURNED = (
 )
 
 
-def pair_note(pair: PairComparison, baseline: str) -> str:
+def pair_note(pair: PairComparison) -> str:
     """Return what the intervals of a pair promise, in a sentence or two."""
     if not pair.planned:
         return ADDITIONAL
-    return PLANNED if pair.reference == baseline else TURNED
+    return TURNED if pair.turned else PLANNED
 
 
-def pair_document(pair: PairComparison, baseline: str) -> Document:
-    """Return the comparison of two treatments as a document.
-
-    Args:
-        pair: The two.
-        baseline: Of the campaign they are from.
-    """
+def pair_document(pair: PairComparison) -> Document:
+    """Return the comparison of two treatments as a document."""
     campaign = pair.campaign
     verdicts = headline_section(campaign)
-    note = Paragraph(
-        text=pair_note(pair, baseline), tone=Tone.PLAIN if pair.planned else Tone.WARNING
-    )
+    note = Paragraph(text=pair_note(pair), tone=Tone.PLAIN if pair.planned else Tone.WARNING)
     return Document(
         title=campaign.experiment.name,
         subtitle=f"{pair.treatment} against {pair.reference} · {ending(campaign)}"
@@ -59,11 +52,11 @@ def _unit(pair: PairComparison) -> Section:
     return Section(anchor="unit", title="What was repeated", blocks=(Paragraph(text=text),))
 
 
-def pair_summary(pair: PairComparison, baseline: str) -> dict[str, Json]:
+def pair_summary(pair: PairComparison) -> dict[str, Json]:
     """Return the comparison of two treatments for programs."""
     return {
         **summary(pair.campaign),
         "kind": "treatments",
         "planned": pair.planned,
-        "note": pair_note(pair, baseline),
+        "note": pair_note(pair),
     }

@@ -4,7 +4,9 @@ Missing values are null, never 0 or NaN; numbers are rounded to 12 significant d
 far below any noise and keeps the file the same on every platform.
 """
 
+from steelyard.analysis.attribution import alias_sentences, design_limits
 from steelyard.analysis.results import (
+    AttributedEffect,
     CampaignAnalysis,
     CellSummary,
     Comparison,
@@ -54,6 +56,41 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_single_pass(analysis),
         **_sustained(analysis),
         **_scalability(analysis),
+        **_attribution(analysis),
+    }
+
+
+def _attribution(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the factors and what they do beside their headlines, where there are some."""
+    design, found = analysis.experiment.attribution, analysis.attribution
+    if design is None:
+        return {}
+    names = [treatment.name for treatment in analysis.experiment.treatments]
+    told: dict[str, Json] = {
+        "kind": design.kind.value,
+        "factors": [{"name": f.name, "first": f.first, "second": f.second} for f in design.factors],
+        "combinations": {
+            name: list(levels) for name, levels in zip(names, design.combinations, strict=True)
+        },
+        "resolution": design.resolution,
+        "limits": list(design_limits(design)),
+        "aliases": list(alias_sentences(design)),
+        "effects": [] if found is None else [_attributed(effect) for effect in found.effects],
+    }
+    return {"attribution": told}
+
+
+def _attributed(effect: AttributedEffect) -> dict[str, Json]:
+    low, high = bounds(effect.effect) or (None, None)
+    return {
+        "workload": effect.workload,
+        "effect": effect.family.value,
+        "of": effect.name,
+        "effect_percent": None if effect.effect is None else percent(effect.effect.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
+        "blocks": effect.blocks,
+        "level": number(effect.level),
     }
 
 

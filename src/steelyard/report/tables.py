@@ -6,6 +6,7 @@ from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison
 from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
 from steelyard.model.findings import Validity
+from steelyard.report.attribution import compared_names
 from steelyard.report.document import (
     Align,
     Block,
@@ -29,6 +30,7 @@ from steelyard.report.formats import (
     rate_interval,
     share,
 )
+from steelyard.report.levels import level_settings
 from steelyard.report.wording import TONE_OF, load_name, time_to_decide, verdict_word
 
 _VALIDITY_TONE = {
@@ -61,7 +63,8 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
         return Section(
             anchor="comparisons", title="Comparisons per cell", blocks=(Paragraph(text=text),)
         )
-    title = f"Comparisons per cell, against {analysis.experiment.baseline}"
+    reference = compared_names(analysis)[0]
+    title = f"Comparisons per cell, against {reference}"
     table = Table(
         title=title,
         columns=(
@@ -225,6 +228,8 @@ def settings_section(analysis: CampaignAnalysis) -> Section:
         if analysis.blocks == 0:
             text = "Not measured: no server was asked for its settings in a complete block."
         return Section(anchor="settings", title=title, blocks=(Paragraph(text=text),))
+    if analysis.experiment.attribution is not None:
+        return level_settings(analysis, analysis.experiment.attribution, title)
     columns = (
         Column(name="setting"),
         *(Column(name=t.name, align=Align.RIGHT) for t in analysis.experiment.treatments),

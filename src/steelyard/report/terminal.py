@@ -32,7 +32,7 @@ from steelyard.report.document import (
 
 # What a terminal shows; the rest is in the files.
 _SHOWN = (
-    *("verdicts", "published", "cells", "comparisons", "scalability", "sustained"),
+    *("verdicts", "attribution", "published", "cells", "comparisons", "scalability", "sustained"),
     *("findings", "settings"),
 )
 _STYLE = {

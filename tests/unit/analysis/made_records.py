@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from steelyard.analysis.contrasts import headline_count
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.experiment.schedule import make_schedule, mode_for
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
@@ -48,7 +49,7 @@ def a_plan(experiment: Experiment, switch: SwitchCost, max_blocks: int) -> Campa
         restore_s=(),
         block_s=120.0,
         stopping=stopping_rule(
-            headlines=len(experiment.workloads) * len(experiment.contenders),
+            headlines=headline_count(experiment),
             cells_per_headline=len(experiment.loads),
             max_blocks=max_blocks,
             precision=experiment.stop.precision,

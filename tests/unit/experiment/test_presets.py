@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 from experiment_texts import FACTS
 
+from steelyard.experiment.durations import SwitchTimes, block_s
 from steelyard.experiment.files import load_experiment
 from steelyard.experiment.presets import preset_names, preset_summary, preset_text
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.model.errors import ExitCode, ExperimentFileError, InputError
-from steelyard.model.experiment import Calibration, Load, SwitchCost
+from steelyard.model.experiment import Calibration, Load, Reset, SwitchCost
 from steelyard.model.schedule import Mode
 
 
@@ -17,6 +18,7 @@ def test_the_presets_are_these() -> None:
     """The presets that the documentation names are there."""
     assert preset_names() == (
         "aa",
+        "attribution",
         "aws-defaults",
         "protocol",
         "published-matrix",
@@ -82,11 +84,27 @@ def test_versions_differ_in_the_server_alone() -> None:
 
 def test_scalability_has_loads_for_a_curve() -> None:
     """Seven numbers of clients, doubled each time, under one workload, going on after a verdict."""
-    experiment = load_preset("scalability", facts=FACTS).experiment
+    experiment = load_experiment("preset:scalability", facts=FACTS).experiment
     assert [load.clients for load in experiment.loads] == [1, 2, 4, 8, 16, 32, 64]
     assert all(load.rate_per_s is None for load in experiment.loads)
     assert experiment.stop.precision == 0.01
     assert experiment.contenders == ("fitted",)
+
+
+def test_attribution_is_a_full_factorial_that_fits_its_budget() -> None:
+    """Three factors, 8 combinations; 8 blocks of 8 visits are less than the budget."""
+    experiment = load_experiment("preset:attribution", facts=FACTS, seed=3).experiment
+    attribution = experiment.attribution
+    assert attribution is not None
+    assert attribution.is_full
+    assert [factor.name for factor in attribution.factors] == ["huge-pages", "commit", "buffers"]
+    assert len(experiment.treatments) == 8
+    assert len(experiment.loads) == 2
+    times = SwitchTimes(restore_s=0.5, start_s=1.0)
+    block = block_s(experiment, mode=Mode.VISITS, reset=Reset.VISIT, discard_s=2.0, times=times)
+    assert 9 * block < experiment.stop.budget_s
+    asked = {s.name: s.value for s in experiment.treatment("huge-pages").settings}
+    assert asked["huge_pages"] == "on"
 
 
 def test_the_published_matrix_is_39_runs_in_ascending_order() -> None:

@@ -38,11 +38,10 @@ def _treatments(directory: Path, reference: str, treatment: str, *, as_json: boo
 
     record = read_campaign(directory)
     pair = compare_pair(record, analyse(record), reference=reference, treatment=treatment)
-    baseline = record.experiment.baseline
     if as_json:
-        campaigns.print_json(pair_summary(pair, baseline))
+        campaigns.print_json(pair_summary(pair))
         return
-    campaigns.print_whole(pair_document(pair, baseline))
+    campaigns.print_whole(pair_document(pair))
 
 
 def _campaigns(first: Path, second: Path, *, as_json: bool) -> None:

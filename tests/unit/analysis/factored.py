@@ -1,0 +1,63 @@
+"""Experiments with factors that never ran, and records of them with effects that are known."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from made_records import a_record, an_experiment, noise
+
+from steelyard.model.attribution import Attribution, AttributionKind, Combination, Factor
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import Experiment, LocalTarget, Treatment
+from steelyard.stats import factorial
+
+NAMES = ("huge-pages", "buffers", "commit", "wal", "io", "jit", "slots")
+
+
+def an_attribution(factors: int, kind: AttributionKind = AttributionKind.FACTORS) -> Attribution:
+    """Return the design of a kind for so many factors."""
+    named = tuple(Factor(name=name, first="off", second="on") for name in NAMES[:factors])
+    if kind is AttributionKind.LADDER:
+        return Attribution(kind=kind, factors=named, combinations=factorial.ladder(factors))
+    if kind is AttributionKind.ABLATION:
+        return Attribution(kind=kind, factors=named, combinations=factorial.ablation(factors))
+    design = factorial.factorial_design(factors)
+    return Attribution(
+        kind=kind,
+        factors=named,
+        combinations=design.combinations,
+        resolution=design.resolution,
+        words=design.words,
+    )
+
+
+def with_factors(
+    factors: int,
+    kind: AttributionKind = AttributionKind.FACTORS,
+    *,
+    workloads: int = 1,
+    loads: int = 2,
+) -> Experiment:
+    """Return an experiment of these factors, its treatments named by their combination."""
+    attribution = an_attribution(factors, kind)
+    treatments = tuple(
+        Treatment(name="".join(map(str, combination)), target=LocalTarget())
+        for combination in attribution.combinations
+    )
+    return replace(
+        an_experiment(workloads=workloads, loads=loads),
+        baseline=treatments[0].name,
+        treatments=treatments,
+        attribution=attribution,
+    )
+
+
+def measured(
+    experiment: Experiment, truth: Callable[[Combination], float], blocks: int = 12
+) -> CampaignRecord:
+    """Return a record whose combinations are as much faster as ``truth`` says, in logs."""
+    assert experiment.attribution is not None
+    effects = np.array([truth(c) for c in experiment.attribution.combinations])
+    cells = len(experiment.workloads) * len(experiment.loads)
+    levels = noise(blocks, len(experiment.treatments), cells)
+    return a_record(levels + effects[:, None], experiment)

@@ -1,0 +1,230 @@
+"""Factors, ladders and ablations: what a file may say, and which treatments they become."""
+
+from pathlib import Path
+
+import pytest
+from experiment_texts import SMALL, load, problems_of
+from test_schema import errors
+
+from steelyard.experiment.combining import combination_names
+from steelyard.model.attribution import Attribution, AttributionKind, Factor
+from steelyard.model.experiment import Experiment
+from steelyard.stats import factorial
+
+HEAD = SMALL[: SMALL.index("treatments")]
+HUGE = 'huge-pages: {"off": {postgres: {huge_pages: "off"}}, "on": {postgres: {huge_pages: "on"}}}'
+BUFFERS = (
+    "buffers: {128MB: {postgres: {shared_buffers: 128MB}}, 2GB: {postgres: {shared_buffers: 2GB}}}"
+)
+COMMIT = 'commit: {postgres: {synchronous_commit: ["on", "off"]}}'
+PROTOCOL = "statements: {simple: , prepared: {protocol: prepared}}"
+
+
+def given(*factors: str, kind: str = "factors", after: str = "") -> str:
+    """Return an experiment with these factors, one per line from line 8."""
+    lines = "".join(f"  {factor}\n" for factor in factors)
+    return f"{HEAD}{kind}:\n{lines}{after}"
+
+
+def numbered(many: int) -> list[str]:
+    """Return so many factors of one setting each."""
+    return [f"a{n}: {{postgres: {{my.a{n}: [1, 2]}}}}" for n in range(many)]
+
+
+def settings(experiment: Experiment) -> dict[str, dict[str, str]]:
+    """Return what each treatment asks for."""
+    return {t.name: {s.name: s.value for s in t.settings} for t in experiment.treatments}
+
+
+def told(text: str, *overrides: str) -> list[tuple[int | None, str]]:
+    """Return line and message of every problem."""
+    return [(p.line, p.message) for p in problems_of(text, *overrides)]
+
+
+def test_two_factors_become_four_treatments() -> None:
+    """All combinations, the baseline first, named by what is at the second level."""
+    experiment = load(given(HUGE, BUFFERS)).experiment
+    assert settings(experiment) == {
+        "default": {"huge_pages": "off", "shared_buffers": "128MB"},
+        "buffers": {"huge_pages": "off", "shared_buffers": "2GB"},
+        "huge-pages": {"huge_pages": "on", "shared_buffers": "128MB"},
+        "huge-pages+buffers": {"huge_pages": "on", "shared_buffers": "2GB"},
+    }
+    assert experiment.baseline == "default"
+    assert experiment.attribution == Attribution(
+        kind=AttributionKind.FACTORS,
+        factors=(
+            Factor(name="huge-pages", first="off", second="on"),
+            Factor(name="buffers", first="128MB", second="2GB"),
+        ),
+        combinations=((0, 0), (0, 1), (1, 0), (1, 1)),
+    )
+
+
+def test_a_ladder_and_an_ablation() -> None:
+    """One after another, and all but one: the names say which."""
+    ladder = load(given(HUGE, BUFFERS, COMMIT, kind="ladder")).experiment
+    rungs = ["default", "huge-pages", "huge-pages+buffers", "huge-pages+buffers+commit"]
+    assert list(settings(ladder)) == rungs
+    ablation = load(given(HUGE, BUFFERS, kind="ablation")).experiment
+    assert settings(ablation) == {
+        "all": {"huge_pages": "on", "shared_buffers": "2GB"},
+        "without-huge-pages": {"huge_pages": "off", "shared_buffers": "2GB"},
+        "without-buffers": {"huge_pages": "on", "shared_buffers": "128MB"},
+    }
+    assert (ladder.baseline, ablation.baseline) == ("default", "all")
+
+
+@pytest.mark.parametrize(
+    ("factors", "treatments", "resolution"),
+    [(1, 2, None), (3, 8, None), (4, 8, 4), (5, 16, 5), (7, 16, 4)],
+)
+def test_more_factors_become_a_fraction(
+    factors: int, treatments: int, resolution: int | None
+) -> None:
+    """The design is the one for that number, and the baseline is among its combinations."""
+    experiment = load(given(*numbered(factors))).experiment
+    assert len(experiment.treatments) == treatments
+    assert experiment.attribution is not None
+    assert experiment.attribution.resolution == resolution
+    assert experiment.treatment("default").settings[0].value == "1"
+
+
+def test_what_is_common_stands_in_one_treatment() -> None:
+    """Every combination has it, and the baseline is called by its name."""
+    after = "treatments:\n  server: {target: {bin: '15'}, postgres: {work_mem: 8MB}}\n"
+    experiment = load(given(HUGE, PROTOCOL, after=after + "baseline: server\n")).experiment
+    assert experiment.baseline == experiment.treatments[0].name == "server"
+    assert {t.target.bin for t in experiment.treatments} == {"15"}
+    assert all(asked["work_mem"] == "8MB" for asked in settings(experiment).values())
+    assert [t.protocol for t in experiment.treatments] == [None, "prepared"] * 2
+
+
+def test_the_short_form_is_two_levels_named_by_the_values() -> None:
+    """It says the same as the long form."""
+    long = 'commit: {"on": {postgres: {synchronous_commit: "on"}}'
+    long += ', "off": {postgres: {synchronous_commit: "off"}}}'
+    assert load(given(COMMIT)).experiment == load(given(long)).experiment
+
+
+def test_long_names_are_cut_all_alike() -> None:
+    """Names of combinations stay within 40 characters, differ, and follow from the file alone."""
+    names = ["checkpoint-timeout", "checkpoint-target", "wal-compression", "huge-pages"]
+
+    def named(factors: list[str]) -> tuple[str, ...]:
+        attribution = Attribution(
+            kind=AttributionKind.LADDER,
+            factors=tuple(Factor(name=name, first="a", second="b") for name in factors),
+            combinations=factorial.ladder(len(factors)),
+        )
+        return combination_names(attribution, "default")
+
+    cut = named(names[1:])
+    assert cut[-1] == "checkpoint-tar+wal-compressio+huge-pages"
+    assert named(names)[-1] == "f1+f2+f3+f4"
+    assert named([f"checkpoint-{n}-that-is-long" for n in range(5)])[-1] == "f1+f2+f3+f4+f5"
+    for made in (cut, named(names)):
+        assert max(map(len, made)) <= 40
+        assert len(set(made)) == len(made)
+
+
+def test_set_reaches_levels_and_short_forms() -> None:
+    """A level with a dot in its name, a setting with one, and the pair of a short form."""
+    costs = 'costs: {"4": {postgres: {my.cost: 4}}, "1.1": {postgres: {my.cost: 1.1}}}'
+    text = given(costs, COMMIT)
+
+    def after(override: str) -> dict[str, str]:
+        return settings(load(text, Path("/nonexistent"), override).experiment)["costs+commit"]
+
+    assert after("factors.costs.1.1.postgres.my.cost=2")["my.cost"] == "2"
+    changed = after("factors.commit.postgres.synchronous_commit=[local, off]")
+    assert changed["synchronous_commit"] == "off"
+
+
+def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
+    """Wrong levels, overlaps, names and settings are told together."""
+    text = given(
+        "one: {a: {postgres: {work_mem: 1MB}}}",
+        "two: {a: {postgres: {work_mem: 4MB}}, b: {postgres: {Work_Mem: 8MB}}}",
+        "three: {a: , b: {postgres: {WORK_MEM: 8MB, port: 1}}}",
+        "four: {a: , b: {}}",
+        "five: {postgres: {jit: [off]}}",
+        "six: {a: , b: {postgres: {fsync: null}}}",
+        'a b: {a: , b: {postgres: {wal_level: minimal, "x y": 1}}}',
+        after="treatments:\n  base: {}\n  more: {}\nbaseline: more\ndesign: single-pass\n",
+    )
+    found = told(text)
+    assert [line for line, _ in found] == sorted(line for line, _ in found)
+    assert sorted(found) == sorted(
+        [
+            (8, "a factor has exactly two levels, and there is 1"),
+            (9, "`work_mem` is set by the factor `two`, and by `one` on line 8"),
+            (10, "`work_mem` is set by the factor `three`, and by `one` on line 8"),
+            (10, "`work_mem` is set by the factor `three`, and by `two` on line 9"),
+            (10, "Steelyard sets `port` itself"),
+            (11, "the two levels of `four` are the same"),
+            (12, "a factor has exactly two levels, and there is 1"),
+            (13, "there is no inherited `fsync` to remove"),
+            (14, "`a b` is no name for tables and file names"),
+            (14, "`x y` is no name of a PostgreSQL setting"),
+            (17, "beside `factors` there is at most one treatment, and there are 2"),
+            (18, "the baseline of `factors` is `base`, and `more` is given"),
+            (19, "a single pass takes one treatment, and `factors` makes several"),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (given(*numbered(8)), 7, "8 factors are more than a design of 16 combinations can carry"),
+        (given(HUGE, after=f"ladder:\n  {BUFFERS}\n"), 9, "`factors` and `ladder` exclude"),
+        (given("a: {postgres: {jit: [on, on]}}"), 8, "the two levels are the same"),
+        (given("a: {postgres: {jit: [on, off], fsync: on}}"), 8, "the short form of a factor"),
+        (given("a: {postgres: {jit: [on, {}]}}"), 8, "not values of a setting"),
+        (given(HUGE, after="treatments: {huge-pages: {}}\n"), 8, "both called `huge-pages`"),
+        (given("a: {x: , y: {extends: z}}"), 8, "unknown key `extends`"),
+        (given("a: {x: , y: {linux: {}}}"), 8, "the layer `linux` is not supported yet"),
+        (given("a: {x: , y: {target: {kind: rds}}}"), 8, "the target kind `rds`"),
+        (given("a: {x: , y: {profile: fited}}"), 8, "there is no profile `fited`"),
+        (given("a: {x: , y: {target: {host: db}}}"), 8, "`host` belongs to the target `endpoint`"),
+        (given("a: {x: , y: {target: {initdb: [-k]}}}"), 8, "the initdb options of"),
+        (given(HUGE, after="baseline: all\n"), 9, "the baseline of `factors` is `default`"),
+        (given("a: {x: , y: {profile: fitted}}", BUFFERS), 9, "`shared_buffers` is set by"),
+        (HEAD + "factors:\n", 1, "`treatments` is missing"),
+        (HEAD, 1, "`treatments` is missing"),
+        (HEAD + "factors: {}\n", 7, "`factors` is empty"),
+        (HEAD + "factors: {a: 3}\n", 7, "`3` is not a mapping"),
+    ],
+)
+def test_each_mistake_has_its_line_and_way_out(text: str, line: int, message: str) -> None:
+    """The problem is told first, at the line where it can be mended, with a hint."""
+    problems = problems_of(text)
+    assert problems
+    first = problems[0]
+    assert first.line == line
+    assert message in first.message
+    assert first.hint
+
+
+def test_a_problem_of_a_combination_is_placed_where_it_is_written() -> None:
+    """What a server says of a value is found in the level, and else in the common treatment."""
+    after = "treatments:\n  default: {postgres: {work_mem: 8MB}}\n"
+    loaded = load(given(HUGE, BUFFERS, after=after))
+    for name, setting, line in [
+        ("huge-pages+buffers", "shared_buffers", 9),
+        ("huge-pages+buffers", "huge_pages", 8),
+        ("buffers", "work_mem", 11),
+        ("default", "work_mem", 11),
+    ]:
+        place = ("treatments", name, "postgres", setting)
+        assert loaded.problem(place, "refused").line == line
+
+
+@pytest.mark.parametrize("kind", list(AttributionKind))
+def test_editors_accept_them(kind: AttributionKind) -> None:
+    """The schema takes the long and the short form, and no third level."""
+    assert errors(given(HUGE, COMMIT, PROTOCOL, kind=kind.value)) == []
+    assert errors(given("a: {x: , y: , z: }", kind=kind.value))
+    assert errors(given("a: {postgres: {jit: [on]}}", kind=kind.value))
+    assert errors(given("a: {x: {bogus: 1}, y: }", kind=kind.value))

@@ -1,0 +1,185 @@
+"""The report of factors: what each buys, in every form, and what it says aloud it cannot tell."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from test_golden import check
+
+from fakes import analyses
+from fakes.factorial import factored
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.attribution import AttributionKind
+from steelyard.report.attribution import attribution_section
+from steelyard.report.charts import render_chart
+from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
+from steelyard.report.render import (
+    build_document,
+    render_html,
+    render_markdown,
+    render_terminal,
+    summary,
+)
+
+LADDER, ABLATION = AttributionKind.LADDER, AttributionKind.ABLATION
+
+
+def section(analysis: CampaignAnalysis) -> Section:
+    """Return the one section about factors."""
+    (found,) = attribution_section(analysis)
+    return found
+
+
+def warnings(analysis: CampaignAnalysis) -> str:
+    """Return what must not be overlooked in the section."""
+    told = [b for b in section(analysis).blocks if isinstance(b, Paragraph)]
+    return " ".join(b.text for b in told if b.tone is Tone.WARNING)
+
+
+def table(analysis: CampaignAnalysis) -> list[tuple[str, ...]]:
+    """Return the rows of the table of effects."""
+    (found,) = (b for b in section(analysis).blocks if isinstance(b, Table))
+    return [row.cells for row in found.rows]
+
+
+def figure(analysis: CampaignAnalysis) -> Figure:
+    """Return the chart of effects."""
+    (found,) = (b for b in section(analysis).blocks if isinstance(b, Figure))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("render", "name"),
+    [
+        (render_markdown, "factorial.md"),
+        (lambda document: render_terminal(document, 100), "factorial.txt"),
+    ],
+    ids=["markdown", "terminal"],
+)
+def test_the_report_word_for_word(render: Callable[[object], str], name: str) -> None:
+    """A full factorial of three factors says what it said before, to the letter."""
+    check(name, render(build_document(factored(3))))
+
+
+def test_ordinary_campaigns_have_no_such_section() -> None:
+    """Without factors nothing about them is in any form."""
+    assert attribution_section(analyses.quick()) == ()
+    assert "attribution" not in summary(analyses.quick())
+
+
+def test_every_effect_has_a_row_with_its_interval() -> None:
+    """Three mains, synergies, added alone and removed last, and the total, per workload."""
+    rows = table(factored(3))
+    writes = [row for row in rows if row[0] == "writes"]
+    assert len(rows) == 2 * len(writes) == 26
+    kinds = [row[1] for row in writes]
+    assert [kinds.count(k) for k in dict.fromkeys(kinds)] == [3, 3, 3, 3, 1]
+    assert all("[" in row[4] for row in rows)
+    assert next(row for row in writes if row[1:3] == ("synergy", "huge-pages x buffers"))[5] == (
+        "more than apart"
+    )
+    assert next(row for row in writes if row[1:3] == ("main effect", "commit"))[5] == "faster"
+
+
+def test_a_synergy_that_is_there_is_said_aloud() -> None:
+    """Main effects alone would mislead then: the section says where to look instead."""
+    text = render_markdown(build_document(factored(3)))
+    assert "writes: huge-pages x buffers together do" in text
+    assert "read added alone and removed last" in text
+    assert "reads: huge-pages x buffers together do" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "factors", "said"),
+    [
+        (LADDER, 3, "depends on the order chosen: huge-pages, then buffers, then commit"),
+        (ABLATION, 3, "synergies are counted in every removal"),
+        (AttributionKind.FACTORS, 4, "huge-pages x buffers cannot be told from commit x wal"),
+        (AttributionKind.FACTORS, 5, "Only 16 of 32 combinations are measured"),
+    ],
+)
+def test_what_cannot_be_told_apart(kind: AttributionKind, factors: int, said: str) -> None:
+    """It stands in the section as a warning, among the limits, and in the summary."""
+    analysis = factored(factors, kind, clients=(8,), blocks=8)
+    assert said in warnings(analysis)
+    page = render_markdown(build_document(analysis))
+    assert said in page[page.index("It does not show") :]
+    told = summary(analysis)["attribution"]
+    assert isinstance(told, dict)
+    assert any(said in limit for limit in told["limits"])
+
+
+def test_a_full_factorial_warns_of_nothing() -> None:
+    """What it cannot do (be sure that there is no synergy) is among the limits."""
+    assert warnings(factored(2)) == ""
+    page = render_markdown(build_document(factored(2)))
+    assert "where a synergy is not distinguishable" in page
+
+
+@pytest.mark.parametrize("kind", list(AttributionKind))
+def test_the_chart_has_a_row_per_effect_and_workload(kind: AttributionKind) -> None:
+    """Main effects, steps or removals as diamonds, synergies as dots, and it can be drawn."""
+    drawn = figure(factored(3, kind))
+    rows = [dict(zip(drawn.columns, row, strict=True)) for row in drawn.rows]
+    synergies = 3 if kind is AttributionKind.FACTORS else 0
+    assert [row["pooled"] for row in rows] == ([True] * 3 + [False] * synergies) * 2
+    assert all(row["low"] < row["effect"] < row["high"] for row in rows)
+    assert {row["treatment"] for row in rows} <= set(drawn.treatments)
+    picture = render_chart(drawn)
+    assert picture is not None
+    assert "huge-pages" in picture
+
+
+def test_comparisons_and_colours_are_those_of_the_levels() -> None:
+    """No chart compares with a treatment that its rows do not name."""
+    document = build_document(factored(3))
+    figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
+    assert [f.identity for f in figures] == [
+        "attribution",
+        "effects",
+        "loads",
+        "blocks",
+        "strips",
+    ]
+    for each in figures:
+        place = each.columns.index("treatment")
+        assert {row[place] for row in each.rows} <= set(each.treatments)
+
+
+def test_one_load_needs_no_second_chart_of_effects() -> None:
+    """With one load the cells are the headlines."""
+    document = build_document(factored(2, clients=(8,)))
+    figures = [b for s in document.sections for b in s.blocks if isinstance(b, Figure)]
+    assert "effects" not in [f.identity for f in figures]
+
+
+def test_settings_are_told_by_level() -> None:
+    """Eight columns of values would say less."""
+    (found,) = (s for s in build_document(factored(3)).sections if s.anchor == "settings")
+    (values,) = found.blocks
+    assert isinstance(values, Table)
+    assert values.rows[0].cells[1] == "huge-pages=off: off; huge-pages=on: on"
+
+
+def test_the_summary_is_strict_json() -> None:
+    """Combinations by treatment, and every effect with numbers or null."""
+    told = json.loads(json.dumps(summary(factored(3)), allow_nan=False))["attribution"]
+    assert told["kind"] == "factors"
+    assert told["combinations"]["huge-pages+commit"] == [1, 0, 1]
+    assert len(told["effects"]) == 20
+    assert all(e["low_percent"] < e["effect_percent"] for e in told["effects"])
+    early = json.loads(json.dumps(summary(factored(3, blocks=3)), allow_nan=False))["attribution"]
+    assert {e["low_percent"] for e in early["effects"]} == {None}
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+def test_partial_campaigns_have_a_report(blocks: int) -> None:
+    """Before the first look nothing claims an interval, and every form can be made."""
+    document = build_document(factored(3, blocks=blocks))
+    assert render_html(document)
+    assert render_terminal(document)
+    if blocks:
+        assert {row[5] for row in table(factored(3, blocks=blocks))} == {
+            "no interval yet",
+            "no verdict yet",
+        }
