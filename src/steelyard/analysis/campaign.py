@@ -4,6 +4,7 @@ from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
+from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.published import beside_published
 from steelyard.analysis.replication import replication_unit
@@ -26,6 +27,7 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
     stalls = compare_stalls(seen, stalled, experiment)
     cells = summarise_cells(seen, stalled)
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
+    comparisons = _comparisons(record, seen, plan) if plan is not None else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -37,18 +39,22 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
         measured_s=_measured_s(record),
         elapsed_s=record.elapsed_s,
         started_at=record.started_at,
-        comparisons=_comparisons(record, seen, plan) if plan is not None else (),
+        comparisons=comparisons,
         cells=cells,
         stalls=stalls,
         warmup=warmup,
         runs=record.counted_runs,
-        findings=campaign_findings(record, seen, stalls, warmup),
+        findings=(
+            *campaign_findings(record, seen, stalls, warmup),
+            *noise_findings(experiment, comparisons),
+        ),
         settings=differing_settings(record.environment, experiment),
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
         sustained=summarise_sustained(record),
         published=beside_published(experiment, cells),
+        noise=noise_floor(record, seen, comparisons),
     )
 
 

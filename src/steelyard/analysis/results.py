@@ -5,6 +5,7 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 
 from dataclasses import dataclass
 
+from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
@@ -168,6 +169,7 @@ class CampaignAnalysis:
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, apart from everything else.
         published: Published figures of the same work beside a single pass; else None.
+        noise: The noise floor, of a finished A/A campaign; else None.
     """
 
     campaign_id: str
@@ -192,6 +194,7 @@ class CampaignAnalysis:
     command: str
     sustained: tuple[SustainedSummary, ...] = ()
     published: PublishedFigures | None = None
+    noise: NoiseFloor | None = None
     format: int = 1
 
     @property

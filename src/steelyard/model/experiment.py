@@ -265,6 +265,20 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TwinOf:
+    """The experiment whose noise an A/A campaign measures in its place.
+
+    Attributes:
+        treatments: How many it compares, the baseline included.
+        stop: Its own rules for stopping, which say at what level it will look.
+    """
+
+    name: str
+    treatments: int
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A validated experiment.
 
@@ -275,6 +289,7 @@ class Experiment:
             None: no long runs.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
         description: Why the question is asked; empty when the file does not say.
+        twin_of: What an A/A campaign measures the noise for; None for every other experiment.
     """
 
     name: str
@@ -291,6 +306,7 @@ class Experiment:
     sustained_s: float | None = None
     generator_flags: tuple[str, ...] = ()
     description: str = ""
+    twin_of: TwinOf | None = None
 
     def treatment(self, name: str) -> Treatment:
         """Return the treatment of that name."""

@@ -36,6 +36,7 @@ class ChartKind(StrEnum):
     LOADS = "loads"
     BLOCKS = "blocks"
     STRIPS = "strips"
+    NOISE = "noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

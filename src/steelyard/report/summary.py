@@ -15,12 +15,13 @@ from steelyard.analysis.results import (
 from steelyard.model.findings import Finding
 from steelyard.model.plan import CampaignPlan
 from steelyard.report import findings
-from steelyard.report.formats import bounds, present
+from steelyard.report.formats import bounds
+from steelyard.report.json_values import Json, number, percent
+from steelyard.report.noise_summary import noise_json
+
+__all__ = ["FORMAT", "Json", "number", "percent", "published_json", "summary"]
 
 FORMAT = 1
-_SIGNIFICANT = 12
-
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
@@ -51,6 +52,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "command": analysis.command or None,
         **_single_pass(analysis),
         **_sustained(analysis),
+        **({} if analysis.noise is None else {"noise": noise_json(analysis.noise)}),
     }
 
 
@@ -103,17 +105,6 @@ def published_json(figures: PublishedFigures) -> list[Json]:
         }
         for row in figures.rows
     ]
-
-
-def number(value: float | None) -> float | None:
-    """Return a finite number with 12 significant digits, or None."""
-    finite = present(value)
-    return None if finite is None else float(f"{finite:.{_SIGNIFICANT}g}")
-
-
-def percent(value: float | None) -> float | None:
-    """Return a fraction in percent, or None."""
-    return None if value is None else number(100.0 * value)
 
 
 def _comparison(comparison: Comparison) -> dict[str, Json]:

@@ -31,7 +31,10 @@ from steelyard.report.document import (
 )
 
 # What a terminal shows; the rest is in the files.
-_SHOWN = ("verdicts", "published", "cells", "comparisons", "sustained", "findings", "settings")
+_SHOWN = (
+    *("verdicts", "noise", "published", "cells", "comparisons", "sustained"),
+    *("findings", "settings"),
+)
 _STYLE = {
     Tone.GOOD: "bold green",
     Tone.BAD: "bold red",

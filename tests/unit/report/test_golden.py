@@ -22,6 +22,7 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.interrupted,
     analyses.failed_early,
     analyses.hostile,
+    analyses.noise_floor,
 )
 
 
