@@ -15,11 +15,13 @@ from fakes.scenes import (
     stalls_of,
     warmup_of,
 )
+from steelyard.analysis.noise_floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
 from steelyard.analysis.results import CampaignAnalysis, SettingDifference
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import (
     Experiment,
     Layer,
+    Load,
     LocalTarget,
     Measure,
     Reset,
@@ -27,11 +29,14 @@ from steelyard.model.experiment import (
     Stop,
     SwitchCost,
     Treatment,
+    TwinOf,
     Workload,
 )
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.noise import ASSUMED_NOISE
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status, StoppingRule
 from steelyard.model.schedule import Mode
+from steelyard.model.verdicts import Estimate
 
 
 def quick() -> CampaignAnalysis:
@@ -131,6 +136,90 @@ def hostile() -> CampaignAnalysis:
         settings=(SettingDifference(name="search_path", values=("a|b", bad), requested=True),),
         command=f"steelyard run '{bad}.yaml' --seed 1",
     )
+
+
+def noise_floor() -> CampaignAnalysis:
+    """Return an A/A campaign over three loads and two workloads, with its noise floor."""
+    scene = Scene(
+        name="noise of shared buffers",
+        description="What can this set-up see? The baseline against itself.",
+        treatments=("default", "again"),
+        clients=(1, 8, 32),
+        noise=0.02,
+        blocks=12,
+        max_blocks=12,
+        status=Status.BUDGET,
+        budget_s=900.0,
+    )
+    analysis = analysis_of(scene)
+    twin = TwinOf(name="shared buffers", treatments=2, stop=Stop())
+    loads = (None, *analysis.experiment.loads)
+    return replace(
+        analysis,
+        experiment=replace(analysis.experiment, twin_of=twin),
+        settings=(),
+        noise=NoiseFloor(
+            name=twin.name,
+            mode=Mode.VISITS,
+            preparation_s=70.0,
+            block_s=62.0,
+            slice_s=5.0,
+            advised_slice_s=9.0,
+            narrower=0.87,
+            workloads=(
+                _workload_floor("reads", 0.014, loads),
+                replace(
+                    _workload_floor("writes", 0.05, loads),
+                    noise=None,
+                    slice_sd=None,
+                    visit_sd=None,
+                    visit_share=None,
+                    walk_sd=None,
+                    trend_per_h=None,
+                    missing="3 blocks; the parts need 4",
+                ),
+            ),
+        ),
+    )
+
+
+def _workload_floor(name: str, scale: float, loads: tuple[Load | None, ...]) -> WorkloadFloor:
+    return WorkloadFloor(
+        workload=name,
+        noise=replace(ASSUMED_NOISE.workloads[0], workload=name, assumed=("slice_sd", "visit_sd")),
+        second_sd=Estimate(value=0.051, low=0.047, high=0.055),
+        autocorrelation=Estimate(value=0.52, low=0.41, high=0.63),
+        slice_sd=Estimate(value=0.012, low=0.0, high=0.021),
+        visit_sd=Estimate(value=0.015, low=0.008, high=0.02),
+        walk_sd=Estimate(value=0.03, low=0.0, high=0.11),
+        trend_per_h=Estimate(value=-0.021, low=-0.09, high=0.048),
+        visit_share=0.23,
+        slice_s=9.0,
+        reaches=tuple(
+            _reach(load, scale * (1.0 if load is None else 1.6 + 0.02 * load.clients))
+            for load in loads
+        ),
+    )
+
+
+def _reach(load: Load | None, scale: float) -> Reach:
+    return Reach(
+        load=load,
+        contrast_sd=_about(scale),
+        seen=scale,
+        sights=tuple(_sight(minutes, scale) for minutes in MINUTES),
+    )
+
+
+def _sight(minutes: int, scale: float) -> Sight:
+    blocks = int((60 * minutes - 70) / 62)
+    half = None if blocks < 9 else _about(2.6 * scale / blocks**0.5)
+    visible = None if half is None else _about(half.value / 0.6)
+    return Sight(minutes=minutes, blocks=blocks, half_width=half, visible=visible)
+
+
+def _about(value: float) -> Estimate:
+    return Estimate(value=value, low=0.75 * value, high=1.5 * value)
 
 
 def analysis_of(scene: Scene) -> CampaignAnalysis:

@@ -6,6 +6,7 @@ from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
+from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.published import beside_published
 from steelyard.analysis.replication import replication_unit
@@ -38,6 +39,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
     scalability = scalability_curves(seen, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
+    comparisons = _comparisons(experiment, seen, terms) if terms is not None else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -49,7 +51,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         measured_s=_measured_s(record),
         elapsed_s=record.elapsed_s,
         started_at=record.started_at,
-        comparisons=_comparisons(experiment, seen, terms) if terms is not None else (),
+        comparisons=comparisons,
         cells=cells,
         stalls=stalls,
         warmup=warmup,
@@ -57,6 +59,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         findings=(
             *campaign_findings(record, seen, stalls, warmup),
             *scalability_findings(scalability),
+            *noise_findings(experiment, comparisons),
         ),
         settings=differing_settings(record.environment, experiment),
         facts=record.environment.facts if record.environment is not None else (),
@@ -66,6 +69,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         published=beside_published(experiment, cells),
         scalability=scalability,
         attribution=analyse_attribution(experiment, seen, terms) if terms is not None else None,
+        noise=noise_floor(record, seen, comparisons),
     )
 
 

@@ -6,6 +6,7 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
@@ -285,6 +286,7 @@ class CampaignAnalysis:
         published: Published figures of the same work beside a single pass; else None.
         scalability: Curves over the clients, where there are loads and blocks enough.
         attribution: What factors do beside the headlines; None without factors.
+        noise: The noise floor, of a finished A/A campaign; else None.
     """
 
     campaign_id: str
@@ -311,6 +313,7 @@ class CampaignAnalysis:
     published: PublishedFigures | None = None
     scalability: tuple[ScalabilityCurve, ...] = ()
     attribution: AttributionAnalysis | None = None
+    noise: NoiseFloor | None = None
     format: int = 1
 
     @property

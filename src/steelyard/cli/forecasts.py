@@ -78,7 +78,8 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         f"preparation about {format_duration(expected.preparation_s)}, first look after"
         f" {expected.stopping.first_look} blocks at about {format_duration(expected.first_look_s)}"
     )
-    end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks) or {goal}"
+    goal = "" if experiment.twin_of is not None else f" or {goal}"
+    end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
     return [
         f"  design     {design}",
         f"  block      {block}",

@@ -24,6 +24,7 @@ from steelyard.experiment.files import (
 )
 from steelyard.experiment.huge_pages import require_huge_pages
 from steelyard.experiment.ledger import require_nothing_left
+from steelyard.experiment.noise_profiles import keep_profile
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
@@ -68,7 +69,20 @@ class RunOptions:
 def run(options: RunOptions) -> None:
     """Run a new campaign and report it."""
     doors = system_doors()
-    loaded = _load(options, doors)
+    loaded = load(options, doors)
+    command = session.command_line(
+        loaded.source,
+        loaded.experiment.seed,
+        options.all_overrides,
+        options.flags,
+        yes=options.yes,
+        allow_existing=options.allow_existing,
+    )
+    start(loaded, command, options, doors)
+
+
+def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> None:
+    """Check an experiment, run it as a new campaign and report it."""
     experiment = loaded.experiment
     assembly = assemble(experiment, doors)
     findings = preflight.check(loaded, assembly)
@@ -80,17 +94,7 @@ def run(options: RunOptions) -> None:
     path = options.out or session.default_directory(experiment.name, doors)
     require_unused(path)
     request = session.Request(
-        experiment=experiment,
-        text=loaded.text,
-        command=session.command_line(
-            loaded.source,
-            experiment.seed,
-            options.all_overrides,
-            options.flags,
-            yes=options.yes,
-            allow_existing=options.allow_existing,
-        ),
-        findings=findings,
+        experiment=experiment, text=loaded.text, command=command, findings=findings
     )
     if not options.quiet:
         click.echo(forecast_text(experiment, expected, path=path), err=True)
@@ -109,7 +113,11 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
 def dry_run(options: RunOptions) -> None:
     """Show what would happen; nothing is started and nothing is written."""
     doors = system_doors()
-    loaded = _load(options, doors)
+    foresee(load(options, doors), options, doors)
+
+
+def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None:
+    """Check an experiment and show its schedule, minutes and disk."""
     assembly = assemble(loaded.experiment, doors)
     preflight.check(loaded, assembly)
     require_huge_pages(loaded.experiment, doors.host)
@@ -122,7 +130,8 @@ def dry_run(options: RunOptions) -> None:
     forecasts.require_first_look(expected, loaded.experiment)
 
 
-def _load(options: RunOptions, doors: Doors) -> LoadedExperiment:
+def load(options: RunOptions, doors: Doors) -> LoadedExperiment:
+    """Return the experiment that was named, with everything from the command line in it."""
     loaded = _loaded(options, doors)
     return allow_existing(loaded) if options.allow_existing else loaded
 
@@ -154,6 +163,18 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     # First what a full disk cannot take away.
     _print(analysis, path, options)
     write_reports(read_campaign(path), analysis, path)
+    _keep_noise(analysis)
+
+
+def _keep_noise(analysis: CampaignAnalysis) -> None:
+    """Keep what an A/A campaign measured for later plans; of any other there is nothing."""
+    try:
+        kept = keep_profile(analysis)
+    except SteelyardError as error:
+        click.echo(f"The noise profile was not kept: {error.message}", err=True)
+        return
+    if kept is not None:
+        click.echo(f"The noise profile is kept in {kept}; later plans use it.", err=True)
 
 
 def _listener(*, quiet: bool) -> Silence | PlainProgress | LiveProgress:

@@ -19,6 +19,7 @@ from steelyard.model.errors import ExitCode, Interrupted, SteelyardError
 _VERBS = {
     "run": "Weigh the treatments of an experiment file or preset.",
     "report": "Show and rebuild the report of a campaign from its record.",
+    "noise": "Measure what this set-up can see: a configuration against itself.",
     "list": "List the campaigns that are there.",
     "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
     "compare": "Compare two treatments of a campaign, or two campaigns.",

@@ -191,8 +191,8 @@ class Campaign:
     def _look(self, record: CampaignRecord) -> Status | None:
         analysis = analyse(record, curves=False)
         self.progress.looked(analysis, elapsed_s=self.directory.journal.elapsed_s)
-        if record.plan is None:
-            return None
+        if record.plan is None or self.experiment.twin_of is not None:
+            return None  # an A/A campaign has nothing to decide: only its budget ends it
         return decide(analysis.comparisons, record.plan.stopping)
 
     def _freeze(self) -> CampaignPlan:
@@ -222,6 +222,8 @@ class Campaign:
                 precision=self.experiment.stop.precision,
             ),
             discard=discard,
+            start_s=round(times.start_s, 3),
+            data_s=round(times.restore_s, 3),
         )
         self._store(plan)
         if self.experiment.contenders and plan.stopping.max_blocks < plan.stopping.first_look:

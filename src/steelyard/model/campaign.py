@@ -40,6 +40,7 @@ class CampaignRecord:
         elapsed_s: Seconds of work, pauses between a kill and a resume excluded.
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, in run order, failed tries too.
+        planned_at_s: Seconds of work until the plan was frozen; None when it was not.
     """
 
     campaign_id: str
@@ -54,6 +55,7 @@ class CampaignRecord:
     elapsed_s: float
     command: str
     sustained: tuple[SustainedRun, ...] = ()
+    planned_at_s: float | None = None
 
     @property
     def complete_blocks(self) -> tuple[tuple[int, int], ...]:

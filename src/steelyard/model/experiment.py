@@ -267,6 +267,20 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TwinOf:
+    """The experiment whose noise an A/A campaign measures in its place.
+
+    Attributes:
+        treatments: How many it compares, the baseline included.
+        stop: Its own rules for stopping, which say at what level it will look.
+    """
+
+    name: str
+    treatments: int
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A validated experiment.
 
@@ -279,6 +293,7 @@ class Experiment:
         description: Why the question is asked; empty when the file does not say.
         attribution: What the treatments stand for when factors were varied; None when they were
             written one by one.
+        twin_of: What an A/A campaign measures the noise for; None for every other experiment.
     """
 
     name: str
@@ -296,6 +311,7 @@ class Experiment:
     generator_flags: tuple[str, ...] = ()
     description: str = ""
     attribution: Attribution | None = None
+    twin_of: TwinOf | None = None
 
     def treatment(self, name: str) -> Treatment:
         """Return the treatment of that name."""

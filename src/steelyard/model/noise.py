@@ -28,6 +28,8 @@ class WorkloadNoise:
         visit_sd: Shared by all runs of one visit: what a restart changes.
         drift_sd: Of the random walk, after one hour.
         trend_per_h: Slope of ln(tps) over the campaign; None when it was not measured.
+        assumed: Names of the parts that the campaign could not show: they are those of
+            ``ASSUMED_NOISE``, or halves of a sum that was measured.
     """
 
     workload: str
@@ -37,6 +39,7 @@ class WorkloadNoise:
     visit_sd: float
     drift_sd: float
     trend_per_h: float | None = None
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

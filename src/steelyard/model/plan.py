@@ -75,6 +75,8 @@ class CampaignPlan:
         restore: The means of restoring: ``reflink``, ``copy`` or ``template``.
         restore_s: Measured seconds of one restore by each means tried.
         block_s: Estimated seconds of one block, from measured switch and restore times.
+        start_s: Measured seconds of one restart until the server is ready; None in old records.
+        data_s: Measured seconds of bringing the data back for one restart; None likewise.
     """
 
     mode: Mode
@@ -85,3 +87,5 @@ class CampaignPlan:
     block_s: float
     stopping: StoppingRule
     discard: DiscardChoice
+    start_s: float | None = None
+    data_s: float | None = None

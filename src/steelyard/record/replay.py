@@ -38,6 +38,7 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
     start = lines[0].entry
     entries = [line.entry for line in lines]
     plan = [entry.plan for entry in entries if isinstance(entry, Planned)]
+    planned_at = [line.elapsed_s for line in lines if isinstance(line.entry, Planned)]
     environment = [entry.environment for entry in entries if isinstance(entry, EnvironmentRead)]
     return CampaignRecord(
         campaign_id=start.campaign_id,
@@ -52,6 +53,7 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
         elapsed_s=lines[-1].elapsed_s,
         command=start.command,
         sustained=tuple(entry.run for entry in entries if isinstance(entry, SustainedFinished)),
+        planned_at_s=planned_at[-1] if planned_at else None,
     )
 
 

@@ -10,6 +10,7 @@ from steelyard.report.formats import enumeration, utc
 from steelyard.report.headlines import headline_section
 from steelyard.report.limits import limits_section
 from steelyard.report.method import command_section, method_section
+from steelyard.report.noise import noise_section
 from steelyard.report.scalability import scalability_section
 from steelyard.report.single import (
     pass_headline,
@@ -48,6 +49,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     charts = chart_section(analysis)
     return (
         headline_section(analysis),
+        *noise_section(analysis),
         *attribution_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),

@@ -299,10 +299,57 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
     )
 
 
+# --- half-width against minutes ---
+
+_MARKS = (1, 2, 3, 5)  # %, where people ask
+_PERCENT = "format(datum.value, '~g') + ' %'"
+
+
+def _noise(figure: Figure, panels: list[Panel]) -> Chart:
+    width = 380 if len(panels) > 1 else 830
+    return _side_by_side([_noise_panel(figure, panel, width=width) for panel in panels])
+
+
+def _noise_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+    ends = [*panel.values("low"), *panel.values("high"), *_MARKS]
+    axis = alt.Axis(title="minutes", values=panel.values("minutes"), format="d", grid=False)
+    scale = alt.Scale(type="log", nice=False, padding=16)
+    x = alt.X("minutes:Q", axis=axis, scale=scale)
+    y_scale = alt.Scale(type="log", nice=False, domain=[0.9 * min(ends), 1.1 * max(ends)])
+    y_axis = alt.Axis(title="half-width", labelExpr=_PERCENT, grid=False, values=_ticks(ends))
+    y = alt.Y("half:Q", axis=y_axis, scale=y_scale)
+    colour = theme.colours(figure.treatments)[-1]
+    marks = [_mark(panel, percent) for percent in _MARKS]
+    cells = _base(panel).transform_filter("!datum.pooled").encode(x=x, y=y, detail="row:N")
+    pooled = _base(panel).transform_filter("datum.pooled").encode(x=x)
+    return alt.layer(
+        *marks,
+        pooled.mark_area(color=colour, opacity=0.16).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        cells.mark_line(color=theme.BASELINE, strokeWidth=1.2, opacity=0.8),
+        pooled.mark_line(color=colour, strokeWidth=2.5).encode(y=y),
+        pooled.mark_point(filled=True, color=colour, opacity=1, size=70).encode(y=y),
+    ).properties(title=panel.title, width=width, height=240)
+
+
+def _mark(panel: Panel, percent: int) -> Chart:
+    first = _base(panel).transform_filter("datum.pooled").transform_window(place="row_number()")
+    rule = first.transform_filter("datum.place == 1").mark_rule(
+        color=theme.MUTED, strokeWidth=1, strokeDash=[4, 4], opacity=0.6
+    )
+    return rule.encode(y=alt.datum(percent))
+
+
+def _ticks(ends: list[Any]) -> list[float]:
+    """Return the marks, and round numbers where the axis goes on beyond them."""
+    beyond = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 10, 20, 50, 100, 200)
+    return [*_MARKS, *(value for value in beyond if min(ends) <= value <= max(ends))]
+
+
 _DRAW = {
     ChartKind.EFFECTS: (_effects, ("workload",)),
     ChartKind.LOADS: (_loads, ("workload",)),
     ChartKind.BLOCKS: (_blocks, ("workload", "treatment")),
     ChartKind.STRIPS: (_strips, ("workload", "load")),
     ChartKind.SCALABILITY: (_scalability, ("workload",)),
+    ChartKind.NOISE: (_noise, ("workload",)),
 }

@@ -37,6 +37,7 @@ class ChartKind(StrEnum):
     BLOCKS = "blocks"
     STRIPS = "strips"
     SCALABILITY = "scalability"
+    NOISE = "noise"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

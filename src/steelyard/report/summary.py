@@ -19,12 +19,13 @@ from steelyard.model.findings import Finding
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
-from steelyard.report.formats import bounds, present
+from steelyard.report.formats import bounds
+from steelyard.report.json_values import Json, number, percent
+from steelyard.report.noise_summary import noise_json
+
+__all__ = ["FORMAT", "Json", "number", "percent", "published_json", "summary"]
 
 FORMAT = 1
-_SIGNIFICANT = 12
-
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
@@ -57,6 +58,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_sustained(analysis),
         **_scalability(analysis),
         **_attribution(analysis),
+        **({} if analysis.noise is None else {"noise": noise_json(analysis.noise)}),
     }
 
 
@@ -194,17 +196,6 @@ def published_json(figures: PublishedFigures) -> list[Json]:
         }
         for row in figures.rows
     ]
-
-
-def number(value: float | None) -> float | None:
-    """Return a finite number with 12 significant digits, or None."""
-    finite = present(value)
-    return None if finite is None else float(f"{finite:.{_SIGNIFICANT}g}")
-
-
-def percent(value: float | None) -> float | None:
-    """Return a fraction in percent, or None."""
-    return None if value is None else number(100.0 * value)
 
 
 def _comparison(comparison: Comparison) -> dict[str, Json]:

@@ -32,8 +32,8 @@ from steelyard.report.document import (
 
 # What a terminal shows; the rest is in the files.
 _SHOWN = (
-    *("verdicts", "attribution", "published", "cells", "comparisons", "scalability", "sustained"),
-    *("findings", "settings"),
+    *("verdicts", "attribution", "noise", "published", "cells", "comparisons", "scalability"),
+    *("sustained", "findings", "settings"),
 )
 _STYLE = {
     Tone.GOOD: "bold green",

@@ -2,7 +2,7 @@
 
 from steelyard.model.verdicts import Verdict
 
-_POWER_FACTOR = 0.6  # 1.96 / (1.96 + 1.28): the half-width that decides with 90 % power
+POWER_FACTOR = 0.6  # 1.96 / (1.96 + 1.28): the half-width that decides with 90 % power
 
 
 def verdict_of(low: float, high: float, margin: float) -> Verdict:
@@ -45,4 +45,4 @@ def blocks_to_decide(blocks: int, width: float, effect: float) -> float:
     Source:
         METHOD 3.6: widths shrink with the square root of the blocks.
     """
-    return float(blocks * (width / (2.0 * _POWER_FACTOR * effect)) ** 2)
+    return float(blocks * (width / (2.0 * POWER_FACTOR * effect)) ** 2)

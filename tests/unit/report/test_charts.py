@@ -26,8 +26,8 @@ def figures(analysis: CampaignAnalysis) -> dict[ChartKind, Figure]:
 
 def test_every_chart_is_a_titled_drawing() -> None:
     """Each is well-formed XML with title and description, and its ids carry its name."""
-    drawn = figures(curves.scalability())
-    assert list(drawn) == list(ChartKind)
+    drawn = figures(curves.scalability()) | figures(analyses.noise_floor())
+    assert set(drawn) == set(ChartKind)
     for figure in drawn.values():
         root = ET.fromstring(render_chart(figure) or "")  # noqa: S314 - our own drawing
         assert root.findtext(f"{SVG}title") == figure.title
@@ -51,7 +51,8 @@ def test_without_the_packages_there_is_no_chart(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("kind", list(ChartKind))
 def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
     """Every panel holds one workload, and its scales are its own."""
-    spec = json.loads(specification(figures(curves.scalability())[kind]))
+    scene = analyses.noise_floor if kind is ChartKind.NOISE else curves.scalability
+    spec = json.loads(specification(figures(scene())[kind]))
     panels = spec.get("vconcat") or spec["concat"]
     assert spec["resolve"]["scale"]["y"] == "independent"
     assert spec["resolve"]["scale"]["x"] == "independent"

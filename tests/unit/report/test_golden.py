@@ -23,6 +23,7 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.failed_early,
     analyses.hostile,
     curves.scalability,
+    analyses.noise_floor,
 )
 
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 @click.command("clean")
 @click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--cache", is_flag=True, help="Also remove prepared data and staged programs.")
+@click.option(
+    "--cache", is_flag=True, help="Also remove prepared data, staged programs, noise profiles."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(directories: tuple[Path, ...], *, cache: bool, dry_run: bool, yes: bool) -> None:
@@ -65,15 +67,16 @@ def _clean_cache(*, dry_run: bool, yes: bool) -> None:
     root = cache_directory()
     # Lock files stay: a campaign that waits for one must not get another of the same name.
     parts = [part for name in ("prepared", "programs") for part in (root / name).glob("*/")]
-    parts = [part for part in parts if part.is_dir()]
+    parts = [part for part in [*parts, root / "noise"] if part.is_dir()]
     size = format_bytes(sum(map(tree_bytes, parts)))
-    click.echo(f"The cache in {root} holds {size} of prepared data and staged programs.")
+    what = "prepared data, staged programs and noise profiles"
+    click.echo(f"The cache in {root} holds {size} of {what}.")
     if parts and not dry_run and _agreed("Remove the cache?", yes=yes):
         refuse_while_running()
         for part in parts:
             rename(part, part.with_name(f"{part.name}.removed"))
             remove_tree(part.with_name(f"{part.name}.removed"))
-        click.echo("Removed; the next campaign prepares its data anew.")
+        click.echo("Removed; the next campaign prepares its data anew, plans assume their noise.")
 
 
 def _agreed(question: str, *, yes: bool) -> bool:

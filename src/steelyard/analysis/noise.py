@@ -1,0 +1,332 @@
+"""The noise floor: what an A/A campaign could and could not have seen (METHOD 3.11)."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from steelyard.analysis.noise_floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.analysis.observations import Observations
+from steelyard.analysis.results import Comparison
+from steelyard.analysis.stopping import cell_level, headline_level, stopping_rule
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import Experiment, Load
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.measurement import Run
+from steelyard.model.noise import ASSUMED_NOISE, WorkloadNoise
+from steelyard.model.plan import CampaignPlan, Status
+from steelyard.model.schedule import Mode
+from steelyard.model.units import format_percent
+from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.stats.confidence import FloatArray, Interval
+from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
+from steelyard.stats.drift import Drift, drift_of
+from steelyard.stats.noise import (
+    LEAST_BLOCKS,
+    LEAST_SECONDS,
+    NoiseParts,
+    NoiseSample,
+    common_slice_s,
+    noise_parts,
+    optimal_slice_s,
+    width_ratio,
+)
+from steelyard.stats.pooling import pooled_contrasts
+from steelyard.stats.reach import contrast_scale, half_width, smallest_visible
+from steelyard.stats.stalls import stalled_slices
+
+_SECONDS_PER_MINUTE = 60.0
+_SECONDS_PER_HOUR = 3600.0
+_REACH_FROM = 2
+# The level of a last look barely changes beyond: 1.04 % at 80 looks, 0.92 % at 500, which widens
+# the interval by less than 2 %. The recursion takes seconds there.
+_MOST_LOOKS = 80
+
+
+def noise_floor(
+    record: CampaignRecord, seen: Observations, comparisons: Sequence[Comparison]
+) -> NoiseFloor | None:
+    """Return the noise floor that an A/A campaign measured.
+
+    None for every other campaign, and while it runs: it takes seconds to compute, which would
+    disturb the next block.
+    """
+    experiment, plan = record.experiment, record.plan
+    twin = experiment.twin_of
+    if twin is None or plan is None or record.status is Status.RUNNING:
+        return None
+    block_s = _block_s(record, plan, seen.blocks)
+    floor = NoiseFloor(
+        name=twin.name,
+        mode=plan.mode,
+        preparation_s=record.planned_at_s or 0.0,
+        block_s=_scaled(block_s, experiment, plan.mode, twin.treatments),
+        slice_s=experiment.measure.slice_s,
+        workloads=(),
+    )
+    if seen.blocks < _REACH_FROM:
+        return floor
+    slices = len(experiment.treatments) * len(seen.cells)
+    overhead_s = max(block_s / slices - floor.slice_s, 0.0)
+    workloads = tuple(
+        _workload(_Of(record, seen, workload.name), floor, comparisons, overhead_s)
+        for workload in experiment.workloads
+    )
+    return _advised(replace(floor, workloads=workloads), overhead_s)
+
+
+def _advised(floor: NoiseFloor, overhead_s: float) -> NoiseFloor:
+    """Return the floor with one slice length for all workloads."""
+    known = [_in_mode(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
+    if not known:
+        return floor
+    advised = common_slice_s(known, overhead_s=overhead_s)
+    ratios = [width_ratio(noise, (floor.slice_s, advised), overhead_s) for noise in known]
+    narrower = math.prod(ratios) ** (1.0 / len(ratios))
+    return replace(floor, advised_slice_s=advised, narrower=narrower)
+
+
+def noise_findings(
+    experiment: Experiment, comparisons: Sequence[Comparison]
+) -> tuple[Finding, ...]:
+    """Return a warning for every difference that was found between a server and itself."""
+    if experiment.twin_of is None:
+        return ()
+    return tuple(_difference(c) for c in comparisons if c.load is None and _differs(c))
+
+
+def _differs(comparison: Comparison) -> bool:
+    return comparison.verdict in (Verdict.FASTER, Verdict.SLOWER)
+
+
+def _difference(comparison: Comparison) -> Finding:
+    effect = comparison.effect
+    value = "" if effect is None else f" by {format_percent(effect.value)}"
+    return Finding(
+        code="aa-difference",
+        severity=Severity.WARNING,
+        message=(
+            f"{comparison.workload}: the same configuration is called {comparison.verdict}"
+            f" than itself{value}"
+        ),
+        remedy=(
+            "At most 4 of 100 sound set-ups show this by chance. Repeat it with another seed; if it"
+            " comes again, something outside the configuration decides the numbers: do not trust"
+            " comparisons here until it is found."
+        ),
+        source="METHOD 3.11",
+        subject=comparison.workload,
+    )
+
+
+def _block_s(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> float:
+    """Return the seconds one block took, as planned where that is not known."""
+    if record.planned_at_s is None or not blocks:
+        return plan.block_s
+    return max((record.elapsed_s - record.planned_at_s) / blocks, 1.0)
+
+
+def _scaled(block_s: float, experiment: Experiment, mode: Mode, treatments: int) -> float:
+    """Return the seconds of a block with another number of treatments."""
+    here = len(experiment.treatments)
+    if mode is Mode.VISITS:
+        return block_s * max(treatments, 2) / here
+    cells = len(experiment.workloads) * len(experiment.loads)
+    run_s = experiment.measure.slice_s + experiment.measure.ramp_s
+    return block_s + (max(treatments, 2) - here) * cells * run_s
+
+
+class _Of:
+    """One workload's part of the observations."""
+
+    def __init__(self, record: CampaignRecord, seen: Observations, workload: str) -> None:
+        self.experiment = record.experiment
+        self.workload = workload
+        self.seen = seen
+        self.columns = seen.columns_of(workload)
+        every = seen.contrasts(*seen.treatments[:2])
+        self.contrasts = every[:, self.columns]
+        self.companions = np.delete(every, self.columns, axis=1)
+
+    def runs(self, side: int, column: int) -> tuple[Run, ...]:
+        """Return the runs of an arm in a cell, in block order."""
+        return self.seen.runs[self.seen.treatments[side], self.seen.cells[column]]
+
+    def seconds(self) -> FloatArray:
+        """Return ln(1/s) of every second after the ramp, shape (n, 2, cells, seconds)."""
+        ramp_s = self.experiment.measure.ramp_s
+        series = [
+            [[_rates(run, ramp_s) for run in self.runs(side, c)] for c in self.columns]
+            for side in range(2)
+        ]
+        longest = max(len(rates) for arm in series for cell in arm for rates in cell)
+        found = np.full((self.seen.blocks, 2, len(self.columns), longest), np.nan)
+        for side, arm in enumerate(series):
+            for column, cell in enumerate(arm):
+                for block, rates in enumerate(cell):
+                    found[block, side, column, : len(rates)] = rates
+        return found
+
+    def levels(self) -> tuple[FloatArray, FloatArray]:
+        """Return each block's level, stalled slices left out, and its time in hours."""
+        log_tps = self.seen.log_tps[:, :, self.columns]
+        centred = log_tps - np.median(log_tps, axis=0)
+        kept = ~stalled_slices(log_tps)
+        count = np.maximum(kept.sum(axis=(1, 2)), 1)
+        levels = np.where(kept, centred, 0.0).sum(axis=(1, 2)) / count
+        starts = zip(*(self.runs(s, c) for s in range(2) for c in self.columns), strict=True)
+        hours = np.array([min(run.started_at for run in block) for block in starts])
+        return levels, (hours - hours[0]) / _SECONDS_PER_HOUR
+
+
+def _rates(run: Run, ramp_s: float) -> list[float]:
+    """Return ln(1/s) of the run's whole seconds after its ramp."""
+    series = run.measurement.series if run.measurement is not None else ()
+    return [
+        math.log(max(second.transactions, 1.0) / second.seconds)
+        for second in series
+        if second.seconds > 0.5 and second.end_s - second.seconds / 2.0 > ramp_s
+    ]
+
+
+def _workload(
+    of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], overhead_s: float
+) -> WorkloadFloor:
+    parts, missing = _parts(of, floor.mode)
+    drift = _drift(of)
+    noise = None if parts is None else _noise(of.workload, parts, drift)
+    here = None if noise is None else _in_mode(noise, floor.mode)
+    best = None if here is None else optimal_slice_s(here, overhead_s=overhead_s)
+    return WorkloadFloor(
+        workload=of.workload,
+        noise=noise,
+        second_sd=None if parts is None else _estimate(parts.second_sd),
+        autocorrelation=None if parts is None else _estimate(parts.autocorrelation),
+        slice_sd=None if parts is None else _estimate(parts.slice_sd),
+        visit_sd=None if parts is None or parts.visit_sd is None else _estimate(parts.visit_sd),
+        walk_sd=None if drift is None else _estimate(drift.walk_sd),
+        trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
+        visit_share=None if parts is None else _visit_share(parts),
+        slice_s=best,
+        reaches=tuple(_reaches(of, floor, comparisons)),
+        missing=missing,
+    )
+
+
+def _parts(of: _Of, mode: Mode) -> tuple[NoiseParts | None, str]:
+    seconds = of.seconds()
+    if seconds.shape[-1] < LEAST_SECONDS:
+        return None, (
+            f"the runs have {seconds.shape[-1]} whole seconds after the ramp; from"
+            f" {LEAST_SECONDS} on their noise can be told from that between runs"
+        )
+    if of.seen.blocks < LEAST_BLOCKS:
+        return None, f"{of.seen.blocks} blocks; the parts need {LEAST_BLOCKS}"
+    sample = NoiseSample(
+        contrasts=of.contrasts,
+        seconds=seconds,
+        companions=of.companions,
+        same_visit=mode is Mode.BACK_TO_BACK,
+    )
+    return noise_parts(sample), ""
+
+
+def _drift(of: _Of) -> Drift | None:
+    levels, hours = of.levels()
+    if len(levels) < DRIFT_FROM or np.any(np.diff(hours) <= 0.0):
+        return None
+    return drift_of(levels, hours)
+
+
+def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> WorkloadNoise:
+    """Return the parts for later plans; what was not seen is assumed, and named."""
+    assumed = ASSUMED_NOISE.workloads[0]
+    names = {"visit_sd": parts.visit_sd is None, "drift_sd": drift is None}
+    if not parts.separated:
+        names |= {"slice_sd": True, "visit_sd": True}
+    return WorkloadNoise(
+        workload=workload,
+        second_sd=parts.second_sd.estimate,
+        autocorrelation=parts.autocorrelation.estimate,
+        slice_sd=parts.slice_sd.estimate,
+        visit_sd=assumed.visit_sd if parts.visit_sd is None else parts.visit_sd.estimate,
+        drift_sd=assumed.drift_sd if drift is None else drift.walk_sd.estimate,
+        trend_per_h=None if drift is None else drift.trend_per_h.estimate,
+        assumed=tuple(name for name, is_assumed in names.items() if is_assumed),
+    )
+
+
+def _in_mode(noise: WorkloadNoise, mode: Mode) -> WorkloadNoise:
+    """Return the noise that a contrast holds: back to back, the visit's cancels."""
+    return replace(noise, visit_sd=0.0) if mode is Mode.BACK_TO_BACK else noise
+
+
+def _visit_share(parts: NoiseParts) -> float | None:
+    if parts.visit_sd is None or not parts.separated or parts.contrast_variance <= 0.0:
+        return None
+    return min(2.0 * parts.visit_sd.estimate**2 / parts.contrast_variance, 1.0)
+
+
+def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> Iterator[Reach]:
+    loads = of.experiment.loads
+    samples: list[tuple[Load | None, FloatArray]] = [(None, pooled_contrasts(of.contrasts))]
+    if len(loads) > 1:
+        samples += [(load, of.contrasts[:, place]) for place, load in enumerate(loads)]
+    for load, contrasts in samples:
+        scale = contrast_scale(contrasts)
+        yield Reach(
+            load=load,
+            contrast_sd=_estimate(scale),
+            seen=_seen(comparisons, of.workload, load),
+            sights=tuple(_sight(of.experiment, floor, minutes, scale, load) for minutes in MINUTES),
+        )
+
+
+def _seen(comparisons: Sequence[Comparison], workload: str, load: Load | None) -> float | None:
+    effect = next((c.effect for c in comparisons if (c.workload, c.load) == (workload, load)), None)
+    if effect is None or effect.low is None or effect.high is None:
+        return None
+    return (effect.high - effect.low) / 2.0
+
+
+def _sight(
+    experiment: Experiment, floor: NoiseFloor, minutes: int, scale: Interval, load: Load | None
+) -> Sight:
+    left_s = minutes * _SECONDS_PER_MINUTE - floor.preparation_s
+    blocks = max(math.floor(left_s / floor.block_s), 0)
+    level = _level(experiment, blocks, pooled=load is None)
+    if level is None:
+        return Sight(minutes=minutes, blocks=blocks, half_width=None, visible=None)
+    halves = [half_width(s, blocks, level) for s in (scale.estimate, scale.low, scale.high)]
+    return Sight(
+        minutes=minutes,
+        blocks=blocks,
+        half_width=_ordered(halves),
+        visible=_ordered([smallest_visible(half) for half in halves]),
+    )
+
+
+def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None:
+    """Return the level of the last look at so many blocks, in the experiment itself."""
+    twin = experiment.twin_of
+    assert twin is not None  # noqa: S101 - only a twin has a noise floor
+    looks = min(blocks, _MOST_LOOKS)
+    rule = stopping_rule(
+        headlines=len(experiment.workloads) * max(twin.treatments - 1, 1),
+        cells_per_headline=len(experiment.loads),
+        max_blocks=looks,
+        precision=twin.stop.precision,
+    )
+    if pooled:
+        return headline_level(rule, looks)
+    return cell_level(rule, looks, len(experiment.loads))
+
+
+def _ordered(values: Sequence[float]) -> Estimate:
+    estimate, low, high = values
+    return Estimate(value=estimate, low=low, high=high)
+
+
+def _estimate(interval: Interval) -> Estimate:
+    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)

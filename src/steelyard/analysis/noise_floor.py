@@ -1,0 +1,101 @@
+"""What an A/A campaign says of its set-up: the parts of the noise, and what can be seen through it.
+
+Deviations are of ln(tps): 0.02 means about 2 %.
+"""
+
+from dataclasses import dataclass
+
+from steelyard.model.experiment import Load
+from steelyard.model.noise import WorkloadNoise
+from steelyard.model.schedule import Mode
+from steelyard.model.verdicts import Estimate
+
+MINUTES = (10, 30, 60, 120)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What the measured experiment would see in some minutes, its preparation included.
+
+    Attributes:
+        blocks: That fit.
+        half_width: Of the interval at the last look, relative; None below the first look.
+        visible: Effect that it decides with 90 % power, relative; None likewise.
+    """
+
+    minutes: int
+    blocks: int
+    half_width: Estimate | None
+    visible: Estimate | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """How far one comparison sees.
+
+    Attributes:
+        load: The cell's load, or None for the pooled headline.
+        contrast_sd: Of one block's contrast, as its interval shows it.
+        seen: Half-width of this campaign's own interval, relative; None before the first look.
+        sights: One per entry of ``MINUTES``.
+    """
+
+    load: Load | None
+    contrast_sd: Estimate
+    seen: float | None
+    sights: tuple[Sight, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadFloor:
+    """The noise floor of one workload.
+
+    Attributes:
+        noise: The parts for later plans; None where they could not be told apart.
+        second_sd: Of one-second rates within a run; None likewise, as the next two.
+        visit_sd: None also where both arms share the visit, so that it cancels.
+        walk_sd: Of the level's random walk, after one hour; None with too few blocks.
+        trend_per_h: Slope of the level; None likewise.
+        visit_share: Of the variance of one cell's contrast, what restarts bring; None likewise.
+        slice_s: The length that gives the narrowest intervals; None when it is not known.
+        reaches: The pooled one first, then the cells where there are several.
+        missing: Why parts are None; empty when none is.
+    """
+
+    workload: str
+    noise: WorkloadNoise | None
+    second_sd: Estimate | None
+    autocorrelation: Estimate | None
+    slice_sd: Estimate | None
+    visit_sd: Estimate | None
+    walk_sd: Estimate | None
+    trend_per_h: Estimate | None
+    visit_share: float | None
+    slice_s: float | None
+    reaches: tuple[Reach, ...]
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
+    """The noise floor of a set-up.
+
+    Attributes:
+        name: The experiment whose twin was measured.
+        mode: How the blocks were made.
+        preparation_s: Before the first block, as it took here.
+        block_s: Of one block of the experiment itself, from what a block took here.
+        slice_s: Measured length of a run.
+        advised_slice_s: The length that suits all workloads best; None when it is not known.
+        narrower: Half-width with that length over the present one's; None likewise.
+        workloads: Empty when no two blocks are complete.
+    """
+
+    name: str
+    mode: Mode
+    preparation_s: float
+    block_s: float
+    slice_s: float
+    workloads: tuple[WorkloadFloor, ...]
+    advised_slice_s: float | None = None
+    narrower: float | None = None

@@ -1,0 +1,66 @@
+"""What ``noise`` does: turn the experiment into its A/A twin, then run it like any other."""
+
+import shlex
+from dataclasses import replace
+
+from steelyard.cli.launching import RunOptions, foresee, load, start
+from steelyard.experiment import session
+from steelyard.experiment.assembly import assemble
+from steelyard.experiment.differences import switch_cost
+from steelyard.experiment.doors import Doors, system_doors
+from steelyard.experiment.files import LoadedExperiment
+from steelyard.experiment.forecast import forecast
+from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
+from steelyard.model.experiment import SwitchCost
+from steelyard.model.units import parse_duration_s
+
+_AFTER_SEED = 5  # steelyard, verb, source, --seed, N
+
+
+def measure_noise(options: RunOptions, switch: str | None) -> None:
+    """Run the A/A twin of an experiment and report it; or only show what would happen."""
+    asked_s = None if options.budget is None else parse_duration_s(options.budget)
+    options = replace(options, budget=None)  # it is the twin's, not the experiment's
+    doors = system_doors()
+    twin = _twin(load(options, doors), switch, asked_s, doors)
+    if options.dry_run:
+        foresee(twin, options, doors)
+    else:
+        start(twin, _command(twin, options), options, doors)
+
+
+def _twin(
+    given: LoadedExperiment, switch: str | None, asked_s: float | None, doors: Doors
+) -> LoadedExperiment:
+    cost = (
+        switch_cost(given.experiment, assemble(given.experiment, doors).engine)
+        if switch is None
+        else SwitchCost(switch)
+    )
+    twin = aa_twin(given, switch=cost, budget_s=LEAST_BUDGET_S if asked_s is None else asked_s)
+    if asked_s is not None:
+        return twin
+    expected = forecast(twin.experiment, assemble(twin.experiment, doors))
+    return with_budget(twin, default_budget_s(expected, twin.experiment))
+
+
+def _command(twin: LoadedExperiment, options: RunOptions) -> str:
+    """Return the command that repeats it in the same order, on the same budget."""
+    experiment = twin.experiment
+    words = shlex.split(
+        session.command_line(
+            twin.source,
+            experiment.seed,
+            options.all_overrides,
+            options.flags,
+            yes=options.yes,
+            allow_existing=options.allow_existing,
+        )
+    )
+    words[1] = "noise"
+    switch = experiment.measure.switch
+    words[_AFTER_SEED:_AFTER_SEED] = [
+        *("--budget", f"{experiment.stop.budget_s:g}s"),
+        *(("--switch", switch.value) if switch is not None else ()),
+    ]
+    return shlex.join(words)

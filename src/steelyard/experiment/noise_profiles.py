@@ -1,0 +1,214 @@
+"""Noise profiles in the cache: what A/A campaigns measured, for the plans of later campaigns.
+
+One file per campaign in ``noise/``. A file that is damaged, or of another place or work, is no
+obstacle: a plan then goes by an older one, or by the assumed noise.
+"""
+
+import hashlib
+import math
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.experiment.doors import system_doors
+from steelyard.gateways.files import cache_directory, make_directory, read_text, write_text
+from steelyard.gateways.host import Host
+from steelyard.model.experiment import Experiment, LocalTarget, Target, Workload
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.platforms.local.machine import capacity, machine_facts
+
+FORMAT = 1
+_KEY_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredProfile:
+    """A profile as it lies in the cache.
+
+    Attributes:
+        place: Machine and target in words: where it holds.
+        contents: What each of the profile's workloads does, as a hash, in their order.
+    """
+
+    place: str
+    contents: tuple[str, ...]
+    profile: NoiseProfile
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The profile to plan with, and what stood in the way of others."""
+
+    profile: NoiseProfile
+    findings: tuple[Finding, ...] = ()
+
+
+_STORED = TypeAdapter(StoredProfile)
+
+
+def profile_for(experiment: Experiment) -> NoiseProfile:
+    """Return the newest profile measured at an experiment's place, else the assumed one."""
+    return find_profile(experiment).profile
+
+
+def find_profile(experiment: Experiment, host: Host | None = None) -> Found:
+    """Return the profile to plan an experiment with; its workloads have the experiment's names.
+
+    One that covers more of the workloads comes before a newer one.
+    """
+    place = place_of(experiment, host or system_doors().host)
+    candidates: list[NoiseProfile] = []
+    findings: list[Finding] = []
+    for path in sorted(_home().glob("*.json")):
+        stored = _read(path)
+        if stored is None:
+            findings.append(_unreadable(path))
+        elif stored.place == place:
+            candidates.append(_for(experiment, stored))
+    matching = [candidate for candidate in candidates if candidate.workloads]
+    best = max(matching, key=_worth, default=ASSUMED_NOISE)
+    return Found(profile=best, findings=tuple(findings))
+
+
+def _worth(profile: NoiseProfile) -> tuple[int, float]:
+    return len(profile.workloads), profile.measured_at or 0.0
+
+
+def keep_profile(analysis: CampaignAnalysis, host: Host | None = None) -> Path | None:
+    """Store what an A/A campaign measured and return where; None when it measured no parts.
+
+    Raises:
+        PreflightError: The cache cannot be written.
+    """
+    noises = _noises(analysis)
+    if not noises:
+        return None
+    experiment = analysis.experiment
+    place = place_of(experiment, host or system_doors().host)
+    stored = StoredProfile(
+        place=place,
+        contents=tuple(content_of(experiment.workload(noise.workload)) for noise in noises),
+        profile=_profile(analysis, noises, place),
+    )
+    path = _home() / f"{analysis.campaign_id}.json"
+    make_directory(path.parent)
+    write_text(path, _STORED.dump_json(stored, indent=1).decode() + "\n")
+    return path
+
+
+def _noises(analysis: CampaignAnalysis) -> tuple[WorkloadNoise, ...]:
+    workloads = analysis.noise.workloads if analysis.noise is not None else ()
+    return tuple(workload.noise for workload in workloads if workload.noise is not None)
+
+
+def _profile(
+    analysis: CampaignAnalysis, noises: tuple[WorkloadNoise, ...], place: str
+) -> NoiseProfile:
+    plan = analysis.plan
+    return NoiseProfile(
+        origin=NoiseOrigin.MEASURED,
+        workloads=noises,
+        switch=None if plan is None else plan.switch,
+        start_s=None if plan is None else plan.start_s,
+        restore_s=None if plan is None else plan.data_s,
+        discard_s=None if plan is None else plan.discard.discard_s,
+        blocks=analysis.blocks,
+        campaign_id=analysis.campaign_id,
+        measured_at=analysis.started_at,
+        place=place,
+    )
+
+
+def place_of(experiment: Experiment, host: Host) -> str:
+    """Return machine and target of an experiment's baseline, in words that tell places apart."""
+    facts = {fact.name: fact.value for fact in machine_facts(host, Path("/"))}
+    usable = capacity(host)
+    memory_gib = usable.memory_bytes / 1024**3
+    machine = f"{facts['cpu model']}, {usable.cpus:g} CPUs, {memory_gib:.1f} GiB"
+    return f"{machine}; {_target(experiment.treatment(experiment.baseline).target)}"
+
+
+def _target(target: Target) -> str:
+    if isinstance(target, LocalTarget):
+        where = f" in {target.directory}" if target.directory else ""
+        return f"local, {target.bin} by {target.connection}{where}"
+    named = f", database {target.dbname}" if target.allow_existing else ""
+    return f"{target.kind}, {target.place}{named}"
+
+
+def content_of(workload: Workload) -> str:
+    """Return what a workload does as a hash: its name and the names of its files do not count."""
+    said = (
+        workload.builtin,
+        workload.scale_factor,
+        [script.text for script in workload.prepare],
+        [(script.text, script.weight) for script in workload.scripts],
+    )
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:_KEY_LENGTH]
+
+
+def _for(experiment: Experiment, stored: StoredProfile) -> NoiseProfile:
+    """Return the part of a profile that is about an experiment's workloads, under their names."""
+    by_content = dict(zip(stored.contents, stored.profile.workloads, strict=True))
+    found = (
+        (workload.name, by_content.get(content_of(workload))) for workload in experiment.workloads
+    )
+    return replace(
+        stored.profile,
+        workloads=tuple(
+            replace(noise, workload=name) for name, noise in found if noise is not None
+        ),
+    )
+
+
+def _home() -> Path:
+    return cache_directory() / "noise"
+
+
+def _read(path: Path) -> StoredProfile | None:
+    """Return a stored profile, or None when the file is none."""
+    try:
+        stored = _STORED.validate_json(read_text(path) or "")
+    except ValueError:
+        return None
+    return stored if _is_sound(stored) else None
+
+
+def _is_sound(stored: StoredProfile) -> bool:
+    """Return whether every number can be what it says."""
+    profile = stored.profile
+    known = (FORMAT, ASSUMED_NOISE.format)
+    if (stored.format, profile.format) != known or len(stored.contents) != len(profile.workloads):
+        return False
+    times = (profile.start_s, profile.restore_s, profile.discard_s, profile.measured_at)
+    return all(_is_size(value) for value in times if value is not None) and all(
+        _is_sound_noise(noise) for noise in profile.workloads
+    )
+
+
+def _is_sound_noise(noise: WorkloadNoise) -> bool:
+    sizes = {name: value for name, value in asdict(noise).items() if name.endswith("_sd")}
+    trend = noise.trend_per_h
+    return (
+        all(_is_size(value) for value in sizes.values())
+        and -1.0 <= noise.autocorrelation <= 1.0
+        and (trend is None or math.isfinite(trend))
+    )
+
+
+def _is_size(value: float) -> bool:
+    return math.isfinite(value) and value >= 0.0
+
+
+def _unreadable(path: Path) -> Finding:
+    return Finding(
+        code="noise-profile-unreadable",
+        severity=Severity.INFO,
+        message=f"{path} is no noise profile that this version can read; it was passed over",
+        remedy="Remove it, or measure again: steelyard noise.",
+        subject="campaign",
+    )

@@ -1,0 +1,18 @@
+"""Plain values for ``summary.json``: what every part of it is made of."""
+
+from steelyard.report.formats import present
+
+_SIGNIFICANT = 12
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def number(value: float | None) -> float | None:
+    """Return a finite number with 12 significant digits, or None."""
+    finite = present(value)
+    return None if finite is None else float(f"{finite:.{_SIGNIFICANT}g}")
+
+
+def percent(value: float | None) -> float | None:
+    """Return a fraction in percent, or None."""
+    return None if value is None else number(100.0 * value)

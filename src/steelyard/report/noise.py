@@ -1,0 +1,326 @@
+"""The noise floor of a set-up: what it can see in which time, what the noise is, what to use."""
+
+from collections.abc import Iterator, Sequence
+
+from steelyard.analysis.noise_floor import NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.model.schedule import Mode
+from steelyard.model.units import format_duration, format_percent
+from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    ChartKind,
+    Column,
+    Figure,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Value,
+)
+from steelyard.report.formats import CONFIDENCE, MISSING, bounds, count, effect_value, share
+from steelyard.report.wording import cell_name
+
+TITLE = "Noise"
+_WORTH = 0.1  # a guess: for less, another slice length is not worth a change
+_SEEN = "What this set-up can see"
+_SEES_NOTE = (
+    "What the experiment itself would reach when it ends after so many minutes, its preparation "
+    "included, at the level of its last look; in brackets what this campaign leaves open. The "
+    "smallest effect is the one that nine of ten such campaigns would decide: the half-width over "
+    "0.6."
+)
+_CELL_NOTE = "At the level of simultaneous cells, which is smaller than that of the headline."
+_PARTS_NOTE = (
+    "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
+    "blocks. Slices and visits are what remains when the noise within the runs is subtracted."
+)
+_HALVES = (
+    "With one run per visit, slices and visits cannot be told apart: their sum is measured, and "
+    "each is shown with half of its variance."
+)
+
+
+def noise_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what an A/A campaign measured; nothing for every other campaign."""
+    floor = analysis.noise
+    if floor is None:
+        return ()
+    blocks: list[Block] = [_outcome(analysis, floor)]
+    if floor.workloads:
+        blocks += [
+            _sight_table(analysis, _SEEN, _reaches(floor, pooled=True), _SEES_NOTE),
+            *_figure(analysis, floor),
+            BulletList(lead="What to use", items=tuple(_advice(analysis, floor))),
+            _part_table(floor),
+            *_cell_table(analysis, floor),
+        ]
+    return (Section(anchor="noise", title=TITLE, blocks=tuple(blocks)),)
+
+
+def _outcome(analysis: CampaignAnalysis, floor: NoiseFloor) -> Paragraph:
+    named = f"This is {floor.name}, its baseline against itself"
+    if not floor.workloads:
+        text = f"{named}: {count(analysis.blocks, 'complete block')} cannot say what the noise is."
+        return Paragraph(text=text, tone=Tone.WARNING)
+    found = [c for c in analysis.headlines if c.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+    if found:
+        differences = "; ".join(_difference(c) for c in found)
+        text = (
+            f"{named}, and it found a difference where there is none: {differences}. At most 4 of "
+            "100 sound set-ups show this by chance. Repeat it with another seed before you trust "
+            "a comparison here."
+        )
+        return Paragraph(text=text, tone=Tone.WARNING)
+    text = f"{named}: no difference was found, as it should be. What varies is noise."
+    return Paragraph(text=text)
+
+
+def _difference(comparison: Comparison) -> str:
+    value = effect_value(comparison.effect)
+    return f"{comparison.workload} {comparison.verdict.value}, {value}"
+
+
+# --- what can be seen ---
+
+
+def _reaches(floor: NoiseFloor, *, pooled: bool) -> list[tuple[str, Reach]]:
+    return [
+        (workload.workload, reach)
+        for workload in floor.workloads
+        for reach in workload.reaches
+        if (reach.load is None) is pooled
+    ]
+
+
+def _cell_table(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Table, ...]:
+    """Return the cells, where they are something else than the headlines."""
+    cells = _reaches(floor, pooled=False)
+    title = f"{_SEEN}, cell by cell"
+    return (_sight_table(analysis, title, cells, _CELL_NOTE),) if cells else ()
+
+
+def _sight_table(
+    analysis: CampaignAnalysis, title: str, reaches: Sequence[tuple[str, Reach]], note: str
+) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="load"),
+        Column(name="time", unit="min", align=Align.RIGHT),
+        Column(name="blocks", align=Align.RIGHT, spare=True),
+        Column(name="half-width of the interval", align=Align.RIGHT),
+        Column(name="smallest effect seen", align=Align.RIGHT),
+    )
+    rows = tuple(
+        Row(cells=(name, _load(analysis, reach), *_sight_cells(sight)))
+        for name, reach in reaches
+        for sight in reach.sights
+    )
+    return Table(title=title, columns=columns, rows=rows, note=note)
+
+
+def _sight_cells(sight: Sight) -> tuple[str, ...]:
+    half = "no look" if sight.half_width is None else f"±{_ranged(sight.half_width)}"
+    visible = MISSING if sight.visible is None else _ranged(sight.visible)
+    return str(sight.minutes), f"{sight.blocks:,}", half, visible
+
+
+def _load(analysis: CampaignAnalysis, reach: Reach) -> str:
+    loads = analysis.experiment.loads
+    return cell_name(analysis.experiment, loads[0] if len(loads) == 1 else reach.load)
+
+
+def _ranged(estimate: Estimate) -> str:
+    """Return ``1.9 % (1.5 to 2.6)``."""
+    pair = bounds(estimate)
+    ends = "" if pair is None else f" ({_number(pair[0])} to {_number(pair[1])})"
+    return f"{_number(estimate.value)} %{ends}"
+
+
+def _number(fraction: float) -> str:
+    """Return a percentage without its sign and unit; what rounds to nothing is 0."""
+    text = format_percent(fraction, signed=False).removesuffix(" %")
+    return "0" if float(text) == 0.0 else text
+
+
+# --- what the noise is made of ---
+
+
+def _part_table(floor: NoiseFloor) -> Table:
+    names = (workload.workload for workload in floor.workloads)
+    lines = (
+        ("from second to second", lambda w: _sized(w.second_sd)),
+        ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
+        ("from slice to slice", lambda w: _sized(w.slice_sd)),
+        ("from visit to visit", lambda w: _visit(w, floor.mode)),
+        ("drift, after one hour", lambda w: _sized(w.walk_sd)),
+        ("trend per hour", lambda w: _signed(w.trend_per_h)),
+        ("one block, all loads", lambda w: _sized(w.reaches[0].contrast_sd)),
+        ("this campaign's own half-width", _own),
+    )
+    return Table(
+        title="What the noise is made of",
+        columns=(Column(name="part"), *(Column(name=n, align=Align.RIGHT) for n in names)),
+        rows=tuple(
+            Row(cells=(name, *(text(workload) for workload in floor.workloads)))
+            for name, text in lines
+        ),
+        note=" ".join([_PARTS_NOTE, *dict.fromkeys(_remarks(floor))]),
+    )
+
+
+def _remarks(floor: NoiseFloor) -> Iterator[str]:
+    for workload in floor.workloads:
+        if workload.missing:
+            yield f"{workload.workload}: {workload.missing}."
+        if workload.noise is not None and "slice_sd" in workload.noise.assumed:
+            yield _HALVES
+
+
+def _sized(estimate: Estimate | None) -> str:
+    return MISSING if estimate is None else _ranged(estimate)
+
+
+def _plain(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return MISSING
+    pair = bounds(estimate)
+    ends = "" if pair is None else f" ({pair[0]:.2f} to {pair[1]:.2f})"
+    return f"{estimate.value:.2f}{ends}"
+
+
+def _signed(estimate: Estimate | None) -> str:
+    pair = None if estimate is None else bounds(estimate)
+    if estimate is None or pair is None:
+        return MISSING
+    low, high = (format_percent(end).removesuffix(" %") for end in pair)
+    return f"{format_percent(estimate.value)} ({low} to {high})"
+
+
+def _visit(workload: WorkloadFloor, mode: Mode) -> str:
+    if mode is Mode.BACK_TO_BACK:
+        return "cancels"
+    return _sized(workload.visit_sd)
+
+
+def _own(workload: WorkloadFloor) -> str:
+    seen = workload.reaches[0].seen
+    return MISSING if seen is None else f"±{format_percent(seen, signed=False)}"
+
+
+# --- what to use ---
+
+
+def _advice(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[str]:
+    yield _slices(floor)
+    yield _mode(floor)
+    decide = analysis.experiment.stop.decide
+    for workload in floor.workloads:
+        yield f"{workload.workload}: {_time_for(workload, decide)}"
+    yield (
+        f"A block takes about {format_duration(floor.block_s)}, the preparation took "
+        f"{format_duration(floor.preparation_s)}."
+    )
+
+
+def _slices(floor: NoiseFloor) -> str:
+    present = f"{floor.slice_s:g} s"
+    if floor.advised_slice_s is None or floor.narrower is None:
+        return (
+            f"The best slice length is not known: the parts of the noise were not measured. "
+            f"It stays at {present}."
+        )
+    best = f"{floor.advised_slice_s:g} s"
+    if floor.narrower > 1.0 - _WORTH:
+        return (
+            f"Keep slices of {present}: no other length narrows the intervals by {share(_WORTH)} "
+            f"(the best is {best})."
+        )
+    gain = format_percent(1.0 - floor.narrower, signed=False)
+    return (
+        f"Set measure.slice to {floor.advised_slice_s:g}s instead of {present}: intervals about "
+        f"{gain} narrower in the same time."
+    )
+
+
+def _mode(floor: NoiseFloor) -> str:
+    if floor.mode is Mode.BACK_TO_BACK:
+        return (
+            "Measured back to back, as a new session or a reload allows: what a restart changes "
+            "cancels. It says nothing of comparisons that need restarts (--switch restart)."
+        )
+    shares = [
+        f"{format_percent(w.visit_share, signed=False)} ({w.workload})"
+        for w in floor.workloads
+        if w.visit_share is not None
+    ]
+    part = f" Restarts bring {', '.join(shares)} of the variance of a cell." if shares else ""
+    return (
+        f"Measured in visits, with a restart for each.{part} What a reload or a new session can "
+        "change is better measured back to back, where they cancel (--switch session)."
+    )
+
+
+def _time_for(workload: WorkloadFloor, decide: float) -> str:
+    pooled = workload.reaches[0]
+    enough = [s for s in pooled.sights if s.visible is not None and s.visible.value <= decide]
+    if enough:
+        least = f"{enough[0].minutes} minutes"
+        return f"nine of ten campaigns of {least} decide an effect of {share(decide)}."
+    last = pooled.sights[-1]
+    least = "nothing is" if last.visible is None else f"{_ranged(last.visible)} is"
+    return (
+        f"an effect of {share(decide)} is not reliably decided in {last.minutes} minutes; "
+        f"{least} then."
+    )
+
+
+# --- the chart ---
+
+
+def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]:
+    rows = tuple(_figure_rows(analysis, floor))
+    if not rows:
+        return ()
+    several = len(analysis.experiment.loads) > 1
+    lines = "the dark line is the headline over all loads, the grey ones are cells; " * several
+    said = "; ".join(_said(workload) for workload in floor.workloads)
+    figure = Figure(
+        identity="noise",
+        kind=ChartKind.NOISE,
+        title="Half-width against minutes",
+        caption=f"Half-width of the {CONFIDENCE} interval of the experiment itself, both axes "
+        f"logarithmic: {lines}the band is what this campaign leaves open. Horizontal lines stand "
+        "at 1, 2, 3 and 5 %.",
+        alt=f"Half-width of the interval against minutes, by workload. {said}.",
+        columns=("workload", "row", "pooled", "minutes", "half", "low", "high"),
+        rows=rows,
+        treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
+    )
+    return (figure,)
+
+
+def _figure_rows(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[tuple[Value, ...]]:
+    for workload in floor.workloads:
+        for reach in workload.reaches:
+            for sight in reach.sights:
+                half = sight.half_width
+                pair = None if half is None else bounds(half)
+                if half is None or pair is None or half.value <= 0.0:
+                    continue  # nothing to draw on a logarithmic axis
+                yield (
+                    *(workload.workload, _load(analysis, reach), reach.load is None),
+                    *(sight.minutes, *(round(100.0 * end, 6) for end in (half.value, *pair))),
+                )
+
+
+def _said(workload: WorkloadFloor) -> str:
+    points = [
+        f"±{format_percent(sight.half_width.value, signed=False)} in {sight.minutes} min"
+        for sight in workload.reaches[0].sights
+        if sight.half_width is not None
+    ]
+    return f"{workload.workload}: {', '.join(points) or 'no look within two hours'}"

@@ -1,0 +1,74 @@
+"""The noise floor for programs: the part of ``summary.json`` that only an A/A campaign has."""
+
+from steelyard.analysis.noise_floor import NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.model.verdicts import Estimate
+from steelyard.report.json_values import Json, number, percent
+
+
+def noise_json(floor: NoiseFloor) -> dict[str, Json]:
+    """Return the noise floor as plain values; units are in the names."""
+    return {
+        "experiment": floor.name,
+        "mode": floor.mode.value,
+        "preparation_s": number(floor.preparation_s),
+        "block_s": number(floor.block_s),
+        "slice_s": number(floor.slice_s),
+        "advised_slice_s": number(floor.advised_slice_s),
+        "width_ratio": number(floor.narrower),
+        "workloads": [_workload(workload) for workload in floor.workloads],
+    }
+
+
+def _workload(workload: WorkloadFloor) -> dict[str, Json]:
+    return {
+        "workload": workload.workload,
+        "second_sd_percent": _percent(workload.second_sd),
+        "autocorrelation": _estimate(workload.autocorrelation),
+        "slice_sd_percent": _percent(workload.slice_sd),
+        "visit_sd_percent": _percent(workload.visit_sd),
+        "drift_sd_percent": _percent(workload.walk_sd),
+        "trend_percent_per_h": _percent(workload.trend_per_h),
+        "visit_share": number(workload.visit_share),
+        "best_slice_s": number(workload.slice_s),
+        "not_measured": [] if workload.noise is None else list(workload.noise.assumed),
+        "reason": workload.missing or None,
+        "comparisons": [_reach(reach) for reach in workload.reaches],
+    }
+
+
+def _reach(reach: Reach) -> dict[str, Json]:
+    load = reach.load
+    return {
+        "clients": "pooled" if load is None else load.clients,
+        "threads": None if load is None else load.threads,
+        "contrast_sd_percent": _percent(reach.contrast_sd),
+        "half_width_here_percent": percent(reach.seen),
+        "expected": [_sight(sight) for sight in reach.sights],
+    }
+
+
+def _sight(sight: Sight) -> dict[str, Json]:
+    return {
+        "minutes": sight.minutes,
+        "blocks": sight.blocks,
+        "half_width_percent": _percent(sight.half_width),
+        "smallest_visible_percent": _percent(sight.visible),
+    }
+
+
+def _percent(estimate: Estimate | None) -> Json:
+    return _scaled(estimate, 100.0)
+
+
+def _estimate(estimate: Estimate | None) -> Json:
+    return _scaled(estimate, 1.0)
+
+
+def _scaled(estimate: Estimate | None, factor: float) -> Json:
+    if estimate is None:
+        return None
+    return {
+        "estimate": number(factor * estimate.value),
+        "low": None if estimate.low is None else number(factor * estimate.low),
+        "high": None if estimate.high is None else number(factor * estimate.high),
+    }

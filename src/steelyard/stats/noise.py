@@ -1,0 +1,273 @@
+"""What the noise of an A/A campaign is made of: seconds, slices and visits (METHOD 3.1, 3.11).
+
+Both arms are the same, so every difference between them within a block is noise. Deviations are
+of ln(tps): 0.02 means about 2 %.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from steelyard.model.noise import WorkloadNoise
+from steelyard.stats.confidence import FloatArray, Interval
+from steelyard.stats.signed_rank import hodges_lehmann_centres
+
+LEAST_SECONDS = 3  # of a slice: differences at lag 1 and lag 2
+LEAST_BLOCKS = 4  # a guess: below, an interval over blocks says nothing
+_LEVEL = 0.05
+_MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
+_FAR_SECOND = 4.0  # robust deviations beyond which a step belongs to a stall
+_FAR_BLOCK = 5.0  # the same for a contrast; normal noise loses nothing by either
+_SLICES_S = range(3, 31)  # METHOD 3.1: flat between 3 and 10 s; beyond 30 s blocks are too few
+# Of successive seconds, as estimated: in slices of a few seconds, more cannot be told from a level
+# that moves. METHOD 9 measured 0.79 on a busy machine.
+_MOST_AUTOCORRELATION = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseParts:
+    """Standard deviations of ln(tps), each with an interval of 95 % by jackknife over blocks.
+
+    Attributes:
+        second_sd: Of one-second rates within a run.
+        autocorrelation: Of successive seconds within a run, between -1 and 1.
+        slice_sd: Between runs of one visit, the averaged seconds subtracted; at least 0.
+        visit_sd: Shared by all runs of one visit; None where both arms share the visit.
+        contrast_variance: Of one cell's contrast, stalls left out.
+        separated: Whether slice and visit could be told apart; else their variances are halves.
+    """
+
+    second_sd: Interval
+    autocorrelation: Interval
+    slice_sd: Interval
+    visit_sd: Interval | None
+    contrast_variance: float
+    separated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseSample:
+    """What an A/A campaign gives of one workload.
+
+    Attributes:
+        contrasts: Shape (n, cells), log ratio of the arms, paired within block and cell, n >= 4.
+        seconds: Shape (n, 2, cells, seconds), ln(1/s) of every second after the ramp; NaN where
+            a run has fewer. At least 3 seconds.
+        companions: Shape (n, others), contrasts of other workloads in the same visits.
+        same_visit: Both arms run in one visit, so what it adds to both cancels.
+    """
+
+    contrasts: FloatArray
+    seconds: FloatArray
+    companions: FloatArray
+    same_visit: bool
+
+
+def noise_parts(sample: NoiseSample) -> NoiseParts:
+    """Return the parts of one workload's noise by moments.
+
+    Steps between seconds at lag 1 and 2 give deviation and autocorrelation of an AR(1) without
+    the mean of each run, so short slices do not bias them. The variance of the contrasts is
+    twice that of a run; what two cells of one visit share is the visit's. Steps and contrasts
+    far outside belong to stalls, which have a test of their own, and are left out.
+
+    Args:
+        sample: Of one workload.
+
+    Returns:
+        Deviations of ln(tps), 95 % each; where a variance comes out negative, 0.
+
+    Raises:
+        ValueError: Fewer than 4 blocks, or slices of fewer than 3 seconds.
+
+    Source:
+        Variance components by moments, METHOD 3.1 and 3.11; Cochran, "Sampling Techniques", for
+        the jackknife over groups. METHOD subtracts s^2 (1 + rho) / (1 - rho) / L; the exact
+        variance of a mean of L seconds is used here, for L is small.
+    """
+    blocks = len(sample.contrasts)
+    length = sample.seconds.shape[-1]
+    if blocks < LEAST_BLOCKS or length < LEAST_SECONDS:
+        raise ValueError(f"no parts of noise from {blocks} blocks of {length} seconds")
+    sums = np.hstack([_step_sums(sample.seconds), _contrast_sums(sample)])
+    separated = not sample.same_visit and bool(sums[:, 7].sum())
+    way = _Way(seconds=length, same_visit=sample.same_visit, separated=separated)
+    whole = sums.sum(axis=0)
+    centre = _components(whole, way)
+    spread = _jackknife_error(_components(whole - sums, way))
+    reach = -float(stdtrit(blocks - 1, _LEVEL / 2.0)) * spread
+    low, high = centre - reach, centre + reach
+    return NoiseParts(
+        second_sd=_interval(*(math.exp(end[0] / 2.0) for end in (centre, low, high))),
+        autocorrelation=_interval(centre[1], max(low[1], -1.0), min(high[1], 1.0)),
+        slice_sd=_interval(*(_root(end[2]) for end in (centre, low, high))),
+        visit_sd=None
+        if sample.same_visit
+        else _interval(*(_root(end[3]) for end in (centre, low, high))),
+        contrast_variance=float(whole[4] / whole[5]),
+        separated=separated or sample.same_visit,
+    )
+
+
+def mean_variance(second_sd: float, autocorrelation: float, seconds: float) -> float:
+    """Return the variance of the mean of so many successive seconds, exact for an AR(1).
+
+    Args:
+        second_sd: Of one second.
+        autocorrelation: At lag 1, between -1 and 1.
+        seconds: Averaged over, rounded to whole ones, at least 1.
+
+    Returns:
+        Squared unit of ``second_sd``; for long means s^2 (1 + rho) / (1 - rho) / L.
+    """
+    return float(second_sd**2 * _averaging(np.array(autocorrelation), max(round(seconds), 1)))
+
+
+def optimal_slice_s(noise: WorkloadNoise, *, overhead_s: float) -> float:
+    """Return the slice length that makes the intervals narrowest in a given time.
+
+    Args:
+        noise: Parts of the noise.
+        overhead_s: Lost per slice: (switch + discard) / cells + ramp.
+
+    Returns:
+        Whole seconds between 3 and 30. The optimum is flat, and drift pushes it lower.
+
+    Source:
+        Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time"; METHOD 3.1. Their
+        sqrt(overhead s^2 (1 + rho) / (1 - rho) / between) is the optimum when slices are long;
+        with the exact variance of a mean it is sought among whole seconds.
+    """
+    return common_slice_s([noise], overhead_s=overhead_s)
+
+
+def common_slice_s(noises: Sequence[WorkloadNoise], *, overhead_s: float) -> float:
+    """Return the one slice length that suits several workloads best, as ``optimal_slice_s``.
+
+    The product of their half-widths is least.
+    """
+    start = float(_SLICES_S[0])
+    width = {
+        seconds: math.prod(width_ratio(noise, (start, seconds), overhead_s) for noise in noises)
+        for seconds in _SLICES_S
+    }
+    return float(min(width, key=lambda seconds: width[seconds]))
+
+
+def width_ratio(noise: WorkloadNoise, slices_s: tuple[float, float], overhead_s: float) -> float:
+    """Return how the half-width in a given time changes from one slice length to another.
+
+    Args:
+        noise: Parts of the noise.
+        slices_s: The present length and the other one, seconds.
+        overhead_s: Lost per slice, as for ``optimal_slice_s``.
+
+    Returns:
+        A ratio: 0.9 means intervals a tenth narrower with the second length; 1 without noise.
+    """
+    now, then = (
+        (
+            noise.slice_sd**2
+            + noise.visit_sd**2
+            + mean_variance(noise.second_sd, noise.autocorrelation, seconds)
+        )
+        * (overhead_s + seconds)
+        for seconds in slices_s
+    )
+    return math.sqrt(then / now) if now > 0.0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How sums become components."""
+
+    seconds: int
+    same_visit: bool
+    separated: bool
+
+
+def _components(sums: FloatArray, way: _Way) -> FloatArray:
+    """Return ln(variance of a second), autocorrelation, variance of a slice and of a visit.
+
+    ``sums`` ends with: squared steps at lag 1 and their number, the same at lag 2, squared
+    contrasts and their number, products of two cells of one block and their number.
+    """
+    first, second, total, shared = np.moveaxis(
+        sums[..., 0::2] / np.maximum(sums[..., 1::2], 1.0), -1, 0
+    )
+    first = np.maximum(first, 1e-24)  # the same rate in every second
+    rho = np.clip(second / first - 1.0, -_MOST_AUTOCORRELATION, _MOST_AUTOCORRELATION)
+    variance = first / (2.0 * (1.0 - rho))
+    averaged = variance * _averaging(rho, way.seconds)
+    if way.separated:
+        visit, piece = shared / 2.0, (total - shared) / 2.0 - averaged
+    elif way.same_visit:
+        visit, piece = np.zeros_like(total), total / 2.0 - averaged
+    else:
+        visit = piece = (total / 2.0 - averaged) / 2.0
+    return np.stack([np.log(variance), rho, piece, visit], axis=-1)
+
+
+def _averaging(rho: FloatArray, seconds: int) -> FloatArray:
+    """Return the variance of a mean of an AR(1) over that of one of its values."""
+    lags = np.arange(1, seconds)
+    weights = 1.0 - lags / seconds
+    return np.asarray((1.0 + 2.0 * (weights * rho[..., None] ** lags).sum(axis=-1)) / seconds)
+
+
+def _step_sums(seconds: FloatArray) -> FloatArray:
+    """Return each block's squared steps at lag 1 and 2 with their numbers, shape (n, 4)."""
+    columns: list[FloatArray] = []
+    for lag in (1, 2):
+        steps = (seconds[..., lag:] - seconds[..., :-lag]).reshape(len(seconds), -1)
+        known = np.abs(steps[np.isfinite(steps)])
+        limit = _FAR_SECOND * _MAD_TO_DEVIATION * float(np.median(known)) if len(known) else 0.0
+        kept = np.isfinite(steps) & (np.abs(steps) <= limit)
+        columns += [np.where(kept, steps, 0.0) ** 2, kept.astype(float)]
+    return np.stack([column.sum(axis=1) for column in columns], axis=1)
+
+
+def _contrast_sums(sample: NoiseSample) -> FloatArray:
+    """Return each block's squared contrasts and shared products, with numbers, shape (n, 4)."""
+    blocks, cells = sample.contrasts.shape
+    own, kept = _centred(sample.contrasts)
+    # One degree of freedom went into each centre.
+    stretch = blocks / (blocks - 1)
+    if cells > 1:
+        products = (own.sum(axis=1) ** 2 - (own**2).sum(axis=1)) / 2.0
+        pairs = (kept.sum(axis=1) ** 2 - kept.sum(axis=1)) / 2.0
+    else:
+        other, other_kept = _centred(sample.companions)
+        products = own[:, 0] * other.sum(axis=1)
+        pairs = kept[:, 0] * other_kept.sum(axis=1)
+    squares = (own**2).sum(axis=1)
+    return np.stack([stretch * squares, kept.sum(axis=1), stretch * products, pairs], axis=1)
+
+
+def _centred(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return deviations from each cell's centre, 0 where left out, and which are kept."""
+    if not contrasts.shape[1]:
+        return contrasts, contrasts
+    deviations = contrasts - hodges_lehmann_centres(contrasts)
+    limit = _FAR_BLOCK * _MAD_TO_DEVIATION * np.median(np.abs(deviations), axis=0)
+    kept = np.abs(deviations) <= limit
+    return np.where(kept, deviations, 0.0), kept.astype(float)
+
+
+def _jackknife_error(left_out: FloatArray) -> FloatArray:
+    """Return the standard error of each component, from the estimates without one block each."""
+    blocks = len(left_out)
+    return np.asarray(np.sqrt((blocks - 1) * left_out.var(axis=0)))
+
+
+def _root(variance: float) -> float:
+    return math.sqrt(max(variance, 0.0))
+
+
+def _interval(estimate: float, low: float, high: float) -> Interval:
+    return Interval(
+        estimate=float(estimate), low=float(low), high=float(high), confidence=1.0 - _LEVEL
+    )

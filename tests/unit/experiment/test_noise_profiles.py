@@ -1,0 +1,169 @@
+"""Noise profiles in the cache: found for the same place and work, never in the way."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes import analyses
+from fakes.host import FakeHost
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.experiment.noise_profiles import (
+    content_of,
+    find_profile,
+    keep_profile,
+    place_of,
+    profile_for,
+)
+from steelyard.model.experiment import EndpointTarget, Experiment, Script, Workload
+from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin
+
+HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 8388608 kB\n", "/proc/cpuinfo": ""})
+OTHER_HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 16777216 kB\n", "/proc/cpuinfo": ""})
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
+
+
+def measured(campaign: str = "one", at: float = 1000.0) -> CampaignAnalysis:
+    """Return a noise measurement in which the parts of `reads` are known, those of `writes` not."""
+    return replace(analyses.noise_floor(), campaign_id=campaign, started_at=at)
+
+
+def with_both(analysis: CampaignAnalysis, second_sd: float) -> CampaignAnalysis:
+    """Return the measurement with the parts of both workloads."""
+    assert analysis.noise is not None
+    reads, writes = analysis.noise.workloads
+    assert reads.noise is not None
+    noise = replace(reads.noise, second_sd=second_sd)
+    both = (
+        replace(reads, noise=replace(noise, workload="reads")),
+        replace(writes, noise=replace(noise, workload="writes")),
+    )
+    return replace(analysis, noise=replace(analysis.noise, workloads=both))
+
+
+def on_endpoint(experiment: Experiment, host: str) -> Experiment:
+    """Return the experiment on a server that is there already."""
+    target = EndpointTarget(host=host)
+    treatments = tuple(replace(each, target=target) for each in experiment.treatments)
+    return replace(experiment, treatments=treatments)
+
+
+def test_what_was_kept_is_found() -> None:
+    """With its parts, its costs, its campaign and its place."""
+    analysis = measured()
+    path = keep_profile(analysis, HOST)
+    assert path is not None
+    found = find_profile(analysis.experiment, HOST)
+    assert found.findings == ()
+    profile = found.profile
+    assert profile.origin is NoiseOrigin.MEASURED
+    assert analysis.noise is not None
+    assert profile.workloads == (analysis.noise.workloads[0].noise,)
+    assert analysis.plan is not None
+    assert (profile.switch, profile.blocks) == (analysis.plan.switch, analysis.blocks)
+    assert profile.discard_s == analysis.plan.discard.discard_s
+    assert (profile.campaign_id, profile.measured_at) == ("one", 1000.0)
+    assert "8.0 GiB" in profile.place
+
+
+def test_without_a_measurement_the_noise_is_assumed() -> None:
+    """And it says so; also on the machine that runs the test."""
+    assert find_profile(measured().experiment, HOST).profile is ASSUMED_NOISE
+    assert profile_for(measured().experiment) is ASSUMED_NOISE
+
+
+def test_workloads_are_told_by_what_they_do() -> None:
+    """A renamed workload is the same, under its new name; another scale is another workload."""
+    keep_profile(measured(), HOST)
+    experiment = measured().experiment
+    reads = experiment.workload("reads")
+    renamed = replace(experiment, workloads=(replace(reads, name="lookups"),))
+    assert find_profile(renamed, HOST).profile.workloads[0].workload == "lookups"
+    larger = replace(experiment, workloads=(replace(reads, scale_factor=999),))
+    assert find_profile(larger, HOST).profile is ASSUMED_NOISE
+
+
+def test_scripts_count_by_text_and_weight() -> None:
+    """Not by the names of their files."""
+    one = Workload(name="o", scripts=(Script(name="a.sql", text="SELECT 1", weight=2),))
+    named = replace(one, scripts=(replace(one.scripts[0], name="b.sql"),))
+    assert content_of(one) == content_of(named)
+    for changed in (replace(one.scripts[0], weight=3), replace(one.scripts[0], text="SELECT 2")):
+        assert content_of(replace(one, scripts=(changed,))) != content_of(one)
+
+
+def test_another_place_has_another_noise() -> None:
+    """Another machine, another server, another endpoint: nothing carries over."""
+    keep_profile(measured(), HOST)
+    experiment = measured().experiment
+    assert find_profile(experiment, OTHER_HOST).profile is ASSUMED_NOISE
+    assert find_profile(on_endpoint(experiment, "db1"), HOST).profile is ASSUMED_NOISE
+    places = {
+        place_of(on_endpoint(experiment, "db1"), HOST),
+        place_of(on_endpoint(experiment, "db2"), HOST),
+        place_of(experiment, HOST),
+        place_of(experiment, OTHER_HOST),
+    }
+    assert len(places) == 4
+
+
+def test_the_newest_counts() -> None:
+    """Also when its name sorts before the older one's."""
+    for campaign, at, second_sd in (("b", 1000.0, 0.01), ("a", 2000.0, 0.02)):
+        keep_profile(with_both(measured(campaign, at), second_sd), HOST)
+    assert find_profile(measured().experiment, HOST).profile.of("writes").second_sd == 0.02
+
+
+def test_one_that_covers_more_workloads_comes_first() -> None:
+    """A newer one that knows only one of them does not hide the other's noise."""
+    keep_profile(with_both(measured("old", 1000.0), 0.01), HOST)
+    keep_profile(measured("new", 2000.0), HOST)
+    assert find_profile(measured().experiment, HOST).profile.campaign_id == "old"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("{", ""),
+        ('"format": 1', '"format": 99'),
+        ('"second_sd": 0.05', '"second_sd": -0.05'),
+        ('"second_sd": 0.05', '"second_sd": NaN'),
+        ('"second_sd": 0.05', '"second_sd": "five"'),
+        ('"autocorrelation": 0.5', '"autocorrelation": 5'),
+        ('"contents": [', '"contents": ["x",'),
+    ],
+)
+def test_a_damaged_file_is_passed_over_and_told(was: str, becomes: str) -> None:
+    """Whatever is wrong with it, there is a finding and the assumed noise, not a traceback."""
+    path = keep_profile(measured(), HOST)
+    assert path is not None
+    text = path.read_text()
+    assert was in text
+    path.write_text(text.replace(was, becomes, 1) if becomes else "")
+    found = find_profile(measured().experiment, HOST)
+    assert found.profile is ASSUMED_NOISE
+    assert [finding.code for finding in found.findings] == ["noise-profile-unreadable"]
+    assert str(path) in found.findings[0].message
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"[]", b"null", b"{}", b'{"profile": {}}'])
+def test_a_foreign_file_is_passed_over(tmp_path: Path, content: bytes) -> None:
+    """Anything may lie in the cache; the sound profile beside it is used."""
+    keep_profile(measured(), HOST)
+    (tmp_path / "cache" / "noise" / "foreign.json").write_bytes(content)
+    found = find_profile(measured().experiment, HOST)
+    assert found.profile.origin is NoiseOrigin.MEASURED
+    assert len(found.findings) == 1
+
+
+def test_other_campaigns_keep_nothing() -> None:
+    """Neither a comparison nor a noise measurement without parts leaves a file."""
+    assert keep_profile(analyses.quick(), HOST) is None
+    analysis = measured()
+    assert analysis.noise is not None
+    empty = replace(analysis, noise=replace(analysis.noise, workloads=()))
+    assert keep_profile(empty, HOST) is None

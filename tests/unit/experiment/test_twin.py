@@ -1,0 +1,103 @@
+"""The A/A twin: the baseline against itself, otherwise the experiment as it is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from experiment_texts import SMALL, load
+
+from steelyard.analysis.stopping import stopping_rule
+from steelyard.experiment.files import LoadedExperiment
+from steelyard.experiment.forecast import Forecast
+from steelyard.experiment.schedule import mode_for
+from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
+from steelyard.model.experiment import Design, Reset, Stop, SwitchCost
+
+
+def given(text: str = SMALL, *overrides: str) -> LoadedExperiment:
+    """Return an experiment to make a twin of."""
+    return load(text, Path("/nonexistent"), *overrides)
+
+
+def test_both_arms_are_the_baseline() -> None:
+    """Target, settings and protocol are equal; only the name differs."""
+    loaded = given()
+    twin = aa_twin(loaded, switch=SwitchCost.RESTART, budget_s=600.0).experiment
+    first, second = twin.treatments
+    assert first == loaded.experiment.treatment(loaded.experiment.baseline)
+    assert second == replace(first, name="again")
+    assert twin.baseline == first.name
+    assert twin.contenders == ("again",)
+
+
+def test_work_and_loads_stay() -> None:
+    """The noise is that of the same work in the same slices, at the asked switch."""
+    loaded = given()
+    twin = aa_twin(loaded, switch=SwitchCost.SESSION, budget_s=600.0).experiment
+    assert (twin.workloads, twin.loads) == (loaded.experiment.workloads, loaded.experiment.loads)
+    assert twin.measure == replace(loaded.experiment.measure, switch=SwitchCost.SESSION)
+    assert twin.seed == loaded.experiment.seed
+    assert twin.design is Design.BLOCKS
+    assert twin.sustained_s is None
+
+
+def test_the_experiment_behind_it_is_remembered() -> None:
+    """How many treatments and which stopping rules it has decide at what level it will look."""
+    loaded = given(SMALL, "stop.precision=1%")
+    twin = aa_twin(loaded, switch=SwitchCost.RESTART, budget_s=700.0).experiment
+    assert twin.twin_of is not None
+    assert twin.twin_of.treatments == len(loaded.experiment.treatments)
+    assert twin.twin_of.stop == loaded.experiment.stop
+    assert (twin.stop.budget_s, twin.stop.precision) == (700.0, None)
+
+
+def test_a_baseline_called_again_gets_another_twin() -> None:
+    """Names stay different."""
+    text = SMALL.replace("default", "again").replace("seed: 1", "seed: 1\nbaseline: again")
+    twin = aa_twin(given(text), switch=SwitchCost.RESTART, budget_s=600.0).experiment
+    assert [treatment.name for treatment in twin.treatments] == ["again", "again-2"]
+
+
+def test_a_problem_of_the_twin_is_found_in_the_file() -> None:
+    """What its second arm inherits is pointed at where the baseline has it."""
+    text = SMALL.replace("default: {}", "default: {postgres: {work_mem: 1TB}}")
+    loaded = aa_twin(given(text), switch=SwitchCost.RESTART, budget_s=600.0)
+    problem = loaded.problem(("treatments", "again", "postgres", "work_mem"), "too much")
+    assert problem.line is not None
+
+
+def expected(block_s: float, twin: LoadedExperiment) -> Forecast:
+    """Return a forecast with so long a block after a minute of preparation."""
+    return Forecast(
+        mode=mode_for(SwitchCost.RESTART),
+        switch=SwitchCost.RESTART,
+        reset=Reset.VISIT,
+        preparation_s=60.0,
+        block_s=block_s,
+        max_blocks=1,
+        stopping=stopping_rule(headlines=1, cells_per_headline=1, max_blocks=1, precision=None),
+        discard_s=20.0,
+        disk_bytes={},
+        cached=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("block_s", "own_s", "budget_s"),
+    [
+        (30.0, 3600.0, LEAST_BUDGET_S),  # twelve blocks fit into ten minutes
+        (120.0, 3600.0, 1500.0),  # a minute and twelve blocks
+        (121.0, 3600.0, 1560.0),  # whole minutes
+        (600.0, 3600.0, 3600.0),  # no longer than the experiment itself
+        (600.0, 300.0, LEAST_BUDGET_S),  # but ten minutes also for a shorter one
+    ],
+)
+def test_the_budget_is_ten_minutes_or_twelve_blocks(
+    block_s: float, own_s: float, budget_s: float
+) -> None:
+    """Enough blocks to know a deviation to about a fifth, at no more than the experiment costs."""
+    loaded = given()
+    own = replace(loaded, experiment=replace(loaded.experiment, stop=Stop(budget_s=own_s)))
+    twin = aa_twin(own, switch=SwitchCost.RESTART, budget_s=LEAST_BUDGET_S)
+    assert default_budget_s(expected(block_s, twin), twin.experiment) == budget_s
+    assert with_budget(twin, budget_s).experiment.stop.budget_s == budget_s
