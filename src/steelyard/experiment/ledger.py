@@ -17,6 +17,7 @@ from steelyard.gateways.files import (
     make_directory,
     read_text,
     remove_tree,
+    remove_unfinished,
     translated,
     tree_bytes,
     write_text,
@@ -80,6 +81,7 @@ class JournalLedger:
 def register(campaign_id: str, directory: Path) -> None:
     """Note where a campaign's record is, so that ``clean`` finds it after a death."""
     make_directory(_registry())
+    remove_unfinished(_registry(), campaign_id)  # of a death at this very place
     write_text(_registry() / campaign_id, f"{directory.absolute()}\n")
 
 
@@ -166,7 +168,8 @@ def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
         return [(read_campaign(path).campaign_id, path) for path in records]
     if not _registry().is_dir():
         return []
-    names = sorted(entry.name for entry in _registry().iterdir())
+    # A hidden one is the half-written note of a campaign that died before it made anything.
+    names = sorted(entry.name for entry in _registry().iterdir() if entry.name[0] != ".")
     return [(name, _registered(name)[0]) for name in names if _registered(name)]
 
 

@@ -86,6 +86,9 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
     """
     record = read_campaign(path)
     if record.status in _FINISHED:
+        # It may have died after its last line, when it was writing its reports.
+        CampaignDirectory.reopen(path, doors.clock).close()
+        _forget_if_clean(record.campaign_id, path)
         return analyse(record)
     for leftover in ledger.find_leftovers(doors, [path]):
         ledger.undo(leftover, doors)

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Self
 from steelyard.gateways.process import account_entry
 from steelyard.model.errors import PreflightError, PrivilegeError, RecordError, SteelyardError
 
+_UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{8}")  # as ``write_bytes`` names it
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRANSLATED = {
     errno.ENOSPC: ("no space is left on the device of {path}", "Free some, or name another place."),
@@ -196,6 +198,25 @@ def write_bytes(
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def remove_unfinished(directory: Path, of: str | None = None) -> None:
+    """Remove what a death in the middle of ``write_text`` or ``write_bytes`` left.
+
+    Args:
+        directory: Where nobody else writes now.
+        of: Name of the one file that was being written; None means any.
+    """
+    for path in unfinished_files(directory, of):
+        with translated(path):
+            path.unlink(missing_ok=True)
+
+
+def unfinished_files(directory: Path, of: str | None = None) -> tuple[Path, ...]:
+    """Return what a death in the middle of ``write_text`` or ``write_bytes`` left there."""
+    with translated(directory):
+        found = [(path, _UNFINISHED.fullmatch(path.name)) for path in directory.iterdir()]
+    return tuple(path for path, match in found if match and of in (None, match[1]))
 
 
 class Lock:

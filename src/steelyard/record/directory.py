@@ -6,7 +6,14 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.files import Lock, make_directory, translated, write_text
+from steelyard.gateways.files import (
+    Lock,
+    make_directory,
+    remove_unfinished,
+    translated,
+    unfinished_files,
+    write_text,
+)
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
@@ -16,7 +23,8 @@ from steelyard.record.entries import Created
 from steelyard.record.journal import Journal, read_lines
 from steelyard.record.replay import replay, resources
 
-_BEFORE_THE_JOURNAL = {"experiment.yaml", "journal.jsonl", "lock", "raw"}
+_EXPERIMENT = "experiment.yaml"
+_BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
 _SCHEDULE = TypeAdapter(Schedule)
 _ENVIRONMENT = TypeAdapter(Environment)
 
@@ -46,7 +54,8 @@ class CampaignDirectory:
         try:
             require_unused(path)  # again, now that nobody else can change it
             (path / "journal.jsonl").unlink(missing_ok=True)  # it has no whole line
-            write_text(path / "experiment.yaml", experiment_text, error_type=RecordError)
+            remove_unfinished(path, _EXPERIMENT)
+            write_text(path / _EXPERIMENT, experiment_text, error_type=RecordError)
             return cls(path, lock, clock)
         except BaseException:
             lock.release()
@@ -62,6 +71,7 @@ class CampaignDirectory:
         require_campaign(path)
         lock = _hold(path)
         try:
+            remove_unfinished(path)
             return cls(path, lock, clock)
         except BaseException:
             lock.release()
@@ -129,6 +139,12 @@ def read_campaign(path: Path) -> CampaignRecord:
     """
     require_campaign(path)
     lines, _ = read_lines(path / "journal.jsonl")
+    if not lines:
+        raise RecordError(
+            f"{path} holds no campaign: Steelyard ended before it wrote the first line of the"
+            " journal",
+            hint=f"Start it anew: steelyard run FILE --out {path}",
+        )
     return replay(lines)
 
 
@@ -178,7 +194,8 @@ def is_held(path: Path) -> bool:
 
 def _is_unused(path: Path) -> bool:
     """Return whether a directory is empty, or holds only what a death left before the journal."""
-    return {entry.name for entry in path.iterdir()} <= _BEFORE_THE_JOURNAL
+    found = set(path.iterdir()) - set(unfinished_files(path, _EXPERIMENT))
+    return {entry.name for entry in found} <= _BEFORE_THE_JOURNAL
 
 
 def _holds_campaign(path: Path) -> bool:

@@ -234,3 +234,16 @@ def test_a_journal_cannot_name_what_is_removed(
     campaign.directory.close()
     assert ledger.find_leftovers(doors, [campaign.path]) == ()
     assert foreign.exists()
+
+
+def test_a_half_written_note_is_no_campaign_and_goes_when_the_campaign_goes_on(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """A death while it was registered: nothing is listed twice, nothing stays for ever."""
+    campaign = _Campaign(tmp_path, processes).die()
+    note = ledger._registry() / f".{_ID}.0f3a9c2d"
+    note.write_text(f"{campaign.path}\n")
+    campaign.live.mkdir(parents=True)
+    assert [found.campaign_id for found in ledger.find_leftovers(doors)] == [_ID]
+    ledger.register(_ID, campaign.path)
+    assert _registered() == [_ID]

@@ -12,7 +12,7 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.experiment import session
+from steelyard.experiment import ledger, session
 from steelyard.experiment.doors import Doors
 from steelyard.model.errors import ExitCode, InputError, PreflightError
 from steelyard.record.directory import read_campaign
@@ -86,3 +86,14 @@ def test_a_finished_campaign_is_only_shown_again(tmp_path: Path) -> None:
     again = session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
     assert again == analysis
     assert (stage.path / "journal.jsonl").read_bytes() == before
+
+
+def test_a_death_after_the_end_leaves_nothing_once_it_is_resumed(tmp_path: Path) -> None:
+    """Half-written reports and the note in the registry go, though nothing is run again."""
+    stage = Stage.new(an_experiment(), tmp_path / "campaign")
+    stage.run()
+    ledger.register(read_campaign(stage.path).campaign_id, stage.path)
+    (stage.path / ".report.html.0f3a9c2d").write_text("<html>")
+    session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+    assert [path.name for path in stage.path.rglob(".*")] == []
+    assert list(ledger._registry().iterdir()) == []

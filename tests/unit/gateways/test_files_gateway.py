@@ -194,3 +194,27 @@ def test_what_our_own_account_reaches_is_asked_of_the_system(tmp_path: Path) -> 
     """Without another account only our own access counts."""
     assert files.reachable_by(tmp_path, None)
     assert not files.reachable_by(tmp_path / "absent", None)
+
+
+def test_only_half_written_files_are_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a death in `write_bytes` leaves is found by the name of its target, and removed."""
+
+    def die(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", die)
+        patched.setattr(Path, "unlink", die)  # SIGKILL runs no handler
+        with pytest.raises(SystemExit):
+            files.write_text(tmp_path / "report.md", "x")
+    (tmp_path / ".hidden").touch()
+    (found,) = files.unfinished_files(tmp_path)
+    assert found.read_text() == "x"
+    assert files.unfinished_files(tmp_path, "report.md") == (found,)
+    assert files.unfinished_files(tmp_path, "report") == ()
+    files.remove_unfinished(tmp_path, "report")
+    assert found.exists()
+    files.remove_unfinished(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".hidden"]

@@ -91,6 +91,53 @@ def test_a_journal_without_one_whole_line_is_no_campaign(path: Path, torn: bytes
     assert (path / "journal.jsonl").read_bytes() == b""
 
 
+def test_a_death_while_the_experiment_was_written_does_not_block_the_directory(
+    path: Path,
+) -> None:
+    """The half-written file is no file of the user; it goes, and the campaign begins."""
+    path.mkdir(parents=True)
+    (path / "lock").touch()
+    (path / ".experiment.yaml.0f3a9c2d").write_text("versi")
+    _create(path).close()
+    assert sorted(p.name for p in path.iterdir()) == [
+        "experiment.yaml",
+        "journal.jsonl",
+        "lock",
+        "raw",
+    ]
+
+
+@pytest.mark.parametrize("name", [".thesis.tex.0f3a9c2d", ".experiment.yaml.mine"])
+def test_a_hidden_file_of_the_user_blocks_a_new_campaign(path: Path, name: str) -> None:
+    """What only looks like a half-written file of Steelyard is refused and left."""
+    path.mkdir(parents=True)
+    (path / name).write_text("x")
+    with pytest.raises(RecordError, match="not an empty directory"):
+        _create(path)
+    assert (path / name).read_text() == "x"
+
+
+def test_going_on_removes_what_a_death_left_half_written(path: Path) -> None:
+    """Files that were being written when it died are gone; whole ones stay, hidden ones too."""
+    _with_story(path)
+    for name in (".report.html.0f3a9c2d", ".schedule.json.00000000", ".notes", "report.html"):
+        (path / name).write_text("x")
+    CampaignDirectory.reopen(path, FakeClock()).close()
+    hidden = {p.name for p in path.iterdir() if p.name.startswith(".")}
+    assert hidden == {".notes"}
+    assert (path / "report.html").read_text() == "x"
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"format":1,"sequence":0'])
+def test_a_death_before_the_first_line_is_said(path: Path, torn: bytes) -> None:
+    """There is no campaign to go on with, and the way out is to start it anew."""
+    _create(path).close()
+    (path / "journal.jsonl").write_bytes(torn)
+    with pytest.raises(RecordError, match="holds no campaign: Steelyard ended before") as caught:
+        read_campaign(path)
+    assert f"--out {path}" in caught.value.hint
+
+
 def test_two_holders_are_refused(path: Path) -> None:
     """A campaign that runs cannot be resumed elsewhere; afterwards it can."""
     first = _create(path)

@@ -1,13 +1,15 @@
 """Restarting a server by the user's own command, and waiting until it answers."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.files import read_text
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import Command, ServerAddress
 from steelyard.model.errors import TargetError
@@ -54,15 +56,12 @@ def restart(command: tuple[str, ...], address: ServerAddress, means: Means) -> N
         TargetError: The command failed, or the server was not restarted by it.
     """
     before = means.sql.rows(address, STARTED_AT)
-    with TemporaryDirectory(prefix="steelyard-restart-") as directory:
-        # A file, not a pipe: the restarted server may keep the command's output open for ever.
-        output = Path(directory) / "output"
-        process = means.processes.start(Command(argv=command), output=output)
+    with _started(command, means.processes) as (process, output):
         ended = process.wait(_TIMEOUT_S)
         status = process.exit_status()
         if not ended:
             process.signal(signal.SIGKILL)
-        said = " ".join((read_text(output) or "").split()[-40:])
+        said = " ".join(output.read().decode(errors="replace").split()[-40:])
     if not ended or status != 0:
         how = f"exited with {status}" if ended else f"did not end within {_TIMEOUT_S:.0f} s"
         raise TargetError(
@@ -70,6 +69,23 @@ def restart(command: tuple[str, ...], address: ServerAddress, means: Means) -> N
             hint="Try it by hand, as the account that runs Steelyard.",
         )
     _wait(before, address, means)
+
+
+@contextmanager
+def _started(
+    command: tuple[str, ...], processes: Processes
+) -> Iterator[tuple[RunningProcess, BinaryIO]]:
+    """Start a command; yield it and what it prints.
+
+    It prints to a file, not a pipe: the restarted server may keep the output open for ever. The
+    file has no name any more when the command is at work, so that our death leaves none behind.
+    """
+    with TemporaryDirectory(prefix="steelyard-restart-") as directory:
+        path = Path(directory) / "output"
+        process = processes.start(Command(argv=command), output=path)
+        output = path.open("rb")
+    with output:
+        yield process, output
 
 
 def _wait(before: list[tuple[object, ...]], address: ServerAddress, means: Means) -> None:
