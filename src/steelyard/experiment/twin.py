@@ -39,6 +39,7 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
         stop=Stop(budget_s=budget_s, decide=given.stop.decide, equivalence=given.stop.equivalence),
         design=Design.BLOCKS,
         sustained_s=None,
+        attribution=None,
         twin_of=TwinOf(name=given.name, treatments=len(given.treatments), stop=given.stop),
     )
     return replace(loaded, experiment=twin, parents={**loaded.parents, again: baseline.name})
