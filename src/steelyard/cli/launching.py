@@ -31,7 +31,8 @@ from steelyard.model.errors import SteelyardError
 from steelyard.model.experiment import Experiment
 from steelyard.platforms.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
-from steelyard.report.outlook import outlook_document, outlook_json, shortfall
+from steelyard.report.outlook import outlook_document, shortfall
+from steelyard.report.outlook_summary import outlook_json
 from steelyard.tuning.profiles import MachineFacts
 
 _PRESET = "preset:"
@@ -89,7 +90,7 @@ def run(options: RunOptions) -> None:
         findings=findings,
     )
     if not options.quiet:
-        warning = _shortfall(options, experiment, assembly, expected)
+        warning = _shortfall(options, experiment, assembly)
         click.echo(forecast_text(experiment, expected, path=path, warning=warning), err=True)
     _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
 
@@ -113,7 +114,7 @@ def dry_run(options: RunOptions) -> None:
     if options.as_json:
         click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)
     else:
-        warning = _shortfall(options, loaded.experiment, assembly, expected)
+        warning = _shortfall(options, loaded.experiment, assembly)
         click.echo(forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True))
     forecasts.require_disk(expected)
     forecasts.require_first_look(expected, loaded.experiment)
@@ -125,23 +126,16 @@ def plan(options: RunOptions) -> None:
     loaded = _load(options, doors)
     assembly = assemble(loaded.experiment, doors)
     preflight.check(loaded, assembly)
-    expected = forecasts.forecast(loaded.experiment, assembly)
-    found = planning.plan_campaign(loaded.experiment, assembly, expected)
+    found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
         click.echo(session.as_json(outlook_json(found)), nl=False)
     else:
         print_whole(outlook_document(found))
 
 
-def _shortfall(
-    options: RunOptions,
-    experiment: Experiment,
-    assembly: Assembly,
-    expected: forecasts.Forecast,
-) -> str:
+def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) -> str:
     """Return what the budget does not decide of what is asked, in one sentence."""
-    asked = (experiment.stop.decide,)
-    found = planning.plan_campaign(experiment, assembly, expected, effects=asked)
+    found = planning.plan_campaign(experiment, assembly, effects=(experiment.stop.decide,))
     return shortfall(found, options.source)
 
 

@@ -15,6 +15,7 @@ from steelyard.model.schedule import Mode
 
 _WORTH_SAYING = 0.9  # of the time that the file's own design needs: a guess
 _MOST_SAID = 3
+_LOADS_NAMED = 4
 
 Terms = Callable[[Experiment, Forecast], OutlookTerms]
 
@@ -113,7 +114,7 @@ def _needed_s(
     pooled: bool,
 ) -> float | None:
     """Return the budget that decides every workload; None where no reachable one does."""
-    expected = forecast(experiment, assembly)
+    expected = forecast(experiment, assembly, measured=found.noise)
     design = terms(experiment, expected)
     decide = experiment.stop.decide
     names = [workload.name for workload in experiment.workloads]
@@ -135,19 +136,19 @@ def _variants(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
 
 
 def _fewer_loads(experiment: Experiment) -> Iterator[_Variant]:
-    """Yield the design with part of its loads, the largest part first."""
+    """Yield the design with half of its loads, a quarter and so on, the largest part first."""
     loads = experiment.loads
-    for count in sorted({len(loads) // 2, 2, 1} - {0}, reverse=True):
-        if count >= len(loads):
-            continue
+    count = len(loads) // 2
+    while count:
         kept = _spread(loads, count)
-        words = ", ".join(load.label for load in kept)
+        named = f" ({', '.join(load.label for load in kept)})" if count <= _LOADS_NAMED else ""
         noun = "load" if count == 1 else "loads"
         yield _Variant(
-            change=f"{count} {noun} instead of {len(loads)} ({words})",
+            change=f"{count} {noun} instead of {len(loads)}{named}",
             experiment=replace(experiment, loads=kept),
             alike="fewer loads",
         )
+        count //= 2
 
 
 def _spread(loads: tuple[Load, ...], count: int) -> tuple[Load, ...]:

@@ -15,7 +15,7 @@ from steelyard.analysis.outlook import EFFECTS, OutlookTerms, outlook, precision
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.cheaper import cheaper_designs
 from steelyard.experiment.durations import GUESSED_SWITCH_S, run_s
-from steelyard.experiment.forecast import Forecast
+from steelyard.experiment.forecast import Forecast, forecast
 from steelyard.model.experiment import Experiment
 from steelyard.model.noise import ASSUMED_NOISE, NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
@@ -31,17 +31,20 @@ _LENGTHS_S = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 
 
 def plan_campaign(
-    experiment: Experiment, assembly: Assembly, expected: Forecast, *, effects: Sequence[float] = ()
+    experiment: Experiment, assembly: Assembly, *, effects: Sequence[float] = ()
 ) -> CampaignOutlook:
     """Return what a campaign would take and could say.
 
     Args:
         experiment: As resolved.
-        assembly: Its engine and platforms, to foretell changed designs.
-        expected: Its forecast.
+        assembly: Its engine and platforms.
         effects: Relative effects to ask about, beside ``stop.decide``; none: the usual ones.
+
+    Raises:
+        InputError: The file asks for a switch that is too cheap.
     """
     noise = _noise(experiment)
+    expected = forecast(experiment, assembly, measured=noise)
     compared = bool(experiment.contenders) and not experiment.is_single_pass
     asked = tuple(sorted({*(effects or EFFECTS), experiment.stop.decide}))
     found = CampaignOutlook(

@@ -10,12 +10,13 @@ from fakes.campaigns import Stage, an_experiment
 from steelyard.analysis.campaign_outlook import CampaignOutlook
 from steelyard.experiment import planning
 from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.forecast import forecast
+from steelyard.experiment.cheaper import _spread as planning_spread
 from steelyard.experiment.planning import plan_campaign
 from steelyard.model.experiment import Design, Experiment, Measure, Stop, SwitchCost
 from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.model.schedule import Mode
-from steelyard.report.outlook import ASSUMED, outlook_document, outlook_json, shortfall
+from steelyard.report.outlook import ASSUMED, outlook_document, shortfall
+from steelyard.report.outlook_summary import outlook_json
 from steelyard.report.terminal import render_terminal
 
 MEASURE = Measure(slice_s=5.0, ramp_s=2.0, discard_s=20.0)
@@ -25,7 +26,7 @@ def planned(experiment: Experiment, tmp_path: Path) -> CampaignOutlook:
     """Return the plan of an experiment."""
     bench = Stage.new(experiment, tmp_path / experiment.name).bench()
     assembly = Assembly(engine=bench._engine, platforms=bench._platforms)
-    return plan_campaign(experiment, assembly, forecast(experiment, assembly))
+    return plan_campaign(experiment, assembly)
 
 
 def text_of(found: CampaignOutlook) -> str:
@@ -128,6 +129,21 @@ def test_the_noise_says_where_it_comes_from(
     assert found.decides_cells
 
 
+def test_measured_times_take_the_place_of_guesses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart that was seen to take a minute makes blocks and the best slice longer."""
+    guessed = planned(five_loads(), tmp_path)
+    slow = replace(ASSUMED_NOISE, origin=NoiseOrigin.MEASURED, start_s=60.0, restore_s=10.0)
+    monkeypatch.setattr(planning, "_noise", lambda _: slow)
+    found = planned(replace(five_loads(), name="slow"), tmp_path)
+    assert found.block_s == pytest.approx(guessed.block_s + 2 * 70.0, abs=5.0)
+    before, after = (each.workloads[0].slices.single_s for each in (guessed, found))
+    assert before is not None
+    assert after is not None
+    assert after > before
+
+
 def test_workloads_of_unlike_noise_have_tables_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +185,23 @@ def test_a_precision_is_foretold(tmp_path: Path) -> None:
     stop = Stop(budget_s=7200.0, precision=0.02)
     text = text_of(planned(replace(five_loads(), stop=stop), tmp_path))
     assert "±2.0 % is reached after about" in text
+    assert "no verdict ends the campaign" in text
+    assert "no verdict ends" not in text_of(planned(replace(five_loads(), name="plain"), tmp_path))
+
+
+def test_of_many_loads_the_most_that_fit_are_kept(tmp_path: Path) -> None:
+    """Sixteen loads: a quarter of them is offered where a half does not fit and a quarter does."""
+    many = replace(an_experiment(loads=16, measure=MEASURE), stop=Stop(budget_s=4 * 3600.0))
+    fewer = [e for e in planned(many, tmp_path).cheaper if "instead of 16" in e.change]
+    assert len(fewer) == 1
+    kept = int(fewer[0].change.split()[0])
+    assert kept in (8, 4, 2, 1)
+    assert fewer[0].needed_s <= 4 * 3600.0
+    loads = planning_spread(many.loads, 2 * kept)
+    double = replace(many, loads=loads, name="double")
+    needed = planned(double, tmp_path).workloads[0].cells
+    assert needed is not None
+    assert needed.at(0.03).within_budget < 0.9
 
 
 def test_the_best_slice_follows_the_overhead(tmp_path: Path) -> None:
