@@ -24,6 +24,7 @@ def forecast_text(
     expected: Forecast,
     *,
     path: Path | None = None,
+    warning: str = "",
     with_schedule: bool = False,
 ) -> str:
     """Return a forecast for people, a line per question they would ask."""
@@ -35,6 +36,8 @@ def forecast_text(
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
     lines += [_disk_line(expected)]
+    if warning:
+        lines.append(f"  warning    {warning}")
     if path is not None:
         lines.append(f"  record     {path}")
     if with_schedule:

@@ -10,12 +10,13 @@ import click
 
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
+from steelyard.cli.campaigns import print_whole
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.cli.reports import rendered, show, write_reports
 from steelyard.experiment import forecast as forecasts
-from steelyard.experiment import preflight, session
-from steelyard.experiment.assembly import assemble
+from steelyard.experiment import planning, preflight, session
+from steelyard.experiment.assembly import Assembly, assemble
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.experiment.files import (
     LoadedExperiment,
@@ -28,8 +29,11 @@ from steelyard.experiment.noise_profiles import keep_profile
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
+from steelyard.model.experiment import Experiment
 from steelyard.platforms.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
+from steelyard.report.outlook import outlook_document, shortfall
+from steelyard.report.outlook_summary import outlook_json
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -97,7 +101,8 @@ def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
         experiment=experiment, text=loaded.text, command=command, findings=findings
     )
     if not options.quiet:
-        click.echo(forecast_text(experiment, expected, path=path), err=True)
+        warning = _shortfall(options, experiment, assembly)
+        click.echo(forecast_text(experiment, expected, path=path, warning=warning), err=True)
     _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
 
 
@@ -125,9 +130,29 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
     if options.as_json:
         click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)
     else:
-        click.echo(forecast_text(loaded.experiment, expected, with_schedule=True))
+        warning = _shortfall(options, loaded.experiment, assembly)
+        click.echo(forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True))
     forecasts.require_disk(expected)
     forecasts.require_first_look(expected, loaded.experiment)
+
+
+def plan(options: RunOptions) -> None:
+    """Show what an experiment can decide and when; nothing is started and nothing is written."""
+    doors = system_doors()
+    loaded = load(options, doors)
+    assembly = assemble(loaded.experiment, doors)
+    preflight.check(loaded, assembly)
+    found = planning.plan_campaign(loaded.experiment, assembly)
+    if options.as_json:
+        click.echo(session.as_json(outlook_json(found)), nl=False)
+    else:
+        print_whole(outlook_document(found))
+
+
+def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) -> str:
+    """Return what the budget does not decide of what is asked, in one sentence."""
+    found = planning.plan_campaign(experiment, assembly, effects=(experiment.stop.decide,))
+    return shortfall(found, options.source)
 
 
 def load(options: RunOptions, doors: Doors) -> LoadedExperiment:

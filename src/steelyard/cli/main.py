@@ -18,6 +18,7 @@ from steelyard.model.errors import ExitCode, Interrupted, SteelyardError
 # Verb -> first line of its help, so that `steelyard --help` imports none of them.
 _VERBS = {
     "run": "Weigh the treatments of an experiment file or preset.",
+    "plan": "Say what an experiment can decide, and in what time, before it runs.",
     "report": "Show and rebuild the report of a campaign from its record.",
     "noise": "Measure what this set-up can see: a configuration against itself.",
     "list": "List the campaigns that are there.",

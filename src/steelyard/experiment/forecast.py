@@ -1,7 +1,7 @@
 """What a campaign will take: minutes, blocks and disk, before anything is started."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.analysis.contrasts import headline_count
@@ -14,6 +14,7 @@ from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
 from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
+from steelyard.model.noise import NoiseProfile
 from steelyard.model.plan import StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import GIB, MIB, format_bytes, format_duration, parse_bytes
@@ -59,8 +60,15 @@ class Forecast:
         return self.preparation_s + self.block_s
 
 
-def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
+def forecast(
+    experiment: Experiment, assembly: Assembly, *, measured: NoiseProfile | None = None
+) -> Forecast:
     """Return what a campaign will take.
+
+    Args:
+        experiment: As resolved.
+        assembly: Its engine and platforms.
+        measured: Whose times of restart and restore take the place of guesses.
 
     Raises:
         InputError: The file asks for a switch that is too cheap.
@@ -70,7 +78,7 @@ def forecast(experiment: Experiment, assembly: Assembly) -> Forecast:
     mode = mode_for(switch, single_pass=experiment.is_single_pass)
     reset = reset_for(experiment, mode, writes=engine.writes())
     discard_s = expected_discard_s(experiment)
-    times = _guessed_times(experiment, engine)
+    times = _times(experiment, engine, measured)
     cached = sum(
         assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
         for t in experiment.treatments
@@ -155,6 +163,20 @@ def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTi
     return durations.SwitchTimes(
         restore_s=0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB,
         start_s=durations.GUESSED_START_S + prewarm,
+    )
+
+
+def _times(
+    experiment: Experiment, engine: Engine, measured: NoiseProfile | None
+) -> durations.SwitchTimes:
+    """Return what was measured, else what is guessed."""
+    guessed = _guessed_times(experiment, engine)
+    if measured is None:
+        return guessed
+    return replace(
+        guessed,
+        restore_s=guessed.restore_s if measured.restore_s is None else measured.restore_s,
+        start_s=guessed.start_s if measured.start_s is None else measured.start_s,
     )
 
 

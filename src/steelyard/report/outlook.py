@@ -1,0 +1,280 @@
+"""A plan for people: what a campaign would take, and what it could say."""
+
+from steelyard.analysis.campaign_outlook import (
+    CampaignOutlook,
+    CheaperDesign,
+    SliceOutlook,
+    WorkloadOutlook,
+)
+from steelyard.analysis.outlook import EffectOutlook, ScopeOutlook
+from steelyard.model.experiment import SwitchCost
+from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.model.schedule import Mode
+from steelyard.model.units import format_bytes, format_duration, format_percent
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    Column,
+    Document,
+    KeyValues,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+)
+from steelyard.report.formats import MISSING, count, enumeration, share, utc
+
+ASSUMED = "assumed: METHOD's typical profile, nobody measured this machine: run `steelyard noise`"
+SINGLE = "Nothing is compared, so no effect is decided."
+_HOW_TO_READ = (
+    "A campaign that looks after every block calls an effect of this true size faster or slower,"
+    " at this noise: half of the campaigns by the first time, nine in ten by the second, counted"
+    " from the start of the preparation. A cell's minutes are those of any one cell, at the level"
+    " that the cells share. In brackets the least budget in which nine in ten do."
+)
+_PRECISION = (
+    "With a precision asked for, no verdict ends the campaign: each look is judged by itself, and"
+    " the campaign ends when the precision is reached, also before these times."
+)
+_SWITCH = {
+    SwitchCost.SESSION: "a new session is enough to switch",
+    SwitchCost.RELOAD: "a reload is enough to switch",
+    SwitchCost.RESTART: "switching needs a restart",
+    SwitchCost.REPROVISION: "switching needs a new server",
+}
+_S_PER_H = 3600.0
+_AS_GOOD = 0.05  # of the time: less is not worth a changed file
+
+
+def outlook_document(found: CampaignOutlook) -> Document:
+    """Return a plan as a document."""
+    experiment = found.experiment
+    against = " against ".join(treatment.name for treatment in experiment.treatments)
+    return Document(
+        title=f"Plan of {experiment.name}",
+        subtitle=f"{against} · nothing was started",
+        sections=(
+            _decidable(found),
+            *_minutes(found),
+            *_cheaper(found),
+            _noise(found),
+            _time_and_disk(found),
+        ),
+    )
+
+
+def shortfall(found: CampaignOutlook, source: str) -> str:
+    """Return one sentence where the budget does not decide what is asked; else nothing."""
+    if not found.workloads or (found.decides_headlines and found.decides_cells):
+        return ""
+    experiment = found.experiment
+    scope = "single cells" if found.decides_headlines else "the headlines"
+    budget = format_duration(experiment.stop.budget_s)
+    noise = "measured" if found.noise.origin is NoiseOrigin.MEASURED else "assumed"
+    fact = f"at the {noise} noise {budget} do not decide {share(experiment.stop.decide)} in {scope}"
+    ways = [design for design in found.cheaper if design.pooled or found.decides_headlines]
+    way = f"; cheaper: {design_sentence(ways[0])}" if ways else ""
+    return f"{fact}{way}; see `steelyard plan {source}`"
+
+
+def _decidable(found: CampaignOutlook) -> Section:
+    title = f"Within {format_duration(found.experiment.stop.budget_s)}"
+    if not found.workloads:
+        remark = Paragraph(text=SINGLE)
+        return Section(anchor="decidable", title=title, blocks=(remark,))
+    items = tuple(item for each in found.workloads for item in _scope_sentences(each, found))
+    tone = Tone.PLAIN if found.decides_headlines else Tone.WARNING
+    wish = share(found.experiment.stop.decide)
+    word = "is" if found.decides_headlines else "is not"
+    lead = Paragraph(text=f"An effect of {wish} {word} decided in the headlines.", tone=tone)
+    cells: tuple[Block, ...] = ()
+    if not found.decides_cells:
+        number_of = len(found.experiment.loads)
+        text = f"It is not decided in single cells: {number_of} per workload share the error."
+        cells = (Paragraph(text=text, tone=Tone.WARNING),)
+    listed = BulletList(lead="What nine in ten campaigns decide:", items=items)
+    return Section(anchor="decidable", title=title, blocks=(lead, *cells, listed))
+
+
+def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]:
+    names = enumeration(each.names)
+    sentences = [f"{names}, pooled: {_reach(each.pooled)}"]
+    if each.cells is not None:
+        sentences.append(f"{names}, each cell: {_reach(each.cells)}")
+    if each.precision_s is not None and found.experiment.stop.precision is not None:
+        asked = format_percent(found.experiment.stop.precision, signed=False)
+        when = format_duration(each.precision_s)
+        sentences.append(f"{names}, pooled: ±{asked} is reached after about {when}")
+    return sentences
+
+
+def _reach(scope: ScopeOutlook) -> str:
+    if scope.smallest is None or scope.half_width is None:
+        return "nothing, the budget ends before the first look"
+    least = format_percent(scope.smallest, signed=False)
+    width = format_percent(scope.half_width, signed=False)
+    open_effects = [share(e.effect) for e in scope.effects if e.within_budget < 0.9]
+    rest = f"; not {enumeration(tuple(open_effects))}" if open_effects else ""
+    return f"effects of {least} and more{rest} (interval about ±{width} at the end)"
+
+
+def _minutes(found: CampaignOutlook) -> tuple[Section, ...]:
+    if not found.workloads:
+        return ()
+    tables = tuple(_table(each, found) for each in found.workloads)
+    asked = found.experiment.stop.precision is not None
+    note = Paragraph(text=f"{_HOW_TO_READ} {_PRECISION}" if asked else _HOW_TO_READ)
+    return (Section(anchor="minutes", title="Time to decide", blocks=(*tables, note)),)
+
+
+def _table(each: WorkloadOutlook, found: CampaignOutlook) -> Table:
+    scopes = [("pooled", each.pooled)]
+    if each.cells is not None:
+        scopes.append(("cell", each.cells))
+    columns = [Column(name="true effect", align=Align.RIGHT)]
+    for name, _ in scopes:
+        columns.append(Column(name=f"{name}, half", align=Align.RIGHT))
+        columns.append(Column(name=f"{name}, nine in ten"))
+    budget_s = found.experiment.stop.budget_s
+    rows = tuple(
+        Row(cells=(share(effect.effect), *_row_cells(place, scopes, budget_s)))
+        for place, effect in enumerate(each.pooled.effects)
+    )
+    return Table(title=enumeration(each.names), columns=tuple(columns), rows=rows)
+
+
+def _row_cells(
+    place: int, scopes: list[tuple[str, ScopeOutlook]], budget_s: float
+) -> tuple[str, ...]:
+    effects = [scope.effects[place] for _, scope in scopes]
+    return tuple(text for effect in effects for text in _times(effect, budget_s))
+
+
+def _times(effect: EffectOutlook, budget_s: float) -> tuple[str, str]:
+    half = MISSING if effect.half_s is None else format_duration(effect.half_s)
+    if effect.most_s is not None:
+        return half, format_duration(effect.most_s)
+    needed = (
+        "no budget within reach does it"
+        if effect.needed_s is None
+        else f"needs about {about(effect.needed_s)}"
+    )
+    return half, f"not within {format_duration(budget_s)} ({needed})"
+
+
+def about(seconds: float) -> str:
+    """Return a foretold time without false precision: ``50 min``, ``3 h 20 min``, ``17 h``."""
+    hours = seconds / _S_PER_H
+    if hours < 2.0:
+        return format_duration(seconds)
+    if hours < 10.0:
+        return format_duration(round(hours * 6.0) / 6.0 * _S_PER_H)
+    return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
+
+
+def _cheaper(found: CampaignOutlook) -> tuple[Section, ...]:
+    if not found.cheaper:
+        return ()
+    blocks: list[Block] = []
+    for pooled, scope in ((True, "headlines"), (False, "single cells")):
+        ways = tuple(design_sentence(each) for each in found.cheaper if each.pooled is pooled)
+        lead = f"Nine in ten campaigns decide {share(found.experiment.stop.decide)} in {scope} with"
+        blocks += [BulletList(lead=lead, items=ways)] if ways else []
+    return (Section(anchor="cheaper", title="Designs that decide", blocks=tuple(blocks)),)
+
+
+def design_sentence(design: CheaperDesign) -> str:
+    """Return a design and its time in words."""
+    each = " each" if design.campaigns > 1 else ""
+    return f"{design.change}: about {about(design.needed_s)}{each}"
+
+
+def _noise(found: CampaignOutlook) -> Section:
+    pairs = [("noise", noise_origin(found.noise))]
+    for each in found.workloads:
+        name = enumeration(each.names)
+        pairs.append((f"parts, {name}", _parts(each.noise)))
+        deviations = [format_percent(each.pooled.contrast_sd, signed=False) + " pooled"]
+        if each.cells is not None:
+            deviations.append(format_percent(each.cells.contrast_sd, signed=False) + " per cell")
+        pairs.append((f"one block varies by, {name}", ", ".join(deviations)))
+        pairs.append((f"slice, {name}", slice_sentence(each.slices)))
+    listed = KeyValues(title="", pairs=tuple(pairs))
+    return Section(anchor="noise", title="Noise and slice", blocks=(listed,))
+
+
+def noise_origin(noise: NoiseProfile) -> str:
+    """Return where the noise comes from, in words."""
+    if noise.origin is NoiseOrigin.ASSUMED:
+        return ASSUMED
+    when = f", {utc(noise.measured_at)}" if noise.measured_at is not None else ""
+    place = f" on {noise.place}" if noise.place else ""
+    return f"measured{place} by {noise.campaign_id}, {count(noise.blocks, 'block')}{when}"
+
+
+def _parts(noise: WorkloadNoise) -> str:
+    return (
+        f"seconds {_deviation(noise.second_sd)} (autocorrelation {noise.autocorrelation:.2g}),"
+        f" runs {_deviation(noise.slice_sd)}, restarts {_deviation(noise.visit_sd)},"
+        f" drift {_deviation(noise.drift_sd)} per hour (standard deviations)"
+    )
+
+
+def _deviation(log: float) -> str:
+    return format_percent(log, signed=False)
+
+
+def slice_sentence(slices: SliceOutlook) -> str:
+    """Return the slice of the file beside the best one, in words."""
+    file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
+    single = (
+        "none is too long"
+        if slices.single_s is None
+        else f"{slices.single_s:.0f} s by the form of Kalibera and Jones"
+    )
+    best = f"best for the headline {slices.best_s:.0f} s"
+    saved = 0.0 if slices.cost is None else 1.0 - slices.cost
+    gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
+    return f"{file}; {best} ({gain}); for a single cell without drift {single}"
+
+
+def _time_and_disk(found: CampaignOutlook) -> Section:
+    experiment = found.experiment
+    cells = len(experiment.workloads) * len(experiment.loads)
+    arms = len(experiment.treatments)
+    block = format_duration(found.block_s)
+    how = "in visits" if found.mode is Mode.VISITS else "back to back"
+    pairs = [
+        ("design", f"{how}, because {_SWITCH[found.switch]}"),
+        ("preparation", _preparation(found)),
+        ("block", f"{count(arms, 'treatment')} x {count(cells, 'cell')}, about {block}"),
+        ("blocks", f"about {found.max_blocks} within {format_duration(experiment.stop.budget_s)}"),
+    ]
+    if found.workloads:
+        first = f"after {found.first_look} blocks, at about {format_duration(found.first_look_s)}"
+        pairs.append(("first look", first))
+    if found.sustained_s:
+        pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top"))
+    pairs.append(("disk", _disk(found)))
+    listed = KeyValues(title="", pairs=tuple(pairs))
+    return Section(anchor="time", title="Time and disk", blocks=(listed,))
+
+
+def _preparation(found: CampaignOutlook) -> str:
+    arms = len(found.experiment.treatments)
+    cached = "; all data are in the cache" if found.cached == arms else ""
+    return f"about {format_duration(found.preparation_s)} for data and first starts{cached}"
+
+
+def _disk(found: CampaignOutlook) -> str:
+    if not found.disk:
+        return "the servers' own, which is not visible from here"
+    parts = [
+        f"{format_bytes(need.needed_bytes)} in {need.directory}"
+        f" ({format_bytes(need.free_bytes)} free)"
+        + (": too little" if need.needed_bytes > need.free_bytes else "")
+        for need in found.disk
+    ]
+    return f"at most {'; '.join(parts)}"
