@@ -22,7 +22,7 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
     """Return the analysis of a campaign, finished or not."""
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
-    stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
+    stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
     stalls = compare_stalls(seen, stalled, experiment)
     cells = summarise_cells(seen, stalled)
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()

@@ -51,7 +51,7 @@ def compare_pair(
     _require_two(record.experiment, reference, treatment)
     two = _narrowed(record, reference, treatment)
     seen = observe(record)
-    stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
+    stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
     campaign = replace(
         whole,
         experiment=two.experiment,

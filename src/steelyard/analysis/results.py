@@ -21,7 +21,8 @@ class CellSummary:
     Attributes:
         runs: How many runs count.
         tps: Median of the runs, 1/s, with the signed-rank interval over blocks; bounds are None
-            below 6 blocks. Never used for a comparison.
+            below 6 blocks. With several rounds in a visit they count as one run. Never used for a
+            comparison.
         latency_mean_s: Median over the runs of their mean latency; None when not reported.
         validity: The worst of its runs.
         stalled: Runs that stalled (METHOD.md 3.6).

@@ -14,7 +14,7 @@ def compare_stalls(
 
     Args:
         seen: The observations.
-        stalled: Which of them stalled, same shape as ``seen.log_tps``.
+        stalled: Which of the single runs stalled, same shape as ``seen.by_slice``.
         experiment: Names the workloads, the baseline and the contenders.
     """
     if not seen.blocks:
@@ -30,7 +30,7 @@ def _test(
     seen: Observations, stalled: BoolArray, baseline: str, treatment: str, workload: str
 ) -> StallTest:
     columns = seen.columns_of(workload)
-    runs = seen.blocks * len(columns)
+    runs = len(stalled) * len(columns)
     mine, theirs = (
         int(stalled[:, seen.treatments.index(name)][:, columns].sum())
         for name in (treatment, baseline)

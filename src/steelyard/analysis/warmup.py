@@ -11,18 +11,26 @@ LEAST_RUNS = 2
 
 
 def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
-    """Return one check per contender, over all cells of its visits.
+    """Return one check per contender, over all runs of its visits.
 
     Back to back there is nothing to check: both sides share the server and its age.
     """
-    if mode is not Mode.VISITS or seen.blocks < LEAST_BLOCKS or len(seen.cells) < LEAST_RUNS:
+    if (
+        mode is not Mode.VISITS
+        or seen.blocks < LEAST_BLOCKS
+        or len(seen.cells) * seen.rounds < LEAST_RUNS
+    ):
         return ()
     return tuple(_check(seen, experiment.baseline, name) for name in experiment.contenders)
 
 
 def _check(seen: Observations, baseline: str, treatment: str) -> WarmupCheck:
-    positions = seen.positions[:, seen.treatments.index(treatment)]
-    slope = position_slope(seen.contrasts(baseline, treatment), positions)
+    positions = seen.places[:, :, seen.treatments.index(treatment)]
+    slope = position_slope(
+        seen.slice_contrasts(baseline, treatment).reshape(seen.blocks, -1),
+        positions.reshape(seen.blocks, -1),
+        rounds=seen.rounds,
+    )
     return WarmupCheck(
         treatment=treatment, slope_per_position=slope.per_position, p_value=slope.p_value
     )

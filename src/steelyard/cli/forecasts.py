@@ -52,10 +52,11 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     cells = len(cells_of(experiment))
     design = (
         f"{expected.mode}, because {_WHY[expected.switch]};"
-        f" data restored per {expected.reset}; seed {experiment.seed}"
+        f" {_data(expected)}; seed {experiment.seed}"
     )
+    rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
-        f"{len(experiment.treatments)} treatments x {cells} cells,"
+        f"{len(experiment.treatments)} treatments x {cells} cells{rounds},"
         f" about {format_duration(expected.block_s)}"
     )
     first = (
@@ -66,8 +67,28 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     return [
         f"  design     {design}",
         f"  block      {block}",
+        *_rounds_lines(expected),
         f"  time       {first}; {end}",
     ]
+
+
+def _data(expected: Forecast) -> str:
+    if expected.switch is SwitchCost.REPROVISION:
+        return "every visit makes its server and data anew"
+    return f"data restored per {expected.reset}"
+
+
+def _rounds_lines(expected: Forecast) -> list[str]:
+    """Return why a visit has several rounds, or what a single one will not see."""
+    rounds = expected.rounds
+    if rounds.early_only:
+        limit = "only the early phase of the checkpoint cycle is measured, and the effect of"
+        return [
+            f"  rounds     {rounds.number}: {limit} {', '.join(rounds.early_only)} changes over it"
+        ]
+    if rounds.number == 1:
+        return []
+    return [f"  rounds     {rounds.number} per visit: {rounds.reason}"]
 
 
 def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
@@ -103,7 +124,9 @@ def _disk_line(expected: Forecast) -> str:
 
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
     blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
-    schedule = schedule_of(experiment, mode=expected.mode, blocks=blocks)
+    schedule = schedule_of(
+        experiment, mode=expected.mode, blocks=blocks, rounds=expected.rounds.number
+    )
     more = expected.max_blocks - len(schedule.blocks)
     lines = [line for block in schedule.blocks for line in _block_lines(block)]
     return [*lines, f"and about {more} more blocks"] if more > 0 else lines
@@ -131,6 +154,8 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "mode": expected.mode,
         "switch": expected.switch,
         "reset": expected.reset,
+        "rounds": expected.rounds.number,
+        "rounds_reason": expected.rounds.reason or None,
         "preparation_s": round(expected.preparation_s, 1),
         "block_s": round(expected.block_s, 1),
         "max_blocks": expected.max_blocks,

@@ -41,6 +41,15 @@ class DiscardChoice:
     restarts: int = 0
 
 
+class RoundsFor(StrEnum):
+    """What the number of rounds in a visit was chosen for."""
+
+    ONE = "one"  # nothing asks for more
+    ASKED = "asked"
+    CYCLE = "checkpoint cycle"  # one visit's runs cover a whole one
+    INSTANCES = "instances"  # best for newly made servers, by costs and variances
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingRule:
     """The looks and levels of a campaign, frozen before its first block.
@@ -75,6 +84,9 @@ class CampaignPlan:
         restore: The means of restoring: ``reflink``, ``copy`` or ``template``.
         restore_s: Measured seconds of one restore by each means tried.
         block_s: Estimated seconds of one block, from measured switch and restore times.
+        rounds: Runs of each cell in one visit.
+        rounds_for: What their number was chosen for.
+        rounds_reason: The same in one sentence; empty for a single round that nothing asked for.
     """
 
     mode: Mode
@@ -85,3 +97,6 @@ class CampaignPlan:
     block_s: float
     stopping: StoppingRule
     discard: DiscardChoice
+    rounds: int = 1
+    rounds_for: RoundsFor = RoundsFor.ONE
+    rounds_reason: str = ""
