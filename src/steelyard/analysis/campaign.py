@@ -1,10 +1,13 @@
 """A whole campaign, from its record to everything that a report says."""
 
 from steelyard.analysis.cells import summarise_cells
+from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
+from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.observations import Observations, observe
+from steelyard.analysis.places import pair_findings, with_instances
 from steelyard.analysis.published import beside_published
 from steelyard.analysis.replication import replication_unit
 from steelyard.analysis.results import CampaignAnalysis, Comparison
@@ -26,6 +29,7 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
     stalls = compare_stalls(seen, stalled, experiment)
     cells = summarise_cells(seen, stalled)
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
+    comparisons = _comparisons(record, seen, plan) if plan is not None else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -37,18 +41,24 @@ def analyse(record: CampaignRecord) -> CampaignAnalysis:
         measured_s=_measured_s(record),
         elapsed_s=record.elapsed_s,
         started_at=record.started_at,
-        comparisons=_comparisons(record, seen, plan) if plan is not None else (),
+        comparisons=comparisons,
         cells=cells,
         stalls=stalls,
         warmup=warmup,
         runs=record.counted_runs,
-        findings=campaign_findings(record, seen, stalls, warmup),
+        findings=(
+            *pair_findings(comparisons),
+            *campaign_findings(record, seen, stalls, warmup),
+            *phase_findings(seen, experiment),
+        ),
         settings=differing_settings(record.environment, experiment),
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
         sustained=summarise_sustained(record),
         published=beside_published(experiment, cells),
+        checkpoints=summarise_phases(seen),
+        instances=instance_noise(seen, plan, experiment),
     )
 
 
@@ -70,7 +80,7 @@ def _comparisons(
             pair = Pair(baseline=experiment.baseline, treatment=contender, workload=workload.name)
             contrasts = seen.contrasts(experiment.baseline, contender)[:, columns]
             compared.extend(compare(contrasts, pair, experiment.loads, terms))
-    return tuple(compared)
+    return with_instances(compared, experiment, plan)
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

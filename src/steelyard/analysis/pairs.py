@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.observations import Observations, observe
+from steelyard.analysis.places import with_instances
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.analysis.settings import differing_settings
 from steelyard.analysis.stalls import compare_stalls
@@ -95,7 +96,7 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
     )
     reference, (treatment,) = experiment.baseline, experiment.contenders
     contrasts = seen.contrasts(reference, treatment)
-    return tuple(
+    compared = [
         comparison
         for workload in experiment.workloads
         for comparison in compare(
@@ -104,7 +105,8 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
             experiment.loads,
             terms,
         )
-    )
+    ]
+    return with_instances(compared, experiment, plan)
 
 
 def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:

@@ -10,6 +10,7 @@ from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
 
 _BLOCKS_SHOWN = 2
+_ROUNDS_SHOWN = 2
 _WHY = {
     SwitchCost.SESSION: "a new session is enough to switch",
     SwitchCost.RELOAD: "a reload is enough to switch",
@@ -128,19 +129,23 @@ def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
         experiment, mode=expected.mode, blocks=blocks, rounds=expected.rounds.number
     )
     more = expected.max_blocks - len(schedule.blocks)
-    lines = [line for block in schedule.blocks for line in _block_lines(block)]
+    shown = _ROUNDS_SHOWN * len(schedule.blocks[0].visits[0].runs) // expected.rounds.number
+    lines = [line for block in schedule.blocks for line in _block_lines(block, shown)]
     return [*lines, f"and about {more} more blocks"] if more > 0 else lines
 
 
-def _block_lines(block: PlannedBlock) -> list[str]:
+def _block_lines(block: PlannedBlock, first: int) -> list[str]:
+    """Return a line per visit, with its ``first`` runs."""
     lines = [f"block {block.index + 1}"]
     for visit in block.visits:
         runs = ", ".join(
             f"{run.cell.workload} {run.cell.load.clients}c/{run.cell.load.threads}t"
             f" [{run.treatment}]"
-            for run in visit.runs
+            for run in visit.runs[:first]
         )
-        lines.append(f"  visit of {visit.treatment}: {runs}")
+        more = len(visit.runs) - first
+        rest = f", and {more} more runs" if more > 0 else ""
+        lines.append(f"  visit of {visit.treatment}: {runs}{rest}")
     return lines
 
 

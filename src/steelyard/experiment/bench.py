@@ -17,11 +17,11 @@ from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
 from steelyard.model.experiment import Experiment, SwitchCost, Treatment, Workload
 from steelyard.model.measurement import CheckpointAge
+from steelyard.model.plan import ANEW
 from steelyard.model.schedule import PlannedRun
 from steelyard.platforms.platform import Platform, PreparedState
 
 TEMPLATE = "template"
-ANEW = "reprovision"  # the means by which a server that is made for each visit gets its data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

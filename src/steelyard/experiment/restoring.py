@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from steelyard.experiment.bench import ANEW, TEMPLATE, Bench
+from steelyard.experiment.bench import TEMPLATE, Bench
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.plan import ANEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

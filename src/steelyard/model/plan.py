@@ -41,6 +41,9 @@ class DiscardChoice:
     restarts: int = 0
 
 
+ANEW = "reprovision"  # the means of restoring where every visit makes its server and data
+
+
 class RoundsFor(StrEnum):
     """What the number of rounds in a visit was chosen for."""
 
@@ -81,7 +84,8 @@ class CampaignPlan:
         mode: Visits or back to back.
         switch: The switch cost of what differs between the treatments.
         reset: When the data are restored.
-        restore: The means of restoring: ``reflink``, ``copy`` or ``template``.
+        restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
+            ``ANEW``.
         restore_s: Measured seconds of one restore by each means tried.
         block_s: Estimated seconds of one block, from measured switch and restore times.
         rounds: Runs of each cell in one visit.

@@ -1,0 +1,73 @@
+"""Whether two treatments share an instance: what a difference between them may be blamed on.
+
+Two servers differ by more than their settings: host, memory layout, age, neighbours. With one
+instance per side that is all in the effect, and no number of blocks takes it out (METHOD 3.8).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from steelyard.analysis.numerals import count
+from steelyard.analysis.results import Comparison
+from steelyard.model.experiment import EndpointTarget, Experiment, LocalTarget, SwitchCost, Target
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.plan import CampaignPlan
+from steelyard.stats.two_level import LEAST_INSTANCES
+
+
+def instances_per_side(one: Target, other: Target, plan: CampaignPlan, blocks: int) -> int | None:
+    """Return how many instances of each side were compared; None where both share one.
+
+    Servers of one machine in one directory share it, also of two versions. Another directory may
+    be another disk, which making a server anew does not make anew. Servers that Steelyard did not
+    start are as many instances as there are targets, unless each visit made its own.
+    """
+    if isinstance(one, LocalTarget) and isinstance(other, LocalTarget):
+        return None if one.directory == other.directory else 1
+    if _identity(one) == _identity(other):
+        return None
+    return blocks if plan.switch is SwitchCost.REPROVISION else 1
+
+
+def _identity(target: Target) -> object:
+    """Return what tells one server from another: how it is reached, not how it is treated."""
+    if isinstance(target, EndpointTarget):
+        return (target.uri, target.service, target.host, target.port)
+    return target
+
+
+def with_instances(
+    comparisons: Sequence[Comparison], experiment: Experiment, plan: CampaignPlan
+) -> tuple[Comparison, ...]:
+    """Return the comparisons, each with its number of instances per side."""
+    targets = {treatment.name: treatment.target for treatment in experiment.treatments}
+    return tuple(
+        replace(
+            each,
+            instances=instances_per_side(
+                targets[each.baseline], targets[each.treatment], plan, each.blocks
+            ),
+        )
+        for each in comparisons
+    )
+
+
+def pair_findings(comparisons: Sequence[Comparison]) -> Iterator[Finding]:
+    """Yield a warning for each contender whose difference may be that of its instance."""
+    told = {c.treatment: c for c in comparisons if c.is_of_pair and c.blocks}
+    for comparison in told.values():
+        yield Finding(
+            code="pair-of-instances",
+            severity=Severity.WARNING,
+            message=(
+                f"{comparison.treatment}: it lives on another instance than {comparison.baseline},"
+                f" {count(comparison.instances or 0, 'instance')} per side; the effect is that of"
+                " this pair of instances, whatever differs between them"
+            ),
+            remedy=(
+                "Compare the settings on one server; or use targets that Steelyard makes, anew for"
+                f" each visit (`measure.switch: reprovision`), at least {LEAST_INSTANCES} per side."
+            ),
+            source="METHOD 3.8: equal servers are called different in 70 % of such campaigns",
+            subject=comparison.treatment,
+        )
