@@ -68,6 +68,6 @@ def pair_findings(comparisons: Sequence[Comparison]) -> Iterator[Finding]:
                 "Compare the settings on one server; or use targets that Steelyard makes, anew for"
                 f" each visit (`measure.switch: reprovision`), at least {LEAST_INSTANCES} per side."
             ),
-            source="METHOD 3.8: equal servers are called different in 70 % of such campaigns",
+            source="METHOD 3.8: more than half of such campaigns call equal servers different",
             subject=comparison.treatment,
         )

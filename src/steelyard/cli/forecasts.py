@@ -68,7 +68,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     return [
         f"  design     {design}",
         f"  block      {block}",
-        *_rounds_lines(expected),
+        *_rounds_lines(expected, stop.decide),
         f"  time       {first}; {end}",
     ]
 
@@ -79,7 +79,7 @@ def _data(expected: Forecast) -> str:
     return f"data restored per {expected.reset}"
 
 
-def _rounds_lines(expected: Forecast) -> list[str]:
+def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
     """Return why a visit has several rounds, or what a single one will not see."""
     rounds = expected.rounds
     if rounds.early_only:
@@ -87,9 +87,16 @@ def _rounds_lines(expected: Forecast) -> list[str]:
         return [
             f"  rounds     {rounds.number}: {limit} {', '.join(rounds.early_only)} changes over it"
         ]
-    if rounds.number == 1:
+    if not rounds.reason:
         return []
-    return [f"  rounds     {rounds.number} per visit: {rounds.reason}"]
+    lines = [f"  rounds     {rounds.number} per visit: {rounds.reason}"]
+    if rounds.least_instances is not None:
+        effect = format_percent(decide, signed=False)
+        lines.append(
+            f"  instances  at least {rounds.least_instances} per treatment to find {effect}, at"
+            " these deviations"
+        )
+    return lines
 
 
 def _sustained_line(experiment: Experiment, expected: Forecast) -> str:

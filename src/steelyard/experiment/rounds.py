@@ -20,7 +20,7 @@ from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, Work
 from steelyard.model.plan import RoundsFor
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent, parse_duration_s
-from steelyard.stats.two_level import optimal_runs
+from steelyard.stats.two_level import instances_needed, optimal_runs
 
 # Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.
 ASSUMED_INSTANCE_SD = 0.02
@@ -58,6 +58,8 @@ class Rounds:
         early_only: Settings whose effect changes over a checkpoint cycle that one visit's runs do
             not cover; empty where they do, or where it does not matter.
         covered_s: Seconds from the first run of a visit to the end of its last.
+        least_instances: Per side, to find the effect worth deciding, at the least; None where no
+            servers are made anew.
     """
 
     number: int = 1
@@ -65,6 +67,7 @@ class Rounds:
     reason: str = ""
     early_only: tuple[str, ...] = ()
     covered_s: float = 0.0
+    least_instances: int | None = None
 
 
 def choose_rounds(
@@ -105,34 +108,54 @@ def _for_instances(experiment: Experiment, frame: VisitFrame, noise: NoiseProfil
     if frame.switch is not SwitchCost.REPROVISION:
         return Rounds()
     round_s = _round_s(experiment, frame)
-    parts = [noise.of(workload.name) for workload in experiment.workloads]
-    instance_sds = [_instance_sd(part, noise) for part in parts]
-    run_sds = [_run_sd(part, experiment.measure.slice_s) for part in parts]
+    levels = [_levels(experiment, noise, workload.name) for workload in experiment.workloads]
     number = max(
         optimal_runs(
             instance_cost=frame.instance_s,
             run_cost=round_s,
             instance_sd=instance_sd,
-            run_sd=run_sd / math.sqrt(len(experiment.loads)),
+            run_sd=run_sd,
         )
-        for instance_sd, run_sd in zip(instance_sds, run_sds, strict=True)
+        for instance_sd, run_sd in levels
     )
-    word = "measured" if noise.origin is NoiseOrigin.MEASURED else "assumed"
     return Rounds(
         number=number,
         chosen_for=RoundsFor.INSTANCES,
         reason=f"best where a new server takes {format_duration(frame.instance_s)} to the first"
-        f" run and a round {format_duration(round_s)}, with a standard deviation of"
-        f" {format_percent(max(instance_sds), signed=False)} between servers and"
-        f" {format_percent(max(run_sds), signed=False)} between runs ({word})",
+        f" run and a round {format_duration(round_s)}, with {_deviations(levels, noise)}",
         covered_s=number * round_s,
+        least_instances=max(
+            instances_needed(
+                experiment.stop.decide, instance_sd=instance_sd, run_sd=run_sd, runs=number
+            )
+            for instance_sd, run_sd in levels
+        ),
     )
 
 
-def _instance_sd(noise: WorkloadNoise, profile: NoiseProfile) -> float:
-    """Return the noise between newly made servers; a profile of restarts knows nothing of it."""
-    remade = profile.switch is SwitchCost.REPROVISION
-    return noise.visit_sd if remade else ASSUMED_INSTANCE_SD
+def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple[float, float]:
+    """Return the deviations between instances and between rounds, of the mean over the loads.
+
+    What restarts differ by says nothing of newly made servers.
+    """
+    part = noise.of(workload)
+    remade = noise.switch is SwitchCost.REPROVISION
+    run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(len(experiment.loads))
+    return part.visit_sd if remade else ASSUMED_INSTANCE_SD, run_sd
+
+
+def _deviations(levels: Sequence[tuple[float, float]], noise: NoiseProfile) -> str:
+    """Return the deviations in words, with where they come from."""
+    measured = noise.origin is NoiseOrigin.MEASURED
+    of_servers = measured and noise.switch is SwitchCost.REPROVISION
+    instance_sd, run_sd = (
+        format_percent(max(level), signed=False) for level in zip(*levels, strict=True)
+    )
+    return (
+        f"a standard deviation of {instance_sd} between servers"
+        f" ({'measured' if of_servers else 'assumed'}) and {run_sd} between rounds"
+        f" ({'measured' if measured else 'assumed'})"
+    )
 
 
 def _run_sd(noise: WorkloadNoise, slice_s: float) -> float:

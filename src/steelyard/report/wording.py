@@ -146,17 +146,16 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     margin = share(analysis.experiment.stop.equivalence)
     if comparison.depends_on_load:
         return _divided_clause(analysis, comparison)
-    limit = pair_limit(comparison)
     if comparison.verdict is Verdict.EQUIVALENT:
-        return f"{ours} and {theirs} are equivalent within {margin}: {effect}{limit}"
+        return f"{ours} and {theirs} are equivalent within {margin}: {effect}"
     if comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
         return _undecided_clause(analysis, comparison)
     word = comparison.verdict.value
     if comparison.no_practical_weight:
         weight = f"but by less than {margin}, of no practical weight"
-        return f"{ours} is {word} than {theirs}, {weight}: {effect}{limit}"
+        return f"{ours} is {word} than {theirs}, {weight}: {effect}"
     joint = " by" if comparison.verdict is Verdict.FASTER else ":"
-    return f"{ours} is {word} than {theirs}{joint} {effect}{limit}"
+    return f"{ours} is {word} than {theirs}{joint} {effect}"
 
 
 def contestants(comparison: Comparison) -> tuple[str, str]:
@@ -167,7 +166,7 @@ def contestants(comparison: Comparison) -> tuple[str, str]:
 
 def pair_limit(comparison: Comparison) -> str:
     """Return what a verdict on a pair of instances cannot say, or nothing."""
-    if not comparison.is_of_pair:
+    if not comparison.is_of_pair or comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
         return ""
     number = comparison.instances or 0
     per_side = "one instance" if number == 1 else count(number, "instance")
@@ -184,7 +183,7 @@ def _divided_clause(analysis: CampaignAnalysis, headline: Comparison) -> str:
     if extremes is None:
         return f"{clause}: read the cells"
     span = f"from {extremes[0]} to {extremes[1]} (simultaneous {CONFIDENCE})"
-    return f"{clause}: {span}{pair_limit(headline)}"
+    return f"{clause}: {span}"
 
 
 def extreme_cells(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, str] | None:
@@ -228,4 +227,4 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         return f"{comparison.workload}: {clause}"
     early = ", stopped early" if decided_early(analysis, comparison) else ""
     blocks = count(comparison.blocks, "block")
-    return f"{comparison.workload}: {clause}, {blocks}{early}"
+    return f"{comparison.workload}: {clause}, {blocks}{early}{pair_limit(comparison)}"

@@ -22,6 +22,8 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.interrupted,
     analyses.failed_early,
     analyses.hostile,
+    analyses.two_servers,
+    analyses.made_servers,
 )
 
 
