@@ -4,7 +4,7 @@ import pytest
 from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Calibration, Experiment, SwitchCost
 from steelyard.model.plan import CampaignPlan, RoundsFor
 
 
@@ -70,3 +70,9 @@ def test_a_plan_of_old_has_one_round() -> None:
     )
     plan = TypeAdapter(CampaignPlan).validate_json(text)
     assert (plan.rounds, plan.rounds_for, plan.rounds_reason) == (1, RoundsFor.ONE, "")
+
+
+def test_a_calibration_without_further_words_is_the_full_one() -> None:
+    """Five activations of 90 s per treatment, and at least 20 s: what the method asks for."""
+    calibration = load(with_measure("calibration: {}")).experiment.measure.calibration
+    assert calibration == Calibration(restarts=5, run_s=90.0, at_least_s=20.0)
