@@ -16,9 +16,16 @@ from fakes.scenes import (
     warmup_of,
 )
 from steelyard.analysis.noise_floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
-from steelyard.analysis.results import CampaignAnalysis, SettingDifference
+from steelyard.analysis.places import pair_findings
+from steelyard.analysis.results import (
+    CampaignAnalysis,
+    CheckpointPhase,
+    InstanceNoise,
+    SettingDifference,
+)
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import (
+    EndpointTarget,
     Experiment,
     Layer,
     Load,
@@ -34,9 +41,17 @@ from steelyard.model.experiment import (
 )
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.noise import ASSUMED_NOISE
-from steelyard.model.plan import CampaignPlan, DiscardChoice, Status, StoppingRule
+from steelyard.model.plan import (
+    ANEW,
+    CampaignPlan,
+    DiscardChoice,
+    RoundsFor,
+    Status,
+    StoppingRule,
+)
 from steelyard.model.schedule import Mode
 from steelyard.model.verdicts import Estimate
+from steelyard.stats.two_level import Components
 
 
 def quick() -> CampaignAnalysis:
@@ -115,6 +130,73 @@ def failed_early() -> CampaignAnalysis:
         findings=(finding,),
         measured_s=0.0,
         elapsed_s=4.2,
+    )
+
+
+def two_servers() -> CampaignAnalysis:
+    """Return two endpoints that are never made anew: one instance per side."""
+    scene = Scene(
+        name="the old server and the new one",
+        treatments=("old", "new"),
+        workloads=("reads",),
+        effects={("new", "reads"): 0.2},
+    )
+    analysis = analysis_of(scene)
+    treatments = tuple(
+        replace(treatment, target=EndpointTarget(host=f"{treatment.name}.example"))
+        for treatment in analysis.experiment.treatments
+    )
+    comparisons = tuple(replace(c, instances=1) for c in analysis.comparisons)
+    return replace(
+        analysis,
+        experiment=replace(analysis.experiment, treatments=treatments),
+        comparisons=comparisons,
+        findings=tuple(pair_findings(comparisons)),
+        unit="9 visits per treatment to servers that were there already; a difference belongs to"
+        " this pair of servers",
+    )
+
+
+def made_servers() -> CampaignAnalysis:
+    """Return servers that every visit makes, with several runs in each."""
+    scene = Scene(
+        name="on newly made servers",
+        workloads=("writes",),
+        effects={("fitted", "writes"): 0.15},
+        blocks=10,
+        max_blocks=10,
+        status=Status.BUDGET,
+    )
+    analysis = analysis_of(scene)
+    assert analysis.plan is not None
+    phases = tuple(
+        CheckpointPhase(treatment=name, runs=40, known=40, least_s=5.1, median_s=17.0, most_s=29.4)
+        for name in scene.treatments
+    )
+    parts = Components(
+        instance_sd=0.021,
+        run_sd=0.034,
+        instance_low=0.008,
+        instance_high=0.045,
+        instances=10,
+        runs=4,
+    )
+    noise = InstanceNoise(treatment="fitted", workload="writes", parts=parts, best_rounds=5)
+    return replace(
+        analysis,
+        plan=replace(
+            analysis.plan,
+            switch=SwitchCost.REPROVISION,
+            restore=ANEW,
+            restore_s=(),
+            rounds=4,
+            rounds_for=RoundsFor.INSTANCES,
+            rounds_reason="best where a new server takes 40 s to the first run and a round 7 s",
+        ),
+        checkpoints=phases,
+        instances=(noise,),
+        unit="10 newly made servers per treatment on this machine, 4 runs of each cell in each,"
+        " each with data loaded anew; not other machines than these",
     )
 
 

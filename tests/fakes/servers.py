@@ -19,7 +19,7 @@ from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Setting, SwitchCost
 from steelyard.model.findings import Finding
-from steelyard.model.measurement import Measurement, Second
+from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.platforms.platform import Ledger, PreparedState
 
 Fault = Callable[["World", Completed], Completed]
@@ -48,6 +48,7 @@ class World:
     start_s: float = 0.0
     settings: dict[str, str] = field(default_factory=dict)
     running: bool = False
+    started_at: float = 0.0
     uses: int = 0
     steps: list[str] = field(default_factory=list)
 
@@ -124,6 +125,20 @@ class FakeEngine:
     def reload(self, address: ServerAddress) -> None:
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those that speak of the WAL."""
+        return tuple(name for name in names if "wal" in name)
+
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+        """Return what was asked for as it is, or nothing."""
+        shown = {setting.name: setting.value for setting in effective}
+        return float(shown["checkpoint_timeout"]) if "checkpoint_timeout" in shown else None
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+        """Return the seconds since the server's start: it never makes a checkpoint."""
+        assert address.port
+        return CheckpointAge(seconds=self._world.clock.monotonic() - self._world.started_at)
 
     def prewarm(self, address: ServerAddress) -> None:
         """Note it."""
@@ -250,6 +265,22 @@ class FakePlatform:
         self._world.steps.append(f"restore by {means}")
         return self._world.restore_s
 
+    def reprovision(
+        self,
+        program: FakeProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Stop and build from nothing, in the time that a restore takes."""
+        self.stop(keep_data=False)
+        self._made()
+        key = f"{program.identity}{content}"
+        build(ServerAddress(host="/fake", port=5553))
+        self._world.clock.advance(self._world.restore_s)
+        self._copies.add(key)
+        self._world.steps.append("reprovision")
+        return self._state(key)
+
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return whether the state was restored before."""
         return state.key in self._copies
@@ -271,6 +302,7 @@ class FakePlatform:
             raise TargetError(f"the server ({program.version}) did not start:\nFATAL: no")
         self._world.clock.advance(self._world.start_s)
         self._world.running = True
+        self._world.started_at = self._world.clock.monotonic()
         self.configure(settings)
         self._world.steps.append("start")
         return self._world.start_s

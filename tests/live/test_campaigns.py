@@ -59,6 +59,7 @@ def test_the_report_is_rebuilt_from_the_record_alone_to_the_same_bytes(
 def test_treatments_that_need_no_restart_are_weighed_back_to_back(steelyard: Steelyard) -> None:
     """A reloadable setting switches on the running server and is read back in force."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
+    text = text.replace("discard: 0s", "discard: 0s, rounds: 1")
     done = steelyard.run(
         "run",
         steelyard.experiment(text),

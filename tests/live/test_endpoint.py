@@ -28,7 +28,7 @@ baseline: default
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
-measure: {slice: 1s, ramp: 0s, discard: 0s}
+measure: {slice: 1s, ramp: 0s, discard: 0s, rounds: 1}
 stop: {budget: 20s}
 seed: 7
 treatments:

@@ -215,6 +215,7 @@ def _design(record: CampaignRecord) -> Described:
     }
     if plan is not None:
         described["mode"] = plan.mode.value
+        described["runs of each cell per visit"] = str(plan.rounds)
         described["data restored every"] = plan.reset.value
         described["discard"] = f"{plan.discard.discard_s:g} s"
     return {("experiment", name): value for name, value in described.items()}

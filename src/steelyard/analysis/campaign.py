@@ -2,12 +2,15 @@
 
 from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.cells import summarise_cells
+from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
+from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
+from steelyard.analysis.places import pair_findings, with_instances
 from steelyard.analysis.published import beside_published
 from steelyard.analysis.replication import replication_unit
 from steelyard.analysis.results import CampaignAnalysis, Comparison
@@ -18,7 +21,6 @@ from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment
 from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
@@ -33,13 +35,13 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
-    stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
+    stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
     stalls = compare_stalls(seen, stalled, experiment)
     cells = summarise_cells(seen, stalled)
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
     scalability = scalability_curves(seen, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
-    comparisons = _comparisons(experiment, seen, terms) if terms is not None else ()
+    comparisons = _comparisons(record, seen, terms) if terms is not None else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -57,7 +59,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         warmup=warmup,
         runs=record.counted_runs,
         findings=(
+            *pair_findings(comparisons),
             *campaign_findings(record, seen, stalls, warmup),
+            *phase_findings(seen, experiment),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
         ),
@@ -70,6 +74,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         scalability=scalability,
         attribution=analyse_attribution(experiment, seen, terms) if terms is not None else None,
         noise=noise_floor(record, seen, comparisons),
+        checkpoints=summarise_phases(seen),
+        instances=instance_noise(seen, plan, experiment),
     )
 
 
@@ -85,8 +91,9 @@ def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Te
 
 
 def _comparisons(
-    experiment: Experiment, seen: Observations, terms: Terms
+    record: CampaignRecord, seen: Observations, terms: Terms
 ) -> tuple[Comparison, ...]:
+    experiment = record.experiment
     compared: list[Comparison] = []
     for workload in experiment.workloads:
         columns = seen.columns_of(workload.name)
@@ -94,7 +101,8 @@ def _comparisons(
             pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
             contrasts = seen.weighted(asked.weights)[:, columns]
             compared.extend(compare(contrasts, pair, experiment.loads, terms))
-    return tuple(compared)
+    plan = record.plan
+    return tuple(compared) if plan is None else with_instances(compared, experiment, plan)
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def summarise_cells(seen: Observations, stalled: BoolArray) -> tuple[CellSummary
 
     Args:
         seen: The observations.
-        stalled: Which of them stalled, same shape as ``seen.log_tps``.
+        stalled: Which of the single runs stalled, same shape as ``seen.by_slice``.
     """
     if not seen.blocks:
         return ()

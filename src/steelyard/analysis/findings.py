@@ -10,7 +10,7 @@ from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import StallTest, WarmupCheck
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.findings import Finding, Severity
-from steelyard.model.plan import CampaignPlan
+from steelyard.model.plan import CampaignPlan, RoundsFor
 from steelyard.model.units import format_duration, format_percent, format_utc
 
 _ONE_SIDED = 2  # tries under one treatment alone: beyond chance enough to be told
@@ -36,7 +36,7 @@ def campaign_findings(
         *_holes(seen),
         *_too_few_blocks(seen, record),
         *_differing_stalls(stalls),
-        *_visible_warmup(warmup),
+        *_visible_warmup(warmup, record.plan),
         *_failed_transactions(seen),
         *_discard(record.plan),
         *_drift(seen),
@@ -134,7 +134,13 @@ def _differing_stalls(stalls: Sequence[StallTest]) -> Iterator[Finding]:
             )
 
 
-def _visible_warmup(warmup: Sequence[WarmupCheck]) -> Iterator[Finding]:
+def _why_it_changes(plan: CampaignPlan | None) -> str:
+    if plan is not None and plan.rounds_for is RoundsFor.CYCLE:
+        return "the treatments may warm up differently, or differ over the checkpoint cycle"
+    return "the treatments may warm up differently"
+
+
+def _visible_warmup(warmup: Sequence[WarmupCheck], plan: CampaignPlan | None) -> Iterator[Finding]:
     for check in warmup:
         if check.p_value < WARMUP_LEVEL:
             yield Finding(
@@ -143,7 +149,7 @@ def _visible_warmup(warmup: Sequence[WarmupCheck]) -> Iterator[Finding]:
                 message=(
                     f"{check.treatment}: its effect changes by "
                     f"{format_percent(float(np.expm1(check.slope_per_position)))} per run of a "
-                    f"visit (p = {check.p_value:.2g}): the treatments may warm up differently"
+                    f"visit (p = {check.p_value:.2g}): {_why_it_changes(plan)}"
                 ),
                 remedy="Measure the warm-up (calibration), or set a longer discard.",
                 source="METHOD 3.7",

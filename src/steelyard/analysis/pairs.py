@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.observations import Observations, observe
+from steelyard.analysis.places import with_instances
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.analysis.settings import differing_settings
 from steelyard.analysis.stalls import compare_stalls
@@ -54,7 +55,7 @@ def compare_pair(
     _require_two(record.experiment, reference, treatment)
     two = _narrowed(record, reference, treatment)
     seen = observe(record)
-    stalled = stalled_slices(seen.log_tps) if seen.blocks else seen.log_tps > 0.0
+    stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
     campaign = replace(
         whole,
         experiment=two.experiment,
@@ -110,7 +111,7 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
     )
     reference, (treatment,) = experiment.baseline, experiment.contenders
     contrasts = seen.contrasts(reference, treatment)
-    return tuple(
+    compared = [
         comparison
         for workload in experiment.workloads
         for comparison in compare(
@@ -119,7 +120,8 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
             experiment.loads,
             terms,
         )
-    )
+    ]
+    return with_instances(compared, experiment, plan)
 
 
 def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:

@@ -3,7 +3,7 @@
 from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
 from steelyard.model.experiment import Experiment, Reset, SwitchCost
-from steelyard.model.plan import CampaignPlan
+from steelyard.model.plan import ANEW, CampaignPlan
 from steelyard.model.schedule import Mode
 
 _DATA = {
@@ -39,7 +39,9 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
     else:
         what = f"{count(activations, 'restart')} of one server per treatment{place}"
         limits = "not two machines, not two storage products"
-    return f"{what}, {_DATA[plan.reset]}; {limits}"
+    data = "each with data loaded anew" if plan.restore == ANEW else _DATA[plan.reset]
+    runs = f", {plan.rounds} runs of each cell in each" if plan.rounds > 1 else ""
+    return f"{what}{runs}, {data}; {limits}"
 
 
 def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> str:

@@ -14,6 +14,7 @@ from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.stats.two_level import LEAST_INSTANCES, Components
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,8 @@ class CellSummary:
     Attributes:
         runs: How many runs count.
         tps: Median of the runs, 1/s, with the signed-rank interval over blocks; bounds are None
-            below 6 blocks. Never used for a comparison.
+            below 6 blocks. With several rounds in a visit they count as one run. Never used for a
+            comparison.
         latency_mean_s: Median over the runs of their mean latency; None when not reported.
         validity: The worst of its runs.
         stalled: Runs that stalled (METHOD.md 3.6).
@@ -55,6 +57,7 @@ class Comparison:
         minutes_to_decide: About how many more minutes would decide ``Stop.decide``; None when
             decided or unknown.
         note: One sentence about what limits the statement; empty if nothing does.
+        instances: Of each side, where the two live on different ones; None where they share one.
     """
 
     baseline: str
@@ -70,6 +73,12 @@ class Comparison:
     depends_on_load: bool = False
     minutes_to_decide: float | None = None
     note: str = ""
+    instances: int | None = None
+
+    @property
+    def is_of_pair(self) -> bool:
+        """Return whether the difference may be that of the instances and not of what differs."""
+        return self.instances is not None and self.instances < LEAST_INSTANCES
 
 
 class EffectFamily(StrEnum):
@@ -262,6 +271,44 @@ class WarmupCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPhase:
+    """Where in the checkpoint cycle the runs of a treatment began.
+
+    Attributes:
+        runs: That count.
+        known: Of them, those whose phase the server told.
+        least_s: Seconds since the cycle began, the least of them; None when none is known.
+        median_s: Their median; None likewise.
+        most_s: The largest; None likewise.
+        unknown: Why the others are not known; empty when all are.
+    """
+
+    treatment: str
+    runs: int
+    known: int
+    least_s: float | None
+    median_s: float | None
+    most_s: float | None
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceNoise:
+    """The two levels of noise where every visit made its server anew.
+
+    Attributes:
+        treatment: The contender; the parts are those of one side, from both.
+        parts: Of ln(tps), over the workload's loads.
+        best_rounds: Runs per server that would give the narrowest interval in a given time.
+    """
+
+    treatment: str
+    workload: str
+    parts: Components
+    best_rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
     """An effective setting that differs between treatments; values in treatment order."""
 
@@ -287,6 +334,8 @@ class CampaignAnalysis:
         scalability: Curves over the clients, where there are loads and blocks enough.
         attribution: What factors do beside the headlines; None without factors.
         noise: The noise floor, of a finished A/A campaign; else None.
+        checkpoints: Phase of the checkpoint cycle by treatment; empty where no run recorded it.
+        instances: Noise between newly made servers and between runs in them, where known.
     """
 
     campaign_id: str
@@ -314,6 +363,8 @@ class CampaignAnalysis:
     scalability: tuple[ScalabilityCurve, ...] = ()
     attribution: AttributionAnalysis | None = None
     noise: NoiseFloor | None = None
+    checkpoints: tuple[CheckpointPhase, ...] = ()
+    instances: tuple[InstanceNoise, ...] = ()
     format: int = 1
 
     @property

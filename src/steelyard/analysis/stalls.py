@@ -17,7 +17,7 @@ def compare_stalls(
 
     Args:
         seen: The observations.
-        stalled: Which of them stalled, same shape as ``seen.log_tps``.
+        stalled: Which of the single runs stalled, same shape as ``seen.by_slice``.
         experiment: Names the workloads and what is compared under each.
     """
     if not seen.blocks:

@@ -11,6 +11,7 @@ from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
 
 _BLOCKS_SHOWN = 2
+_ROUNDS_SHOWN = 2
 _WHY = {
     SwitchCost.SESSION: "a new session is enough to switch",
     SwitchCost.RELOAD: "a reload is enough to switch",
@@ -71,10 +72,11 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     cells = len(cells_of(experiment))
     design = (
         f"{expected.mode}, because {_WHY[expected.switch]};"
-        f" data restored per {expected.reset}; seed {experiment.seed}"
+        f" {_data(expected)}; seed {experiment.seed}"
     )
+    rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
-        f"{len(experiment.treatments)} treatments x {cells} cells,"
+        f"{len(experiment.treatments)} treatments x {cells} cells{rounds},"
         f" about {format_duration(expected.block_s)}"
     )
     first = (
@@ -86,8 +88,35 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     return [
         f"  design     {design}",
         f"  block      {block}",
+        *_rounds_lines(expected, stop.decide),
         f"  time       {first}; {end}",
     ]
+
+
+def _data(expected: Forecast) -> str:
+    if expected.switch is SwitchCost.REPROVISION:
+        return "every visit makes its server and data anew"
+    return f"data restored per {expected.reset}"
+
+
+def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
+    """Return why a visit has several rounds, or what a single one will not see."""
+    rounds = expected.rounds
+    if rounds.early_only:
+        limit = "only the early phase of the checkpoint cycle is measured, and the effect of"
+        return [
+            f"  rounds     {rounds.number}: {limit} {', '.join(rounds.early_only)} changes over it"
+        ]
+    if not rounds.reason:
+        return []
+    lines = [f"  rounds     {rounds.number} per visit: {rounds.reason}"]
+    if rounds.least_instances is not None:
+        effect = format_percent(decide, signed=False)
+        lines.append(
+            f"  instances  at least {rounds.least_instances} per treatment to find {effect}, at"
+            " these deviations"
+        )
+    return lines
 
 
 def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
@@ -123,21 +152,27 @@ def _disk_line(expected: Forecast) -> str:
 
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
     blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
-    schedule = schedule_of(experiment, mode=expected.mode, blocks=blocks)
+    schedule = schedule_of(
+        experiment, mode=expected.mode, blocks=blocks, rounds=expected.rounds.number
+    )
     more = expected.max_blocks - len(schedule.blocks)
-    lines = [line for block in schedule.blocks for line in _block_lines(block)]
+    shown = _ROUNDS_SHOWN * len(schedule.blocks[0].visits[0].runs) // expected.rounds.number
+    lines = [line for block in schedule.blocks for line in _block_lines(block, shown)]
     return [*lines, f"and about {more} more blocks"] if more > 0 else lines
 
 
-def _block_lines(block: PlannedBlock) -> list[str]:
+def _block_lines(block: PlannedBlock, first: int) -> list[str]:
+    """Return a line per visit, with its ``first`` runs."""
     lines = [f"block {block.index + 1}"]
     for visit in block.visits:
         runs = ", ".join(
             f"{run.cell.workload} {run.cell.load.clients}c/{run.cell.load.threads}t"
             f" [{run.treatment}]"
-            for run in visit.runs
+            for run in visit.runs[:first]
         )
-        lines.append(f"  visit of {visit.treatment}: {runs}")
+        more = len(visit.runs) - first
+        rest = f", and {more} more runs" if more > 0 else ""
+        lines.append(f"  visit of {visit.treatment}: {runs}{rest}")
     return lines
 
 
@@ -168,6 +203,8 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "mode": expected.mode,
         "switch": expected.switch,
         "reset": expected.reset,
+        "rounds": expected.rounds.number,
+        "rounds_reason": expected.rounds.reason or None,
         "preparation_s": round(expected.preparation_s, 1),
         "block_s": round(expected.block_s, 1),
         "max_blocks": expected.max_blocks,

@@ -13,7 +13,7 @@ from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.experiment import Load, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
-from steelyard.model.measurement import Measurement
+from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.program import ServerProgram
 
 
@@ -125,6 +125,18 @@ class Engine(Protocol):
 
     def reload(self, address: ServerAddress) -> None:
         """Make the server read its configuration, and wait until new sessions see it."""
+        ...
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect changes over a checkpoint cycle."""
+        ...
+
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+        """Return the length of the checkpoint cycle in force; None where it is not shown."""
+        ...
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+        """Return where a running server stands in its checkpoint cycle."""
         ...
 
     def prewarm(self, address: ServerAddress) -> None:

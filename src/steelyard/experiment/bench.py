@@ -14,7 +14,10 @@ from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.experiment import Experiment, Treatment, Workload
+from steelyard.model.errors import TargetError
+from steelyard.model.experiment import Experiment, SwitchCost, Treatment, Workload
+from steelyard.model.measurement import CheckpointAge
+from steelyard.model.plan import ANEW
 from steelyard.model.schedule import PlannedRun
 from steelyard.platforms.platform import Platform, PreparedState
 
@@ -51,7 +54,12 @@ class Bench:
         self._templated: set[object] = set()
 
     def prepare(self, told: Callable[[str], None]) -> None:
-        """Make the prepared state of every treatment, or find it in the cache."""
+        """Make the prepared state of every treatment, or find it in the cache.
+
+        Where every visit makes its server anew there is none.
+        """
+        if self._experiment.measure.switch is SwitchCost.REPROVISION:
+            return
         for treatment in self._experiment.treatments:
             program = self._engine.program(treatment.name)
             platform = self._platforms[treatment.name]
@@ -80,7 +88,8 @@ class Bench:
         Treatments on one platform with one prepared state run on the same live data; another
         version or another directory has data of its own.
         """
-        return (id(self._platforms[treatment]), self._states[treatment].key)
+        state = self._states.get(treatment)  # none yet of a server that is made for each visit
+        return (id(self._platforms[treatment]), treatment if state is None else state.key)
 
     def platform(self, treatment: str) -> Platform:
         """Return the platform of a treatment."""
@@ -93,15 +102,17 @@ class Bench:
             TargetError: The server did not start, or copying failed.
         """
         treatment = self._experiment.treatment(name)
-        platform, state = self._platforms[name], self._states[name]
+        platform = self._platforms[name]
         self.stop(keep_data=means == TEMPLATE or not restore)
         begun = self._clock.monotonic()
-        if not platform.has_live_copy(state) or (restore and means != TEMPLATE):
+        if means == ANEW:
+            self._make_anew(name)
+        elif not platform.has_live_copy(self._states[name]) or (restore and means != TEMPLATE):
             copy_means = "copy" if means == TEMPLATE else means
-            platform.restore(state, copy_means)
+            platform.restore(self._states[name], copy_means)
             self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
-        platform.start(state, self._engine.program(name), settings_of(treatment))
+        platform.start(self._states[name], self._engine.program(name), settings_of(treatment))
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
         effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
@@ -113,6 +124,11 @@ class Bench:
             at=ready,
             deviations=self._engine.deviations(treatment.settings, effective),
             effective=effective,
+        )
+
+    def _make_anew(self, name: str) -> None:
+        self._states[name] = self._platforms[name].reprovision(
+            self._engine.program(name), self._engine.datasets(), self._builder(name)
         )
 
     def _restore_templates(self, treatment: Treatment, *, restore: bool, means: str) -> float:
@@ -145,6 +161,13 @@ class Bench:
         if platform.configure(settings_of(treatment)):
             self._engine.reload(platform.address)
         return self._engine.deviations(treatment.settings, self._engine.effective(platform.address))
+
+    def checkpoint_age(self, name: str) -> CheckpointAge:
+        """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""
+        try:
+            return self._engine.checkpoint_age(self._platforms[name].address)
+        except TargetError as error:
+            return CheckpointAge(seconds=None, unknown=error.message)
 
     def run(self, planned: PlannedRun, *, seconds: int) -> Completed:
         """Run the generator and return what it printed.

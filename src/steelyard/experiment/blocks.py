@@ -28,11 +28,13 @@ class Place:
     attempt: int
     visit: int
     position: int
+    runs: int = 0  # of its visit
 
     @property
     def raw_name(self) -> str:
         """Return a file name that sorts in run order."""
-        return f"{self.block:04d}-{self.attempt}-{self.visit}-{self.position:02d}.txt"
+        digits = max(2, len(str(self.runs - 1)))
+        return f"{self.block:04d}-{self.attempt}-{self.visit}-{self.position:0{digits}d}.txt"
 
 
 class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error of the program
@@ -78,7 +80,11 @@ class BlockTaker:
                 self._enter(replace(visit, runs=tuple(missing.values())))
                 for position, planned in missing.items():
                     place = Place(
-                        block=block.index, attempt=attempt, visit=number, position=position
+                        block=block.index,
+                        attempt=attempt,
+                        visit=number,
+                        position=position,
+                        runs=len(visit.runs),
                     )
                     run = self._run(planned, place)
                     yield run
@@ -144,6 +150,7 @@ class BlockTaker:
             validity=validity_of(taken.findings),
             findings=taken.findings,
             raw=self.store(place.raw_name, taken.output),
+            checkpoint=taken.checkpoint,
         )
 
     def _take(self, planned: PlannedRun) -> Taken:

@@ -11,11 +11,11 @@ from typing import Final
 
 from steelyard.engines.postgres.settings import refused_names
 from steelyard.experiment.document import Issue, KeyPath, Value
-from steelyard.experiment.form import LoadsForm, WorkloadForm
+from steelyard.experiment.form import LoadsForm, MeasureForm, WorkloadForm
 from steelyard.experiment.form_values import BUILTINS, word
 from steelyard.experiment.suggestions import SECRET, choice, listed, shown, strings
 from steelyard.experiment.validation import Draft, level_paths
-from steelyard.model.experiment import Design
+from steelyard.model.experiment import Design, SwitchCost
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
 
@@ -100,8 +100,23 @@ def _loads(loads: LoadsForm) -> Iterator[Issue]:
 
 
 def _measure(draft: Draft) -> Iterator[Issue]:
-    measure = draft.measure
-    if measure is None or measure.calibration is None:
+    if draft.measure is not None:
+        yield from _visits(draft, draft.measure)
+        yield from _calibration(draft.measure)
+
+
+def _visits(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
+    if measure.switch == SwitchCost.REPROVISION and measure.reset in ("block", "campaign"):
+        message = f"data cannot be kept for a {measure.reset} where every visit makes its server"
+        yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")
+    single = draft.document.at(("design",)) == Design.ONCE
+    if single and measure.rounds is not None and measure.rounds > 1:
+        message = f"a single pass runs every cell once, not {measure.rounds} times"
+        yield Issue(path=("measure", "rounds"), message=message, hint="Remove one of the two.")
+
+
+def _calibration(measure: MeasureForm) -> Iterator[Issue]:
+    if measure.calibration is None:
         return
     path = ("measure", "calibration")
     if measure.discard is not None:

@@ -59,9 +59,12 @@ def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
 def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
     """Return when the data are restored: as asked, else as often as the state can be copied.
 
+    A server that is made for each visit has data that were made for it.
     Back to back on data that no workload changes, there is nothing to reset, and a reset would
     cost a restart and a warm-up in every block.
     """
+    if experiment.measure.switch is SwitchCost.REPROVISION:
+        return Reset.VISIT
     if experiment.measure.reset is not None:
         return experiment.measure.reset
     if mode is Mode.BACK_TO_BACK and not writes:

@@ -37,11 +37,17 @@ def run_s(experiment: Experiment) -> float:
 
 
 def block_s(
-    experiment: Experiment, *, mode: Mode, reset: Reset, discard_s: float, times: SwitchTimes
+    experiment: Experiment,
+    *,
+    mode: Mode,
+    reset: Reset,
+    discard_s: float,
+    times: SwitchTimes,
+    rounds: int = 1,
 ) -> float:
     """Return the seconds one block takes, by arithmetic from its parts."""
     arms = len(experiment.treatments)
-    cells = len(experiment.workloads) * len(experiment.loads)
+    cells = len(experiment.workloads) * len(experiment.loads) * rounds
     runs = arms * cells * run_s(experiment)
     discards = discard_s + len(experiment.workloads) * RUN_OVERHEAD_S if discard_s else 0.0
     if mode is Mode.BACK_TO_BACK:

@@ -1,7 +1,7 @@
 """What a campaign will take: minutes, blocks and disk, before anything is started."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from steelyard.analysis.contrasts import headline_count
@@ -10,12 +10,13 @@ from steelyard.engines.engine import Engine
 from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.differences import reset_for, settings_of, switch_cost
+from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choose_rounds
 from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
 from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
 from steelyard.model.noise import NoiseProfile
-from steelyard.model.plan import StoppingRule
+from steelyard.model.plan import RoundsFor, StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 
@@ -35,6 +36,7 @@ class Forecast:
         disk_bytes: Needed and free, by the directory they are needed in.
         cached: Treatments whose data are prepared already.
         sustained_s: Of all long runs after the last block; they come on top of the budget.
+        rounds: Of each visit.
     """
 
     mode: Mode
@@ -48,6 +50,7 @@ class Forecast:
     disk_bytes: Mapping[Path, tuple[int, int]]
     cached: int
     sustained_s: float = 0.0
+    rounds: Rounds = field(default_factory=Rounds)
 
     @property
     def first_look_s(self) -> float:
@@ -84,7 +87,23 @@ def forecast(
         for t in experiment.treatments
     )
     preparation = _preparation_s(experiment, engine, times)
-    block = durations.block_s(experiment, mode=mode, reset=reset, discard_s=discard_s, times=times)
+    frame = VisitFrame(
+        mode=mode,
+        switch=switch,
+        reset=reset,
+        discard_s=discard_s,
+        times=times,
+        cycle_s=asked_cycle_s(experiment),
+    )
+    rounds = choose_rounds(experiment, engine, frame)
+    block = durations.block_s(
+        experiment,
+        mode=mode,
+        reset=reset,
+        discard_s=discard_s,
+        times=times,
+        rounds=rounds.number,
+    )
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
     return Forecast(
         mode=mode,
@@ -105,6 +124,7 @@ def forecast(
         sustained_s=sustained.forecast_s(
             experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
         ),
+        rounds=rounds,
     )
 
 
@@ -127,8 +147,20 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             f"the budget of {format_duration(budget_s)} ends before the first look:"
             f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
             f" after {format_duration(expected.preparation_s)} of preparation",
-            hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter discard.",
+            hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter discard."
+            f"{_one_round(expected.rounds)}",
         )
+
+
+def _one_round(rounds: Rounds) -> str:
+    """Return the way out that costs something else, where a checkpoint cycle takes the time."""
+    if rounds.chosen_for is not RoundsFor.CYCLE:
+        return ""
+    return (
+        f" {rounds.number} rounds per visit are planned, because {rounds.reason}. With"
+        " `measure.rounds: 1` only the early phase of the cycle is measured, and the report says"
+        " so."
+    )
 
 
 def require_disk(expected: Forecast) -> None:
@@ -160,8 +192,9 @@ def expected_discard_s(experiment: Experiment) -> float:
 def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTimes:
     size = _EMPTY_DATA_DIRECTORY_BYTES + sum(d.expected_bytes for d in engine.datasets())
     prewarm = size / GIB if experiment.measure.prewarm else 0.0
+    copy_s = 0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB
     return durations.SwitchTimes(
-        restore_s=0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB,
+        restore_s=_loading_s(engine) if _made_anew(experiment) else copy_s,
         start_s=durations.GUESSED_START_S + prewarm,
     )
 
@@ -181,9 +214,8 @@ def _times(
 
 
 def _preparation_s(experiment: Experiment, engine: Engine, times: durations.SwitchTimes) -> float:
-    scale = sum(dataset.scale_factor or 0 for dataset in engine.datasets())
     states = {engine.program(t.name).identity for t in experiment.treatments}
-    loading = durations.GUESSED_PREPARE_S + durations.GUESSED_PREPARE_S_PER_SCALE * scale
+    loading = 0.0 if _made_anew(experiment) else _loading_s(engine)
     activation = times.restore_s + times.start_s
     arms = len(experiment.treatments)
     calibration = experiment.measure.calibration
@@ -191,6 +223,17 @@ def _preparation_s(experiment: Experiment, engine: Engine, times: durations.Swit
         return len(states) * loading + arms * activation
     restarts = max(calibration.restarts, len(experiment.workloads))
     return len(states) * loading + arms * restarts * (activation + calibration.run_s)
+
+
+def _made_anew(experiment: Experiment) -> bool:
+    """Return whether every visit makes its server, so that no prepared data are kept."""
+    return experiment.measure.switch is SwitchCost.REPROVISION
+
+
+def _loading_s(engine: Engine) -> float:
+    """Return about how long it takes to make a server with its data."""
+    scale = sum(dataset.scale_factor or 0 for dataset in engine.datasets())
+    return durations.GUESSED_PREPARE_S + durations.GUESSED_PREPARE_S_PER_SCALE * scale
 
 
 def _disk(
@@ -203,8 +246,9 @@ def _disk(
     for root in dict.fromkeys(path for path in places.values() if path is not None):
         here = [t for t in experiment.treatments if places[t.name] == root]
         states = {assembly.engine.program(t.name).identity for t in here}
-        prepared = 0 if cached_all else len(states) * one
-        live = sum(_copies(here) * one for _ in states)
+        anew = _made_anew(experiment)
+        prepared = 0 if cached_all or anew else len(states) * one
+        live = sum((1 if anew else _copies(here)) * one for _ in states)
         needs[root] = prepared + live + max(_max_wal_bytes(treatment) for treatment in here)
     return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
 

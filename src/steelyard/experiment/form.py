@@ -119,6 +119,12 @@ class MeasureForm(Form):
     switch: values.SwitchWord = Field(
         default="auto", description="The least that is done to go from one treatment to another."
     )
+    rounds: values.Rounds = Field(
+        default=None,
+        description="Runs of each cell in a visit; auto is one, unless the differences or the"
+        " making of servers call for more.",
+        examples=["auto"],
+    )
     prewarm: values.Switch = Field(
         default=False, description="Load the data into memory after each activation."
     )

@@ -84,6 +84,11 @@ def discard(value: object) -> float | None:
     return None if value == "auto" else duration(0.0)(value)
 
 
+def rounds(value: object) -> int | None:
+    """Return a number of rounds, or None for ``auto``."""
+    return None if value == "auto" else whole_number(1)(value)
+
+
 def share(value: object) -> float:
     """Return a fraction between 0 and 1, exclusive."""
     text = value.text if isinstance(value, WrittenInt | WrittenFloat) else value
@@ -239,6 +244,7 @@ ResetWord = Annotated[
 ]
 SwitchWord = Annotated[
     str,
-    PlainValidator(one_of("auto", "session", "reload", "restart")),
-    _schema(enum=["auto", "session", "reload", "restart"]),
+    PlainValidator(one_of("auto", "session", "reload", "restart", "reprovision")),
+    _schema(enum=["auto", "session", "reload", "restart", "reprovision"]),
 ]
+Rounds = Annotated[int | None, PlainValidator(rounds), _schema(anyOf=[{"const": "auto"}, _COUNT])]

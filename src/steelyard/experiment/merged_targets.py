@@ -7,6 +7,7 @@ from steelyard.experiment.document import Issue
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.suggestions import listed
 from steelyard.experiment.validation import Draft
+from steelyard.model.experiment import SwitchCost
 from steelyard.tuning.profiles import follows_the_machine
 
 _LOCAL: Final = frozenset({"bin", "directory", "connection", "run_as", "initdb"})
@@ -55,8 +56,16 @@ def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Iss
 
 
 def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
-    """Yield what does not go together with a server that is there already."""
+    """Yield what does not go together with how the treatment's server comes about."""
+    switch = None if draft.measure is None else draft.measure.switch
     if treatment.target.kind != "endpoint":
+        if switch == SwitchCost.REPROVISION and treatment.target.restore is not None:
+            yield Issue(
+                path=("measure", "switch"),
+                message=f"`{name}` restores by {treatment.target.restore}, and where every visit"
+                " makes its server anew nothing is restored",
+                hint="Remove `restore` from its target, or `switch`.",
+            )
         return
     for profile in filter(follows_the_machine, treatment.profiles):
         yield Issue(
@@ -65,8 +74,13 @@ def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
             hint="Write the settings below `postgres:`.",
             at_key=True,
         )
-    restart = draft.measure is not None and draft.measure.switch == "restart"
-    if restart and not treatment.target.restart_command:
+    if switch == SwitchCost.REPROVISION:
+        yield Issue(
+            path=("measure", "switch"),
+            message=f"Steelyard did not make the endpoint of `{name}` and cannot make it anew",
+            hint="Use a target that Steelyard makes (`kind: local`), or leave `switch` out.",
+        )
+    if switch == SwitchCost.RESTART and not treatment.target.restart_command:
         yield Issue(
             path=("measure", "switch"),
             message=f"the endpoint of `{name}` cannot be restarted",

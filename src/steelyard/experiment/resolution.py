@@ -176,6 +176,7 @@ def _measure(form: MeasureForm) -> Measure:
         reset=None if form.reset == "auto" else Reset(form.reset),
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
+        rounds=form.rounds,
     )
 
 

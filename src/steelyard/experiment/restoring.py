@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from steelyard.experiment.bench import TEMPLATE, Bench
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.plan import ANEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,8 @@ def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restorin
     Raises:
         PreflightError: The means asked for does not work here.
     """
+    if experiment.measure.switch is SwitchCost.REPROVISION:
+        return Restoring(means=ANEW, tried_s=())
     baseline = experiment.treatment(experiment.baseline)
     state, platform = bench.state(baseline.name), bench.platform(baseline.name)
     if platform.root is None:

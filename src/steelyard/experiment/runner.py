@@ -21,6 +21,13 @@ from steelyard.experiment.calibration import calibrate, declared_discard
 from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.restoring import choose_means
+from steelyard.experiment.rounds import (
+    Rounds,
+    VisitFrame,
+    choose_rounds,
+    cycle_in_force_s,
+    early_phase_finding,
+)
 from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
 from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
@@ -204,8 +211,23 @@ class Campaign:
         restoring = choose_means(self.experiment, self.bench, self.clock)
         times = self._shake_down(restoring.means)
         discard = self._discard(restoring.means)
+        rounds = self._rounds(
+            VisitFrame(
+                mode=mode,
+                switch=switch,
+                reset=reset,
+                discard_s=discard.discard_s,
+                times=times,
+                cycle_s=cycle_in_force_s(self.engine, tuple(self._servers.values())),
+            )
+        )
         block_s = durations.block_s(
-            self.experiment, mode=mode, reset=reset, discard_s=discard.discard_s, times=times
+            self.experiment,
+            mode=mode,
+            reset=reset,
+            discard_s=discard.discard_s,
+            times=times,
+            rounds=rounds.number,
         )
         left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
         plan = CampaignPlan(
@@ -224,14 +246,30 @@ class Campaign:
             discard=discard,
             start_s=round(times.start_s, 3),
             data_s=round(times.restore_s, 3),
+            rounds=rounds.number,
+            rounds_for=rounds.chosen_for,
+            rounds_reason=rounds.reason,
         )
         self._store(plan)
         if self.experiment.contenders and plan.stopping.max_blocks < plan.stopping.first_look:
             self.directory.journal.append(Noted(finding=_no_look(plan)))
         return plan
 
+    def _rounds(self, frame: VisitFrame) -> Rounds:
+        """Choose the rounds of a visit, and note what a single early one cannot see."""
+        rounds = choose_rounds(self.experiment, self.engine, frame)
+        finding = early_phase_finding(rounds, frame.cycle_s)
+        if finding is not None:
+            self.directory.journal.append(Noted(finding=finding))
+        return rounds
+
     def _store(self, plan: CampaignPlan) -> None:
-        schedule = schedule_of(self.experiment, mode=plan.mode, blocks=plan.stopping.max_blocks)
+        schedule = schedule_of(
+            self.experiment,
+            mode=plan.mode,
+            blocks=plan.stopping.max_blocks,
+            rounds=plan.rounds,
+        )
         # The schedule first: a plan in the journal promises that the schedule is there.
         self.directory.write_schedule(schedule)
         self.directory.journal.append(Planned(plan=plan))

@@ -42,7 +42,7 @@ def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:
     )
 
 
-def schedule_of(experiment: Experiment, *, mode: Mode, blocks: int) -> Schedule:
+def schedule_of(experiment: Experiment, *, mode: Mode, blocks: int, rounds: int = 1) -> Schedule:
     """Return the order of an experiment's runs, as its design asks."""
     names = [treatment.name for treatment in experiment.treatments]
     if experiment.is_single_pass:
@@ -53,6 +53,7 @@ def schedule_of(experiment: Experiment, *, mode: Mode, blocks: int) -> Schedule:
         seed=experiment.seed,
         mode=mode,
         blocks=blocks,
+        rounds=rounds,
     )
 
 
@@ -75,29 +76,33 @@ def make_schedule(
     seed: int,
     mode: Mode,
     blocks: int,
+    rounds: int = 1,
 ) -> Schedule:
     """Return complete blocks in random order, a function of the arguments alone.
 
-    Every block holds each treatment in each cell exactly once. Block i is the same however many
-    blocks are asked for, so a longer campaign continues a shorter one.
+    Every block holds each treatment in each cell exactly ``rounds`` times. Block i is the same
+    however many blocks are asked for, so a longer campaign continues a shorter one.
 
     Args:
         treatments: Names, the baseline among them; with two, a coin says which goes first.
         cells: In a block's visits they come in one random order, the same in all its visits, so
-            that warm-up and checkpoints meet both sides alike.
+            that warm-up and checkpoints meet both sides alike. Every round has an order of its own.
         seed: Not negative.
         mode: Visits: one visit per treatment. Back to back: one visit in which each cell runs
             all treatments, with a coin of its own.
         blocks: How many to plan.
+        rounds: Passes over the cells in one visit.
 
     Raises:
-        ValueError: The seed is negative, or there is no treatment or no cell.
+        ValueError: The seed is negative, or there is no treatment, no cell or no round.
     """
-    if not treatments or not cells:
-        raise ValueError(f"no block from {len(treatments)} treatments in {len(cells)} cells")
+    if not treatments or not cells or rounds < 1:
+        raise ValueError(
+            f"no block from {len(treatments)} treatments in {len(cells)} cells, {rounds} times"
+        )
     draw = _visits if mode is Mode.VISITS else _back_to_back
     planned = tuple(
-        PlannedBlock(index=index, visits=draw(treatments, cells, _coin(seed, index)))
+        PlannedBlock(index=index, visits=draw(treatments, cells, _coin(seed, index), rounds))
         for index in range(blocks)
     )
     return Schedule(seed=seed, mode=mode, blocks=planned)
@@ -109,10 +114,10 @@ def _coin(seed: int, index: int) -> np.random.Generator:
 
 
 def _visits(
-    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator
+    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
 ) -> tuple[PlannedVisit, ...]:
     first_to_last = [treatments[place] for place in coin.permutation(len(treatments))]
-    order = [cells[place] for place in coin.permutation(len(cells))]
+    order = [cells[place] for _ in range(rounds) for place in coin.permutation(len(cells))]
     return tuple(
         PlannedVisit(
             treatment=treatment,
@@ -123,10 +128,11 @@ def _visits(
 
 
 def _back_to_back(
-    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator
+    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
 ) -> tuple[PlannedVisit, ...]:
     runs = tuple(
         PlannedRun(treatment=treatments[side], cell=cells[place])
+        for _ in range(rounds)
         for place in coin.permutation(len(cells))
         for side in coin.permutation(len(treatments))
     )

@@ -11,19 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from steelyard.experiment import durations
-from steelyard.experiment.differences import settings_of
+from steelyard.experiment.rounds import asked_cycle_s
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
-from steelyard.model.errors import InputError, MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Treatment
+from steelyard.model.errors import MeasurementError, TargetError
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import SustainedRun
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey, PlannedRun
-from steelyard.model.units import format_duration, parse_duration_s
+from steelyard.model.units import format_duration
 
 TRIES = 2
-_CHECKPOINT_S = 300.0  # PostgreSQL's default checkpoint_timeout
 _SPAWN_KEY = 2**31  # of the coin: no block has this number
 _REMEDY = "The long run is tried once more; look into the server's log in raw/."
 
@@ -35,16 +34,8 @@ def sustained_s(experiment: Experiment) -> float:
     """
     if experiment.sustained_s is None:
         return 0.0
-    cycle_s = max(_cycle_s(treatment) for treatment in experiment.treatments)
+    cycle_s = asked_cycle_s(experiment)
     return math.ceil(experiment.sustained_s / cycle_s) * cycle_s
-
-
-def _cycle_s(treatment: Treatment) -> float:
-    asked = {name.lower(): value for name, value in settings_of(treatment).items()}
-    try:
-        return parse_duration_s(asked["checkpoint_timeout"])
-    except (KeyError, InputError):
-        return _CHECKPOINT_S
 
 
 def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:

@@ -8,7 +8,7 @@ from steelyard.experiment.validity import generator_failed, judge_measurement
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError
 from steelyard.model.findings import Finding
-from steelyard.model.measurement import Measurement
+from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.schedule import PlannedRun
 
 
@@ -21,6 +21,7 @@ class Taken:
     measurement: Measurement | None
     findings: tuple[Finding, ...]
     output: str
+    checkpoint: CheckpointAge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Taker:
 
     def take(self, planned: PlannedRun, *, seconds: float, ramp_s: float) -> Taken:
         """Return a run of ``seconds`` after the ramp, judged; what failed is in the findings."""
+        checkpoint = self.bench.checkpoint_age(planned.treatment)
         wall, monotonic = self.clock.now(), self.clock.monotonic()
         measurement, output = None, ""
         try:
@@ -54,4 +56,5 @@ class Taker:
             measurement=measurement,
             findings=findings,
             output=output,
+            checkpoint=checkpoint,
         )

@@ -237,6 +237,7 @@ class Measure:
             floor of METHOD 3.7.
         reset: When the data are restored; None: auto.
         switch: Least switch cost to assume; None: what the differences need.
+        rounds: Runs of each cell in a visit; None: auto.
         prewarm: Load the data into memory after each activation, before the discard.
     """
 
@@ -247,6 +248,7 @@ class Measure:
     reset: Reset | None = None
     switch: SwitchCost | None = None
     prewarm: bool = False
+    rounds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

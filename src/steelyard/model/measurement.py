@@ -63,6 +63,20 @@ RunPlace = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointAge:
+    """Where a server stands in its checkpoint cycle.
+
+    Attributes:
+        seconds: Since its last complete checkpoint began or since it was started, whichever is
+            later; None where the server does not tell.
+        unknown: Why not; empty when it is known.
+    """
+
+    seconds: float | None
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run in the record.
 
@@ -76,6 +90,8 @@ class Run:
         since_activation_s: Seconds from the server's start (or last reset) to the run's start.
         measurement: None when the generator gave none; ``findings`` say why.
         raw: Name of the generator's stored output below the campaign's ``raw/``.
+        checkpoint: Phase of the checkpoint cycle just before the run; None in records of versions
+            that did not ask for it.
     """
 
     block: int
@@ -90,6 +106,7 @@ class Run:
     validity: Validity
     findings: tuple[Finding, ...] = ()
     raw: str = ""
+    checkpoint: CheckpointAge | None = None
 
     @property
     def place(self) -> RunPlace:

@@ -41,6 +41,18 @@ class DiscardChoice:
     restarts: int = 0
 
 
+ANEW = "reprovision"  # the means of restoring where every visit makes its server and data
+
+
+class RoundsFor(StrEnum):
+    """What the number of rounds in a visit was chosen for."""
+
+    ONE = "one"  # nothing asks for more
+    ASKED = "asked"
+    CYCLE = "checkpoint cycle"  # one visit's runs cover a whole one
+    INSTANCES = "instances"  # best for newly made servers, by costs and variances
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppingRule:
     """The looks and levels of a campaign, frozen before its first block.
@@ -72,11 +84,15 @@ class CampaignPlan:
         mode: Visits or back to back.
         switch: The switch cost of what differs between the treatments.
         reset: When the data are restored.
-        restore: The means of restoring: ``reflink``, ``copy`` or ``template``.
+        restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
+            ``ANEW``.
         restore_s: Measured seconds of one restore by each means tried.
         block_s: Estimated seconds of one block, from measured switch and restore times.
         start_s: Measured seconds of one restart until the server is ready; None in old records.
         data_s: Measured seconds of bringing the data back for one restart; None likewise.
+        rounds: Runs of each cell in one visit.
+        rounds_for: What their number was chosen for.
+        rounds_reason: The same in one sentence; empty for a single round that nothing asked for.
     """
 
     mode: Mode
@@ -89,3 +105,6 @@ class CampaignPlan:
     discard: DiscardChoice
     start_s: float | None = None
     data_s: float | None = None
+    rounds: int = 1
+    rounds_for: RoundsFor = RoundsFor.ONE
+    rounds_reason: str = ""

@@ -43,7 +43,7 @@ class PlannedVisit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBlock:
-    """One complete block: every treatment once in every cell. ``index`` counts from 0."""
+    """One complete block: every treatment equally often in every cell. ``index`` counts from 0."""
 
     index: int
     visits: tuple[PlannedVisit, ...]

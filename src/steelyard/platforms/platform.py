@@ -85,6 +85,19 @@ class Platform(Protocol):
         """Bring the live data back to a state; return the seconds. Stops the server."""
         ...
 
+    def reprovision(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Make the live data from nothing, keeping nothing of the last ones; stops the server.
+
+        Returns what ``start`` takes next. Raises PreflightError where the server is not
+        Steelyard's to make.
+        """
+        ...
+
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return whether a copy of a state was made that may be started again."""
         ...

@@ -51,6 +51,7 @@ _RUN_COLUMNS = {
     "failed": "int64",
     "connection_s": "float64",
     "raw": "string",
+    "checkpoint_age_s": "float64",
 }
 _INTERVAL_COLUMNS = {
     **_KEY_COLUMNS,
@@ -107,6 +108,7 @@ def _run_row(run: Run, *, counted: bool) -> dict[str, Any]:
         "validity": run.validity.value,
         **_measured(run.measurement),
         "raw": run.raw,
+        "checkpoint_age_s": run.checkpoint and run.checkpoint.seconds,
     }
 
 

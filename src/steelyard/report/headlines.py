@@ -25,6 +25,7 @@ from steelyard.report.formats import (
 from steelyard.report.wording import (
     TONE_OF,
     cells_together,
+    contestants,
     decided_early,
     extreme_cells,
     more_minutes,
@@ -85,7 +86,7 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
     divided = comparison.depends_on_load and ranged
     return VerdictCard(
         workload=comparison.workload,
-        contest=f"{comparison.treatment} against {comparison.baseline}",
+        contest=" against ".join(contestants(comparison)),
         word="depends on load" if divided else verdict_word(comparison, margin),
         tone=TONE_OF[comparison.verdict] if ranged and not divided else Tone.OPEN,
         main=_main(comparison),
@@ -121,6 +122,8 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
         details.append("of no practical weight")
     early = f", {comparison.note or 'stopped early'}" if decided_early(analysis, comparison) else ""
     details.append(count(comparison.blocks, "block") + early)
+    if comparison.is_of_pair:
+        details.append(f"this pair of instances: {comparison.instances} per side")
     more = more_minutes(comparison, analysis.experiment.stop.decide)
     return (*details, more) if more else tuple(details)
 

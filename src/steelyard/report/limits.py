@@ -4,16 +4,14 @@ from collections.abc import Iterator
 
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Workload
-from steelyard.model.plan import CampaignPlan, Status
+from steelyard.model.plan import CampaignPlan, RoundsFor, Status
 from steelyard.model.schedule import Mode
 from steelyard.model.verdicts import Verdict
 from steelyard.report.attribution import warnings
 from steelyard.report.document import BulletList, Paragraph, Section
 from steelyard.report.formats import CONFIDENCE, count, ended, enumeration
 from steelyard.report.wording import cell_name, stopped_early
-
-# METHOD.md 3.8: with fewer re-made instances a difference belongs to this pair of instances.
-_LEAST_INSTANCES = 6
+from steelyard.stats.two_level import LEAST_INSTANCES
 
 
 def limits_section(analysis: CampaignAnalysis) -> Section:
@@ -95,6 +93,12 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
     seconds = f"{experiment.measure.slice_s:g}"
+    if plan.rounds_for is RoundsFor.CYCLE:
+        return (
+            f"The sustained rate: the slices of {seconds} s of each visit are spread over the"
+            " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
+            " later is not in them."
+        )
     restarted = all(t.restart_command for t in experiment.endpoint_targets.values())
     if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
         return (
@@ -109,12 +113,19 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
 
 
 def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+    pairs = [c for c in analysis.comparisons if c.is_of_pair]
+    if pairs:
+        return (
+            "What makes the difference: the treatments live on different instances,"
+            f" {pairs[0].instances} per side, and two equal instances differ, too. With at least"
+            f" {LEAST_INSTANCES} newly made ones per side it could be said."
+        )
     remade = plan.switch is SwitchCost.REPROVISION
-    if remade and analysis.blocks >= _LEAST_INSTANCES:
+    if remade and analysis.blocks >= LEAST_INSTANCES:
         return "Another kind of machine or another place: only these instances were measured."
     if remade:
         return (
-            f"More than these instances: with fewer than {_LEAST_INSTANCES} per side a difference "
+            f"More than these instances: with fewer than {LEAST_INSTANCES} per side a difference "
             "may belong to this pair of instances instead of the treatment."
         )
     return "Another machine or instance: one was measured, and no other."

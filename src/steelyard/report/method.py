@@ -2,9 +2,9 @@
 
 import math
 
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.analysis.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
 from steelyard.analysis.stopping import has_many_cells
-from steelyard.model.plan import CampaignPlan, DiscardChoice, StoppingRule
+from steelyard.model.plan import ANEW, CampaignPlan, DiscardChoice, RoundsFor, StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent
 from steelyard.report.document import Command, KeyValues, Paragraph, Section
@@ -63,11 +63,21 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
     return (
         ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
         ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
+        *_rounds(plan),
         ("looks", f"{analysis.looks} so far, {_looks(plan.stopping)}"),
         ("error rate", _alpha_rule(plan.stopping)),
         *_many_cells(analysis),
         ("discard", _discard(plan.discard)),
         ("data", _reset(plan)),
+    )
+
+
+def _rounds(plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    """Return how often a visit runs its cells, where that is not once as always."""
+    if plan.rounds_for is RoundsFor.ONE:
+        return ()
+    return (
+        ("rounds", f"{count(plan.rounds, 'run')} of each cell per visit: {plan.rounds_reason}"),
     )
 
 
@@ -119,6 +129,8 @@ def _discard(choice: DiscardChoice) -> str:
 
 
 def _reset(plan: CampaignPlan) -> str:
+    if plan.restore == ANEW:
+        return "every visit makes its server and its data from nothing"
     tried = ", ".join(f"{means} {format_duration(s)}" for means, s in plan.restore_s)
     timed = f" (tried: {tried})" if tried else ""
     return f"back to the prepared state every {plan.reset.value} by {plan.restore}{timed}"
@@ -130,6 +142,10 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the visit"
         text = f"{check.treatment}: the contrast changes by {slope} ({p_value(check.p_value)})"
         pairs.append(("warm-up check", text))
+    if analysis.checkpoints:
+        text = "; ".join(_phase(phase) for phase in analysis.checkpoints)
+        pairs.append(("checkpoint phase", text))
+    pairs += [("newly made servers", _instance_noise(noise)) for noise in analysis.instances]
     if analysis.blocks_redone and analysis.experiment.is_single_pass:
         text = f"{len(analysis.blocks_redone)}, the valid runs before them kept"
         pairs.append(("interruptions", f"{text}: {'; '.join(analysis.blocks_redone)}"))
@@ -138,6 +154,31 @@ def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
         text = f"{thrown}: {'; '.join(analysis.blocks_redone)}"
         pairs.append(("repeated blocks", text))
     return tuple(pairs)
+
+
+def _phase(phase: CheckpointPhase) -> str:
+    if phase.least_s is None or phase.median_s is None or phase.most_s is None:
+        return f"{phase.treatment}: not known ({ended(phase.unknown)})"
+    span = f"{format_duration(phase.least_s)} to {format_duration(phase.most_s)}"
+    known = "" if phase.known == phase.runs else f", {phase.known} of them known"
+    return (
+        f"{phase.treatment}: runs began {span} after the last checkpoint or start, median"
+        f" {format_duration(phase.median_s)} ({count(phase.runs, 'run')}{known})"
+    )
+
+
+def _instance_noise(noise: InstanceNoise) -> str:
+    parts = noise.parts
+    sd, run_sd = (
+        format_percent(value, signed=False) for value in (parts.instance_sd, parts.run_sd)
+    )
+    ends = (parts.instance_low, parts.instance_high)
+    low, high = (format_percent(value, signed=False) for value in ends)
+    return (
+        f"{noise.workload}, {noise.treatment}: standard deviation {sd} between servers"
+        f" [{low}, {high}] (95 %, {parts.instances} per side), {run_sd} between runs of one server;"
+        f" best at these: {count(noise.best_rounds, 'run')} per server"
+    )
 
 
 def command_section(analysis: CampaignAnalysis) -> Section:

@@ -16,7 +16,7 @@ from steelyard.analysis.results import (
     StallTest,
 )
 from steelyard.model.findings import Finding
-from steelyard.model.plan import CampaignPlan
+from steelyard.model.plan import CampaignPlan, RoundsFor
 from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
 from steelyard.report.formats import bounds
@@ -59,6 +59,8 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_scalability(analysis),
         **_attribution(analysis),
         **({} if analysis.noise is None else {"noise": noise_json(analysis.noise)}),
+        **_phases(analysis),
+        **_instance_noise(analysis),
     }
 
 
@@ -93,6 +95,48 @@ def _attributed(effect: AttributedEffect) -> dict[str, Json]:
         "high_percent": percent(high),
         "blocks": effect.blocks,
         "level": number(effect.level),
+    }
+
+
+def _phases(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return where in the checkpoint cycle the runs began, where that was recorded."""
+    if not analysis.checkpoints:
+        return {}
+    return {
+        "checkpoint_phase": [
+            {
+                "treatment": phase.treatment,
+                "runs": phase.runs,
+                "known": phase.known,
+                "least_s": number(phase.least_s),
+                "median_s": number(phase.median_s),
+                "most_s": number(phase.most_s),
+                "unknown": phase.unknown or None,
+            }
+            for phase in analysis.checkpoints
+        ]
+    }
+
+
+def _instance_noise(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the two levels of noise of newly made servers, where they are known."""
+    if not analysis.instances:
+        return {}
+    return {
+        "instance_noise": [
+            {
+                "treatment": noise.treatment,
+                "workload": noise.workload,
+                "instance_sd_percent": percent(noise.parts.instance_sd),
+                "low_percent": percent(noise.parts.instance_low),
+                "high_percent": percent(noise.parts.instance_high),
+                "run_sd_percent": percent(noise.parts.run_sd),
+                "instances_per_side": noise.parts.instances,
+                "runs_per_instance": noise.parts.runs,
+                "best_runs_per_instance": noise.best_rounds,
+            }
+            for noise in analysis.instances
+        ]
     }
 
 
@@ -218,6 +262,17 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
         "depends_on_load": comparison.depends_on_load,
         "minutes_to_decide": number(comparison.minutes_to_decide),
         "note": comparison.note or None,
+        **_instances(comparison),
+    }
+
+
+def _instances(comparison: Comparison) -> dict[str, Json]:
+    """Return how far a verdict carries, where the two sides live on different instances."""
+    if comparison.instances is None:
+        return {}
+    return {
+        "instances_per_side": comparison.instances,
+        "claims_cause": not comparison.is_of_pair,
     }
 
 
@@ -276,6 +331,11 @@ def _setting(analysis: CampaignAnalysis, difference: SettingDifference) -> dict[
     }
 
 
+def _has_rounds(plan: CampaignPlan) -> bool:
+    """Return whether the number of rounds is more than the one that always was."""
+    return plan.rounds_for is not RoundsFor.ONE
+
+
 def _design(plan: CampaignPlan) -> dict[str, Json]:
     rule, discard = plan.stopping, plan.discard
     return {
@@ -283,6 +343,11 @@ def _design(plan: CampaignPlan) -> dict[str, Json]:
         "switch": plan.switch.value,
         "reset": plan.reset.value,
         "restore": plan.restore,
+        **(
+            {"rounds": plan.rounds, "rounds_reason": plan.rounds_reason}
+            if _has_rounds(plan)
+            else {}
+        ),
         "stopping": {
             "max_blocks": rule.max_blocks,
             "alpha": number(rule.alpha),

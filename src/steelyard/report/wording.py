@@ -96,11 +96,12 @@ def verdict_word(comparison: Comparison, margin: float) -> str:
     """Return the verdict in a word or two."""
     if comparison.effect is None or bounds(comparison.effect) is None:
         return "no verdict yet"
+    pair = ", this pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
     if comparison.verdict is Verdict.EQUIVALENT:
-        return f"equivalent within {share(margin)}"
+        return f"equivalent within {share(margin)}{pair}"
     if comparison.no_practical_weight:
-        return f"{comparison.verdict.value}, by less than {share(margin)}"
-    return comparison.verdict.value
+        return f"{comparison.verdict.value}, by less than {share(margin)}{pair}"
+    return f"{comparison.verdict.value}{pair}"
 
 
 def time_to_decide(comparison: Comparison) -> str:
@@ -145,7 +146,7 @@ def effect_phrase(comparison: Comparison, *, interval_first: bool) -> str:
 
 def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     """Return the verdict on one comparison as a clause without the workload's name."""
-    ours, theirs = comparison.treatment, comparison.baseline
+    ours, theirs = contestants(comparison)
     if bounds(comparison.effect) is None:
         return f"no verdict yet on {ours} against {theirs}: {pending(comparison)}"
     effect = effect_phrase(comparison, interval_first=stopped_early(analysis))
@@ -164,8 +165,27 @@ def verdict_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     return f"{ours} is {word} than {theirs}{joint} {effect}"
 
 
+def contestants(comparison: Comparison) -> tuple[str, str]:
+    """Return whom a verdict speaks of: the treatments, or only the servers they live on."""
+    word = "server " if comparison.is_of_pair else ""
+    return f"{word}{comparison.treatment}", f"{word}{comparison.baseline}"
+
+
+def pair_limit(comparison: Comparison) -> str:
+    """Return what a verdict on a pair of instances cannot say, or nothing."""
+    if not comparison.is_of_pair or comparison.verdict is Verdict.NOT_DISTINGUISHABLE:
+        return ""
+    number = comparison.instances or 0
+    per_side = "one instance" if number == 1 else count(number, "instance")
+    if comparison.verdict is Verdict.EQUIVALENT:
+        return f"; this speaks of these instances alone: {per_side} per side"
+    why = "that it is because of what differs between them cannot be said"
+    return f"; {why}: {per_side} per side"
+
+
 def _divided_clause(analysis: CampaignAnalysis, headline: Comparison) -> str:
-    clause = f"the effect of {headline.treatment} against {headline.baseline} depends on load"
+    ours, theirs = contestants(headline)
+    clause = f"the effect of {ours} against {theirs} depends on load"
     extremes = extreme_cells(analysis, headline)
     if extremes is None:
         return f"{clause}: read the cells"
@@ -202,7 +222,8 @@ def _undecided_clause(analysis: CampaignAnalysis, comparison: Comparison) -> str
     low, high = bounds(comparison.effect) or (0.0, 0.0)
     effect = f"between {format_percent(low)} and {format_percent(high)} ({CONFIDENCE})"
     more = more_minutes(comparison, analysis.experiment.stop.decide)
-    clause = f"{comparison.treatment} is not distinguishable from {comparison.baseline}"
+    ours, theirs = contestants(comparison)
+    clause = f"{ours} is not distinguishable from {theirs}"
     return f"{clause}: the effect is {effect}{'; ' if more else ''}{more}"
 
 
@@ -213,4 +234,4 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         return f"{comparison.workload}: {clause}"
     early = ", stopped early" if decided_early(analysis, comparison) else ""
     blocks = count(comparison.blocks, "block")
-    return f"{comparison.workload}: {clause}, {blocks}{early}"
+    return f"{comparison.workload}: {clause}, {blocks}{early}{pair_limit(comparison)}"

@@ -73,7 +73,7 @@ def residual_loss(
     return float(-np.expm1(rest[:window_s].mean() - settled))
 
 
-def position_slope(contrasts: FloatArray, positions: FloatArray) -> Slope:
+def position_slope(contrasts: FloatArray, positions: FloatArray, *, rounds: int = 1) -> Slope:
     """Return how the contrast changes with the place in the visit.
 
     Unequal warm-up makes the first slices of a visit differ from the last. Each cell is first
@@ -81,8 +81,10 @@ def position_slope(contrasts: FloatArray, positions: FloatArray) -> Slope:
     finds a threefold warm-up in half of the campaigns only: a light, no guarantee.
 
     Args:
-        contrasts: Shape (n, cells), log ratio, paired, n >= 2, cells >= 2.
-        positions: Same shape: the place of each cell in the block's visits, all different.
+        contrasts: Shape (n, rounds * cells), log ratio, paired, n >= 2, at least 2 columns; round
+            by round, cells in the same order in each.
+        positions: Same shape: the place of each run in the block's visits, all different.
+        rounds: How often each cell ran in a visit.
 
     Returns:
         Mean slope over blocks, log ratio per place; p value of a t test with n - 1 degrees.
@@ -93,10 +95,12 @@ def position_slope(contrasts: FloatArray, positions: FloatArray) -> Slope:
     Source:
         METHOD 3.7.
     """
-    blocks, cells = contrasts.shape
-    if blocks < 2 or cells < 2:
-        raise ValueError(f"no slope from {blocks} blocks of {cells} cells")
-    centred = contrasts - hodges_lehmann_centres(contrasts)
+    blocks, runs = contrasts.shape
+    if blocks < 2 or runs < 2:
+        raise ValueError(f"no slope from {blocks} blocks of {runs} cells")
+    # A cell's centre is that of its mean over the rounds: the change from round to round is sought.
+    of_cells = contrasts.reshape(blocks, rounds, -1).mean(axis=1)
+    centred = contrasts - np.tile(hodges_lehmann_centres(of_cells), rounds)
     places = positions - positions.mean(axis=1, keepdims=True)
     slopes = (places * centred).sum(axis=1) / (places**2).sum(axis=1)
     return Slope(per_position=float(slopes.mean()), p_value=mean_p_value(slopes))

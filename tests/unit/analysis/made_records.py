@@ -1,5 +1,7 @@
 """Records of campaigns that never ran, made from arrays of throughput."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from steelyard.analysis.contrasts import headline_count
@@ -65,8 +67,14 @@ def a_record(
     switch: SwitchCost = SwitchCost.RESTART,
     status: Status = Status.BUDGET,
     max_blocks: int = 30,
+    rounds: int = 1,
 ) -> CampaignRecord:
-    """Return a record of ``log_tps``, shape (blocks, treatments, cells), in scheduled order."""
+    """Return a record of ``log_tps`` in scheduled order.
+
+    Its shape is (blocks, treatments, cells), or with several rounds (blocks, rounds, treatments,
+    cells).
+    """
+    by_round = log_tps.reshape(len(log_tps), rounds, *log_tps.shape[-2:])
     cells = [
         CellKey(workload=workload.name, load=load)
         for workload in experiment.workloads
@@ -74,11 +82,23 @@ def a_record(
     ]
     names = [treatment.name for treatment in experiment.treatments]
     schedule = make_schedule(
-        treatments=names, cells=cells, seed=7, mode=mode_for(switch), blocks=len(log_tps)
+        treatments=names,
+        cells=cells,
+        seed=7,
+        mode=mode_for(switch),
+        blocks=len(log_tps),
+        rounds=rounds,
     )
     runs = [
         a_run(
-            float(log_tps[block.index, names.index(run.treatment), cells.index(run.cell)]),
+            float(
+                by_round[
+                    block.index,
+                    position * rounds // len(planned.runs),
+                    names.index(run.treatment),
+                    cells.index(run.cell),
+                ]
+            ),
             treatment=run.treatment,
             cell=run.cell,
             place=(block.index, visit, position),
@@ -91,7 +111,7 @@ def a_record(
         campaign_id="test",
         experiment=experiment,
         status=status,
-        plan=a_plan(experiment, switch, max_blocks),
+        plan=replace(a_plan(experiment, switch, max_blocks), rounds=rounds),
         environment=None,
         runs=tuple(runs),
         blocks=tuple(

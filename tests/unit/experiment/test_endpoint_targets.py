@@ -102,3 +102,11 @@ def test_the_flag_allows_existing_databases_everywhere() -> None:
     assert all(target.allow_existing for target in allowed.endpoint_targets.values())
     with pytest.raises(InputError, match="has none"):
         allow_existing(load(SMALL))
+
+
+def test_what_steelyard_did_not_make_is_not_made_anew() -> None:
+    """`switch: reprovision` on an endpoint is refused at its line, with the way out."""
+    problems = problems_of(at(more="measure: {switch: reprovision}\n"))
+    assert problems
+    assert all("cannot make it anew" in problem.message for problem in problems)
+    assert all("kind: local" in problem.hint for problem in problems)

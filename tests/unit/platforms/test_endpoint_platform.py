@@ -295,3 +295,12 @@ def test_no_treatment_in_force_has_no_address() -> None:
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
+
+
+def test_a_server_of_somebody_else_is_not_made_anew() -> None:
+    """Refused with the reason and the way out, and nothing was touched."""
+    place = _Place()
+    with pytest.raises(PreflightError, match="did not make the server") as caught:
+        place.platform.reprovision(FakeProgram(), ["data"], place.build)
+    assert "kind: local" in caught.value.hint
+    assert place.is_untouched()

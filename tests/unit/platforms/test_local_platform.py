@@ -218,3 +218,43 @@ def test_logs_of_all_servers_are_kept_in_order(bench: _Bench) -> None:
     assert bench.platform.logs() == "server 0\nserver 1\nserver 2\n"
     bench.platform.stop(keep_data=False)
     assert bench.platform.logs() == "server 0\nserver 1\nserver 2\n"
+
+
+def test_a_server_is_made_from_nothing_each_time(bench: _Bench) -> None:
+    """Built anew, synced, never in the cache, and nothing of the last one is kept."""
+    first = bench.platform.reprovision(bench.program, _CONTENT, bench._build)
+    bench.platform.start(first, bench.program, {})
+    (first.data / "bloat").write_text("x")
+    again = bench.platform.reprovision(bench.program, _CONTENT, bench._build)
+    assert not bench.platform.is_running
+    assert again.data == first.data
+    assert (again.data / "table").read_text() == "rows"
+    assert not (again.data / "bloat").exists()
+    assert len(bench.built) == 2
+    assert not (bench.root / "prepared").exists()
+    assert again.data.is_relative_to(bench.root / "live")
+
+
+def test_a_made_server_is_in_the_ledger_first_and_gone_at_the_end(bench: _Bench) -> None:
+    """Its directory is listed before it is made."""
+    state = bench.platform.reprovision(bench.program, _CONTENT, bench._build)
+    bench.platform.start(state, bench.program, {})
+    assert not any(existed for _, _, existed in bench.ledger.notes)
+    made = bench.ledger.open
+    assert any(state.data.is_relative_to(directory) for directory in made)
+    bench.platform.destroy()
+    assert not any(path.exists() for path in made)
+    assert bench.ledger.open == set()
+
+
+def test_a_failed_making_leaves_no_server(bench: _Bench) -> None:
+    """The error goes on, the server that was loaded is stopped, and the next try starts afresh."""
+
+    def fail(_address: ServerAddress) -> None:
+        raise TargetError("no room")
+
+    with pytest.raises(TargetError, match="no room"):
+        bench.platform.reprovision(bench.program, _CONTENT, fail)
+    assert all(process.exit_status() is not None for process in bench.processes.started)
+    state = bench.platform.reprovision(bench.program, _CONTENT, bench._build)
+    assert (state.data / "table").exists()

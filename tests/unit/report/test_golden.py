@@ -24,6 +24,8 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.hostile,
     curves.scalability,
     analyses.noise_floor,
+    analyses.two_servers,
+    analyses.made_servers,
 )
 
 

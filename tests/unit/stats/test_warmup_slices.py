@@ -116,3 +116,19 @@ def test_no_slope(shape: tuple[int, int]) -> None:
     """One block or one cell has no slope."""
     with pytest.raises(ValueError, match="no slope"):
         position_slope(np.zeros(shape), np.zeros(shape))
+
+
+def test_the_light_is_calibrated_with_several_rounds() -> None:
+    """Without any change, at most 5 % and about 5 % are below p = 0.05, cells of unlike effects."""
+    rng = np.random.default_rng(12)
+    trials, blocks, rounds, cells = 2000, 8, 3, 2
+    below = 0
+    for _ in range(trials):
+        contrasts = 0.02 * rng.standard_normal((blocks, rounds, cells)) + np.array([0.0, 0.3])
+        orders = rng.permuted(np.tile(np.arange(cells), (blocks, rounds, 1)), axis=2)
+        places = orders + cells * np.arange(rounds)[None, :, None]
+        slope = position_slope(
+            contrasts.reshape(blocks, -1), places.reshape(blocks, -1).astype(float), rounds=rounds
+        )
+        below += slope.p_value < 0.05
+    assert lowest_rate(0.05, trials) <= below / trials <= highest_rate(0.05, trials)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steelyard.engines.engine import Complaint, Dataset, RunRequest
-from steelyard.engines.postgres import checks, pgbench, settings
+from steelyard.engines.postgres import checkpoints, checks, pgbench, settings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry
@@ -18,7 +18,7 @@ from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
 from steelyard.model.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
-from steelyard.model.measurement import Measurement
+from steelyard.model.measurement import CheckpointAge, Measurement
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _DEADLINE_BEYOND_RUN_S = 60.0
@@ -175,6 +175,18 @@ class PostgresEngine:
                 f"preparing the data failed: {subject}: {completed.tail(3)}",
                 hint="Correct the script, or look at the server's log.",
             )
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect changes over a checkpoint cycle."""
+        return checkpoints.cycle_settings(names)
+
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+        """Return the checkpoint_timeout in force."""
+        return checkpoints.cycle_s(effective)
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+        """Return where a running server stands in its checkpoint cycle."""
+        return checkpoints.checkpoint_age(address, self._sql)
 
     def prewarm(self, address: ServerAddress) -> None:
         """Read the data of all data sets into the server's memory."""

@@ -199,6 +199,22 @@ class EndpointPlatform:
             self._databases.vacuum(replace(self._entrance, databases=self._databases.live))
         return self._means.clock.monotonic() - begun
 
+    def reprovision(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Refuse: nobody may remake what somebody else made.
+
+        Raises:
+            PreflightError: Always.
+        """
+        raise PreflightError(
+            f"Steelyard did not make the server at {self._where} and cannot make it anew",
+            hint="Use a target that Steelyard makes (`kind: local`), or leave `switch` out.",
+        )
+
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return false where the measured databases are yet to be copied."""
         made = {thing.database for thing in self._done}

@@ -19,6 +19,7 @@ from steelyard.gateways.files import (
     read_tail,
     remove_tree,
     short_directory,
+    tree_bytes,
 )
 from steelyard.gateways.network import require_free_port
 from steelyard.gateways.process import Processes
@@ -130,25 +131,46 @@ class LocalPlatform:
         """
 
         def make(home: Path) -> None:
-            data = home / "data"
-            self._checked(program.create(data, self._options.account), "making a data directory")
-            server = self._server_at(program, home)
-            server.start(program.while_preparing, port=None)
-            try:
-                build(server.address)
-            except BaseException:
-                server.stop(keep_data=False)
-                raise
-            server.stop(keep_data=True)
-            server.log.unlink(missing_ok=True)
+            self._create(program, home, build)
 
         facts = {"program": list(program.identity), "content": [repr(part) for part in content]}
         return self._states.ensure(state_key(program.identity, content), make, facts)
 
+    def _create(
+        self, program: ServerProgram, home: Path, build: Callable[[ServerAddress], None]
+    ) -> None:
+        """Leave a stopped, complete data directory in ``home / "data"``."""
+        data = home / "data"
+        self._checked(program.create(data, self._options.account), "making a data directory")
+        server = self._server_at(program, home)
+        server.start(program.while_preparing, port=None)
+        try:
+            build(server.address)
+        except BaseException:
+            server.stop(keep_data=False)
+            raise
+        server.stop(keep_data=True)
+        server.log.unlink(missing_ok=True)
+
     def restore(self, state: PreparedState, means: str) -> float:
         """Bring the live data back to a state by copying; return the seconds. Stops the server."""
         self.stop(keep_data=False)
-        return self._states.restore(state, self._home(state), means)
+        return self._states.restore(state, self._home(state.key), means)
+
+    def reprovision(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Make a data directory from nothing where the last one was; the cache is not used."""
+        self.stop(keep_data=False)
+        key = state_key(program.identity, content)
+        home = self._home(key)
+        remove_tree(home / "data")
+        self._create(program, home, build)
+        self._states.sync(home)
+        return PreparedState(key=key, data=home / "data", size_bytes=tree_bytes(home / "data"))
 
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return whether a copy of a state was made that may be started again."""
@@ -158,7 +180,7 @@ class LocalPlatform:
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
     ) -> float:
         """Start a server on the live copy of a state; return the seconds until it answered."""
-        self._server = self._server_at(program, self._home(state))
+        self._server = self._server_at(program, self._home(state.key))
         return self._server.start(settings, port=self._options.port)
 
     @property
@@ -258,9 +280,9 @@ class LocalPlatform:
             )
         return self._sockets
 
-    def _home(self, state: PreparedState) -> Path:
+    def _home(self, key: str) -> Path:
         self._made(self._live)
-        home = self._live / state.key
+        home = self._live / key
         make_directory(home, account=self._options.account, mode=0o700)
         return home
 

@@ -67,7 +67,7 @@ class PreparedStates:
             remove_tree(unfinished)
             make_directory(unfinished, account=self._account, mode=0o700)
             make(unfinished)
-            self._sync(unfinished)
+            self.sync(unfinished)
             write_text(unfinished / "ready.json", json.dumps(facts, indent=1) + "\n")
             remove_tree(self._root / key)  # without ready.json: a removal that was broken off
             rename(unfinished, self._root / key)
@@ -92,10 +92,10 @@ class PreparedStates:
                 f"copying the prepared data failed: {completed.tail(1)}",
                 hint="Free some disk, or name another directory with `directory:` in the target.",
             )
-        self._sync(home)
+        self.sync(home)
         return self._clock.monotonic() - begun
 
-    def _sync(self, path: Path) -> None:
+    def sync(self, path: Path) -> None:
         """Write the copy out now, so that writing it back does not fall into the runs."""
         self._processes.run(
             Command(argv=("sync", "--file-system", str(path))), timeout_s=_COPY_TIMEOUT_S

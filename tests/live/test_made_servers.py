@@ -1,0 +1,65 @@
+"""Servers that every visit makes, and visits with several rounds, on real PostgreSQL."""
+
+import json
+import re
+
+import pytest
+
+from support.live import TINY, Steelyard
+
+pytestmark = pytest.mark.live
+
+
+def _entries(steelyard: Steelyard) -> list[dict[str, object]]:
+    path = steelyard.directory / "c" / "journal.jsonl"
+    return [json.loads(line)["entry"] for line in path.read_text().splitlines()]
+
+
+def _runs(steelyard: Steelyard) -> list[dict[str, object]]:
+    return [entry["run"] for entry in _entries(steelyard) if entry["kind"] == "run"]
+
+
+def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) -> None:
+    """Made by initdb and load, not from prepared data; nothing is kept, and the report says so."""
+    text = TINY.replace("discard: 0s", "discard: 0s, switch: reprovision, rounds: 2")
+    options = ("--out", "c", "--yes", "--set", "stop.budget=60s")
+    before = set((steelyard.cache / "prepared").glob("*"))
+    done = steelyard.run("run", steelyard.experiment(text), *options)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    blocks = summary["blocks"]
+    assert blocks >= 1
+    assert (summary["design"]["switch"], summary["design"]["rounds"]) == ("reprovision", 2)
+    assert summary["design"]["restore"] == "reprovision"
+    assert re.match(rf"{blocks} newly made servers? per treatment", summary["unit"])
+    assert set((steelyard.cache / "prepared").glob("*")) == before
+    visits: dict[tuple[object, ...], list[dict[str, object]]] = {}
+    for run in _runs(steelyard):
+        visits.setdefault((run["block"], run["attempt"], run["visit"]), []).append(run)
+    assert all(len(runs) <= 2 for runs in visits.values())
+    for runs in visits.values():
+        ages = [run["checkpoint"]["seconds"] for run in runs]
+        assert all(age is not None for age in ages)
+        assert ages == sorted(ages)
+
+
+def test_settings_of_the_wal_are_measured_over_a_whole_cycle(steelyard: Steelyard) -> None:
+    """With a cycle of 30 s a visit has as many rounds as fill it, and the ages span it."""
+    text = TINY.replace("shared_buffers: 64MB", "wal_compression: pglz").replace(
+        "bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}"
+    )
+    options = ("--out", "c", "--yes", "--set", "stop.budget=100s")
+    done = steelyard.run("run", steelyard.experiment(text), *options)
+    assert done.returncode == 0, done.stderr
+    plan = next(e["plan"] for e in _entries(steelyard) if e["kind"] == "planned")
+    assert plan["rounds_for"] == "checkpoint cycle"
+    rounds = plan["rounds"]
+    runs = [run for run in _runs(steelyard) if run["block"] == 0]
+    # Back to back: one visit, every treatment once in every round.
+    assert len(runs) == 2 * rounds
+    first, last = runs[0], runs[-1]
+    assert last["since_activation_s"] - first["since_activation_s"] >= 0.8 * 30
+    phases = [run["checkpoint"]["seconds"] for run in runs]
+    assert max(phases) >= 0.5 * 30
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "wal_compression changes over a checkpoint cycle" in report

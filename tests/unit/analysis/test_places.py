@@ -1,0 +1,99 @@
+"""Whose difference it is: the treatments', or that of the instances they live on."""
+
+from dataclasses import replace
+
+import pytest
+from made_records import an_experiment, compared
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.pairs import compare_pair
+from steelyard.analysis.stopping import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import EndpointTarget, LocalTarget, SwitchCost, Target
+from steelyard.model.findings import Severity
+from steelyard.model.verdicts import Verdict
+from steelyard.stats.two_level import LEAST_INSTANCES
+
+ONE, OTHER = EndpointTarget(host="one"), EndpointTarget(host="other")
+
+
+def between(
+    one: Target, other: Target, *, switch: SwitchCost = SwitchCost.RESTART, blocks: int = 9
+) -> CampaignRecord:
+    """Return a campaign with a clear effect between servers at two places."""
+    experiment = an_experiment(loads=1)
+    first, second = experiment.treatments
+    treatments = (replace(first, target=one), replace(second, target=other))
+    return compared(
+        blocks, 0.2, experiment=replace(experiment, treatments=treatments), switch=switch
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (ONE, OTHER),
+        (EndpointTarget(uri="postgresql://a"), EndpointTarget(uri="postgresql://b")),
+        (EndpointTarget(service="a"), EndpointTarget(service="b")),
+        (EndpointTarget(host="a", port=1), EndpointTarget(host="a", port=2)),
+        (LocalTarget(), LocalTarget(directory="/mnt/other")),
+        (LocalTarget(directory="/mnt/one"), LocalTarget(directory="/mnt/other")),
+    ],
+)
+def test_one_instance_per_side_allows_no_cause(one: Target, other: Target) -> None:
+    """The verdict stays, as a fact about this pair, and a warning says so."""
+    analysis = analyse(between(one, other))
+    (headline,) = analysis.headlines
+    assert headline.verdict is Verdict.FASTER
+    assert headline.instances == 1
+    assert all(comparison.is_of_pair for comparison in analysis.comparisons)
+    (finding,) = (f for f in analysis.findings if f.code == "pair-of-instances")
+    assert finding.severity is Severity.WARNING
+    assert "1 instance per side" in finding.message
+    assert f"at least {LEAST_INSTANCES} per side" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (ONE, ONE),
+        (ONE, replace(ONE, restore="vacuum")),
+        (LocalTarget(), LocalTarget(bin="15")),
+        (LocalTarget(port=5444), LocalTarget(connection="tcp")),
+        (LocalTarget(directory="/mnt/one"), LocalTarget(directory="/mnt/one", bin="15")),
+    ],
+)
+def test_what_shares_an_instance_is_not_asked(one: Target, other: Target) -> None:
+    """One server, or two versions on one machine and disk: nothing new is said of them."""
+    analysis = analyse(between(one, other))
+    assert {comparison.instances for comparison in analysis.comparisons} == {None}
+    assert not any(f.code == "pair-of-instances" for f in analysis.findings)
+
+
+def test_instances_made_for_each_visit_allow_it_from_six_on() -> None:
+    """Each block has an instance of each side; below six it is still these instances'."""
+    few = analyse(between(ONE, OTHER, switch=SwitchCost.REPROVISION, blocks=5))
+    assert {c.instances for c in few.comparisons} == {5}
+    assert any("5 instances per side" in f.message for f in few.findings)
+    enough = analyse(between(ONE, OTHER, switch=SwitchCost.REPROVISION, blocks=6))
+    assert {c.instances for c in enough.comparisons} == {6}
+    assert not any(c.is_of_pair for c in enough.comparisons)
+    assert not any(f.code == "pair-of-instances" for f in enough.findings)
+
+
+def test_another_directory_is_not_made_anew_with_the_server() -> None:
+    """Its disk stays the one it is, however many servers are made on it."""
+    record = between(LocalTarget(), LocalTarget(directory="/x"), switch=SwitchCost.REPROVISION)
+    assert analyse(record).headlines[0].instances == 1
+
+
+def test_no_verdict_comes_before_there_are_enough_instances() -> None:
+    """The first look of a campaign has at least as many as a cause needs."""
+    assert min(FIRST_LOOK_CELL, FIRST_LOOK_POOLED) >= LEAST_INSTANCES
+
+
+def test_an_unplanned_pair_knows_it_too() -> None:
+    """`compare` of two treatments says no more than the report."""
+    record = between(ONE, OTHER)
+    pair = compare_pair(record, analyse(record), reference="t1", treatment="t0")
+    assert all(comparison.instances == 1 for comparison in pair.campaign.comparisons)

@@ -1,0 +1,323 @@
+"""Visits with several rounds, and visits that make their server: chosen, run, recorded, resumed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Killed, Stage, an_experiment, asks
+from fakes.clock import FakeClock
+from fakes.servers import FakeEngine, World, server_dies
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.experiment import durations
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.forecast import Forecast, forecast, require_disk, require_first_look
+from steelyard.experiment.rounds import (
+    ASSUMED_INSTANCE_SD,
+    Rounds,
+    VisitFrame,
+    asked_cycle_s,
+    choose_rounds,
+    cycle_in_force_s,
+    early_phase_finding,
+)
+from steelyard.model.environment import EffectiveSetting, ServerEnvironment
+from steelyard.model.errors import PreflightError
+from steelyard.model.experiment import (
+    Design,
+    Experiment,
+    Measure,
+    Reset,
+    Setting,
+    Stop,
+    SwitchCost,
+)
+from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.model.plan import ANEW, RoundsFor, Status
+from steelyard.model.schedule import Mode
+from steelyard.record.directory import read_campaign
+from steelyard.report.render import build_document, render_markdown, summary
+
+MEASURE = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)
+ROUND_S = 6.0 + durations.RUN_OVERHEAD_S
+WRITES = ("writes",)
+
+
+def asking(*settings: Setting, measure: Measure = MEASURE, **more: object) -> Experiment:
+    """Return an experiment whose second treatment asks for these settings, too."""
+    experiment = an_experiment(measure=measure, workloads=WRITES, **more)
+    slow, fast = experiment.treatments
+    changed = replace(fast, settings=tuple(sorted((*fast.settings, *settings))))
+    return replace(experiment, treatments=(slow, changed))
+
+
+def remade(**more: object) -> Experiment:
+    """Return an experiment in which every visit makes its server."""
+    measure = replace(MEASURE, switch=SwitchCost.REPROVISION, **more)
+    return asking(measure=measure)
+
+
+def framed(
+    switch: SwitchCost = SwitchCost.RESTART,
+    mode: Mode = Mode.VISITS,
+    reset: Reset = Reset.VISIT,
+    made_in_s: float = 30.0,
+) -> VisitFrame:
+    """Return what is known of visits with a cycle of five minutes."""
+    return VisitFrame(
+        mode=mode,
+        switch=switch,
+        reset=reset,
+        discard_s=20.0,
+        times=durations.SwitchTimes(restore_s=made_in_s, start_s=0.0, switch_s=0.5),
+        cycle_s=300.0,
+    )
+
+
+def chosen(experiment: Experiment, frame: VisitFrame | None = None, **more: object) -> Rounds:
+    """Return the rounds of an experiment in the fake world."""
+    engine = FakeEngine(World(clock=FakeClock(), experiment=experiment))
+    return choose_rounds(experiment, engine, frame or framed(), **more)
+
+
+def test_one_round_unless_something_asks_for_more() -> None:
+    """No reason is given where there is none."""
+    assert chosen(asking()) == Rounds()
+
+
+def test_the_runs_of_a_visit_cover_a_checkpoint_cycle() -> None:
+    """As many rounds as fill the cycle; half as many with two cells, fewer back to back."""
+    wal = asks(wal_compression="on")
+    rounds = chosen(asking(*wal))
+    assert rounds.number == 48
+    assert rounds.chosen_for is RoundsFor.CYCLE
+    assert rounds.covered_s >= 300.0 > rounds.covered_s - ROUND_S
+    assert "wal_compression" in rounds.reason
+    assert chosen(asking(*wal, loads=2)).number == 24
+    back_to_back = framed(SwitchCost.RELOAD, Mode.BACK_TO_BACK)
+    assert chosen(asking(*wal), back_to_back).number == 23
+
+
+def test_where_the_phase_cannot_matter_one_round_does() -> None:
+    """Nothing is written, the server runs on through whole cycles, or nothing is compared."""
+    wal = asks(wal_compression="on")
+    reads = replace(asking(*wal), workloads=an_experiment(workloads=("reads",)).workloads)
+    assert chosen(reads) == Rounds()
+    runs_on = framed(SwitchCost.RELOAD, Mode.BACK_TO_BACK, Reset.CAMPAIGN)
+    assert chosen(asking(*wal), runs_on) == Rounds()
+    single = replace(asking(*wal), design=Design.ONCE)
+    assert chosen(single) == Rounds()
+
+
+def test_what_is_asked_for_is_done_and_its_price_told() -> None:
+    """One round measures the early phase only; enough of them need no warning."""
+    wal = asks(wal_compression="on")
+    early = chosen(asking(*wal, measure=replace(MEASURE, rounds=1)))
+    assert (early.number, early.chosen_for) == (1, RoundsFor.ASKED)
+    finding = early_phase_finding(early, 300.0)
+    assert finding is not None
+    assert finding.code == "early-checkpoint-phase"
+    assert "wal_compression changes over a cycle of 5 min" in finding.message
+    enough = chosen(asking(*wal, measure=replace(MEASURE, rounds=50)))
+    assert early_phase_finding(enough, 300.0) is None
+    assert early_phase_finding(chosen(asking(measure=replace(MEASURE, rounds=1))), 300.0) is None
+
+
+def test_the_longest_cycle_counts() -> None:
+    """Of those asked for before the start, of those in force afterwards; else the default."""
+    assert asked_cycle_s(asking()) == 300.0
+    assert asked_cycle_s(asking(*asks(checkpoint_timeout="15min"))) == 900.0
+    assert asked_cycle_s(asking(*asks(checkpoint_timeout="30s"))) == 300.0
+    engine = FakeEngine(World(clock=FakeClock(), experiment=asking()))
+
+    def server(*values: str) -> ServerEnvironment:
+        shown = (EffectiveSetting(name="checkpoint_timeout", value=value) for value in values)
+        return ServerEnvironment(
+            treatment="slow", version="18", settings=tuple(shown), requested=()
+        )
+
+    assert cycle_in_force_s(engine, (server("60"), server("900"))) == 900.0
+    assert cycle_in_force_s(engine, (server("60"), server())) == 60.0
+    assert cycle_in_force_s(engine, (server(),)) == 300.0
+
+
+def test_made_servers_get_the_best_number_of_runs() -> None:
+    """More where making takes longer, one where many loads are a round, at most eight."""
+    numbers = [
+        chosen(remade(), framed(SwitchCost.REPROVISION, made_in_s=s)).number
+        for s in (0.0, 30.0, 600.0)
+    ]
+    assert numbers == sorted(numbers)
+    assert numbers[0] < numbers[-1] == 8
+    rounds = chosen(remade(), framed(SwitchCost.REPROVISION))
+    assert rounds.chosen_for is RoundsFor.INSTANCES
+    assert "2.0 % between servers (assumed)" in rounds.reason
+    assert rounds.least_instances is not None
+    assert rounds.least_instances >= 6
+    many = an_experiment(loads=8, measure=remade().measure)
+    assert chosen(many, framed(SwitchCost.REPROVISION)).number == 1
+
+
+def test_measured_noise_is_used_and_said() -> None:
+    """Of visits only when they were made servers; of runs in any case."""
+    part = WorkloadNoise(
+        workload="writes",
+        second_sd=0.0,
+        autocorrelation=0.0,
+        slice_sd=0.01,
+        visit_sd=0.08,
+        drift_sd=0.0,
+    )
+    profile = NoiseProfile(
+        origin=NoiseOrigin.MEASURED, workloads=(part,), switch=SwitchCost.REPROVISION
+    )
+    frame = framed(SwitchCost.REPROVISION)
+    of_servers = chosen(remade(), frame, noise=profile)
+    assert of_servers.number == 1
+    assert "8.0 % between servers (measured) and 1.0 % between rounds (measured)" in (
+        of_servers.reason
+    )
+    of_restarts = chosen(remade(), frame, noise=replace(profile, switch=SwitchCost.RESTART))
+    assert f"{100 * ASSUMED_INSTANCE_SD:.1f} % between servers (assumed)" in of_restarts.reason
+
+
+def test_a_campaign_of_rounds_records_each_run(tmp_path: Path) -> None:
+    """Single runs in the journal, in order, with the age of the cycle; one number per visit."""
+    experiment = asking(
+        measure=replace(MEASURE, rounds=3), loads=2, stop=Stop(budget_s=900.0, precision=0.0001)
+    )
+    stage = Stage.new(experiment, tmp_path / "c")
+    analysis = stage.run()
+    assert analysis.plan is not None
+    assert analysis.plan.rounds == 3
+    record = read_campaign(tmp_path / "c")
+    assert record.plan == analysis.plan
+    visit = [run for run in record.runs if (run.block, run.visit) == (0, 0)]
+    assert [run.position for run in visit] == list(range(6))
+    ages = [run.checkpoint.seconds for run in visit if run.checkpoint is not None]
+    assert len(ages) == 6
+    assert ages == pytest.approx([run.since_activation_s for run in visit])
+    assert analysis.blocks >= 8
+    assert analysis.comparisons[0].blocks == analysis.blocks
+    assert {cell.runs for cell in analysis.cells} == {3 * analysis.blocks}
+    assert analysis.plan.block_s * analysis.blocks <= 900.0
+
+
+def test_raw_output_of_many_runs_sorts_in_run_order(tmp_path: Path) -> None:
+    """Also beyond a hundred of a visit."""
+    experiment = asking(measure=replace(MEASURE, rounds=101), stop=Stop(budget_s=1500.0))
+    Stage.new(experiment, tmp_path / "c").run()
+    names = [run.raw for run in read_campaign(tmp_path / "c").runs]
+    assert names == sorted(names)
+    assert names[0] == "0000-0-0-000.txt.gz"
+
+
+def test_a_campaign_that_sees_the_early_phase_only_says_so(tmp_path: Path) -> None:
+    """In its findings, once, from the plan on; and the forecast says it before."""
+    experiment = asking(*asks(wal_compression="on"), measure=replace(MEASURE, rounds=1))
+    analysis = Stage.new(experiment, tmp_path / "c").run()
+    codes = [finding.code for finding in analysis.findings]
+    assert codes.count("early-checkpoint-phase") == 1
+    text = forecast_text(experiment, foretold(experiment, tmp_path))
+    assert "only the early phase of the checkpoint cycle is measured" in text
+
+
+def foretold(experiment: Experiment, tmp_path: Path) -> Forecast:
+    """Return the forecast of an experiment."""
+    bench = Stage.new(experiment, tmp_path / "forecast").bench()
+    return forecast(experiment, Assembly(engine=bench._engine, platforms=bench._platforms))
+
+
+def test_a_cycle_that_does_not_fit_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+    """A longer budget, or one round with its price; the schedule shown stays readable."""
+    experiment = asking(*asks(wal_compression="on"), stop=Stop(budget_s=600.0))
+    expected = foretold(experiment, tmp_path)
+    assert expected.rounds.number == 48
+    with pytest.raises(PreflightError, match="ends before the first look") as caught:
+        require_first_look(expected, experiment)
+    assert "--budget" in caught.value.hint
+    assert "`measure.rounds: 1` only the early phase" in caught.value.hint
+    text = forecast_text(experiment, expected, with_schedule=True)
+    assert "1 cells x 48 rounds" in text
+    assert "and 46 more runs" in text
+    assert max(map(len, text.splitlines())) < 300
+    assert forecast_json(experiment, expected)["rounds"] == 48
+    longer = replace(experiment, stop=Stop(budget_s=6 * 3600.0))
+    require_first_look(foretold(longer, tmp_path / "longer"), longer)
+
+
+def test_every_visit_makes_its_server(tmp_path: Path) -> None:
+    """Nothing is prepared or restored; each visit builds, in the time that this takes."""
+    stage = Stage.new(remade(rounds=2), tmp_path / "c")
+    stage.world.restore_s, stage.world.start_s = 3.0, 1.0
+    analysis = stage.run()
+    assert analysis.status is Status.DECIDED
+    assert analysis.plan is not None
+    assert (analysis.plan.restore, analysis.plan.reset) == (ANEW, Reset.VISIT)
+    assert analysis.plan.switch is SwitchCost.REPROVISION
+    assert analysis.blocks >= 6
+    steps = stage.world.steps
+    assert steps.count("reprovision") == steps.count("start") == 2 + 2 * analysis.blocks
+    assert not any("restore" in step for step in steps)
+    first = steps.index("reprovision")
+    assert steps[first - 1].startswith("build fake_s1")
+    assert analysis.unit.startswith(f"{analysis.blocks} newly made servers per treatment")
+    assert "each with data loaded anew" in analysis.unit
+    per_visit = 3.0 + 1.0 + 2.0 + durations.RUN_OVERHEAD_S + 2 * ROUND_S
+    assert analysis.plan.block_s == pytest.approx(2 * per_visit)
+
+
+def test_its_report_says_how_and_how_much_servers_differ(tmp_path: Path) -> None:
+    """The rounds with their reason, the data made from nothing, both levels of noise."""
+    experiment = replace(remade(rounds=2), stop=Stop(budget_s=600.0, precision=0.0001))
+    analysis = Stage.new(experiment, tmp_path / "c").run()
+    text = render_markdown(build_document(analysis))
+    assert "every visit makes its server and its data from nothing" in text
+    assert "2 runs of each cell per visit: as the experiment asks" in text
+    assert "between servers" in text
+    assert "after the last checkpoint or start" in text
+    made = summary(analysis)
+    assert made["design"]["rounds"] == 2
+    assert {phase["treatment"] for phase in made["checkpoint_phase"]} == {"slow", "fast"}
+    assert made["instance_noise"][0]["runs_per_instance"] == 2
+
+
+def test_a_visit_that_fails_is_made_again_with_its_block(tmp_path: Path) -> None:
+    """The dead server's block is redone on servers of its own."""
+    stage = Stage.new(remade(rounds=1), tmp_path / "c")
+    stage.world.faults[5] = server_dies
+    analysis = stage.run()
+    assert len(analysis.blocks_redone) == 1
+    assert analysis.status is Status.DECIDED
+
+
+@pytest.mark.parametrize("step", range(3, 30, 4))
+def test_a_killed_campaign_of_made_servers_resumes(tmp_path: Path, step: int) -> None:
+    """At whatever append it died: same rounds, same schedule, nothing left but the record."""
+    experiment, clock = remade(rounds=2), FakeClock()
+    stage = Stage.new(experiment, tmp_path / "c", clock).dying(step, "after")
+    with pytest.raises(Killed):
+        stage.run()
+    resumed = Stage.resumed(experiment, tmp_path / "c", clock)
+    analysis = resumed.run()
+    assert analysis.status is Status.DECIDED
+    assert analysis.plan is not None
+    assert analysis.plan.rounds == 2
+    assert {cell.runs for cell in analysis.cells} == {2 * analysis.blocks}
+
+
+def test_making_is_part_of_the_forecast(tmp_path: Path) -> None:
+    """A visit takes the loading, nothing is prepared, and the disk holds one copy."""
+    expected = foretold(remade(), tmp_path)
+    assert expected.switch is SwitchCost.REPROVISION
+    assert expected.reset is Reset.VISIT
+    restarted = foretold(asking(), tmp_path / "other")
+    per_round = expected.block_s / 2 - expected.rounds.number * ROUND_S
+    assert per_round > restarted.block_s / 2 - ROUND_S
+    assert sum(n for n, _ in expected.disk_bytes.values()) < sum(
+        n for n, _ in restarted.disk_bytes.values()
+    )
+    require_disk(expected)
+    text = forecast_text(remade(), expected)
+    assert "every visit makes its server and data anew" in text
+    assert "per treatment to find 3.0 %" in text

@@ -1,0 +1,105 @@
+"""A verdict on two servers is worded as one on two servers."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fakes import analyses
+from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.model.experiment import EndpointTarget
+from steelyard.model.plan import Status
+from steelyard.model.verdicts import Verdict
+from steelyard.report import wording
+from steelyard.report.render import build_document, render_markdown, render_terminal, summary
+
+CANNOT = "that it is because of what differs between them cannot be said: one instance per side"
+
+
+def of_pair(instances: int | None = 1) -> CampaignAnalysis:
+    """Return a decided campaign whose treatments live on different instances."""
+    analysis = analyses.quick()
+    hosts = ("one", "other")
+    treatments = tuple(
+        replace(treatment, target=EndpointTarget(host=host))
+        for treatment, host in zip(analysis.experiment.treatments, hosts, strict=True)
+    )
+    return replace(
+        analysis,
+        status=Status.BUDGET,
+        experiment=replace(analysis.experiment, treatments=treatments),
+        comparisons=tuple(replace(c, instances=instances) for c in analysis.comparisons),
+    )
+
+
+def sentence(analysis: CampaignAnalysis, **changes: object) -> str:
+    """Return the sentence of the first headline."""
+    return wording.verdict_sentence(analysis, replace(analysis.headlines[0], **changes))
+
+
+def test_the_headline_speaks_of_servers_and_refuses_the_cause() -> None:
+    """Server fitted is faster than server default; why cannot be said."""
+    told = sentence(of_pair())
+    assert "server fitted is faster than server default by" in told
+    assert CANNOT in told
+    slower = sentence(of_pair(), verdict=Verdict.SLOWER)
+    assert "server fitted is slower than server default:" in slower
+    assert CANNOT in slower
+
+
+@pytest.mark.parametrize(("instances", "words"), [(2, "2 instances"), (5, "5 instances")])
+def test_the_number_of_instances_is_told(instances: int, words: str) -> None:
+    """Up to five per side the claim is refused."""
+    assert f"cannot be said: {words} per side" in sentence(of_pair(instances))
+
+
+@pytest.mark.parametrize("instances", [None, 6, 9])
+def test_six_instances_or_one_shared_allow_the_claim(instances: int | None) -> None:
+    """Then it is the treatments that differ, and the words are the usual ones."""
+    analysis = of_pair(instances)
+    told = sentence(analysis)
+    assert "fitted is faster than default by" in told
+    assert "server" not in told
+    assert "cannot be said" not in told
+    assert wording.verdict_word(analysis.headlines[0], 0.01) == "faster"
+
+
+def test_equivalence_and_doubt_are_of_the_pair_too() -> None:
+    """Two servers may be alike although the treatments are not."""
+    alike = sentence(of_pair(), verdict=Verdict.EQUIVALENT)
+    assert "server fitted and server default are equivalent" in alike
+    assert "this speaks of these instances alone" in alike
+    open_ = sentence(of_pair(), verdict=Verdict.NOT_DISTINGUISHABLE)
+    assert "server fitted is not distinguishable from server default" in open_
+    assert "cannot be said" not in open_
+    divided = sentence(of_pair(), depends_on_load=True)
+    assert "the effect of server fitted against server default depends on load" in divided
+
+
+def test_the_word_in_tables_says_it() -> None:
+    """Where there is no room for a sentence."""
+    decided: Comparison = of_pair().headlines[0]
+    assert wording.verdict_word(decided, 0.01) == "faster, this pair only"
+    undecided = replace(decided, verdict=Verdict.NOT_DISTINGUISHABLE)
+    assert wording.verdict_word(undecided, 0.01) == "not distinguishable"
+
+
+def test_the_whole_report_says_it() -> None:
+    """In the headline, on the card, and among what is not shown; also on a terminal."""
+    text = render_markdown(build_document(of_pair()))
+    assert CANNOT in text
+    assert "the treatments live on different instances, 1 per side" in text
+    terminal = " ".join(render_terminal(build_document(of_pair()), 100).split())
+    assert "server fitted is faster than server default" in terminal
+    assert "cannot be said" in terminal
+
+
+def test_programs_are_told() -> None:
+    """Only where there are two instances, so that other summaries stay as they are."""
+    made = json.loads(json.dumps(summary(of_pair())))
+    assert all(c["instances_per_side"] == 1 for c in made["comparisons"])
+    assert all(c["claims_cause"] is False for c in made["comparisons"])
+    enough = json.loads(json.dumps(summary(of_pair(6))))
+    assert all(c["claims_cause"] is True for c in enough["comparisons"])
+    usual = json.loads(json.dumps(summary(analyses.quick())))
+    assert not any("instances_per_side" in c for c in usual["comparisons"])
