@@ -22,6 +22,8 @@ _IS_HEADLINE = "indexof(datum.label, 'all loads') >= 0"
 _CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _ROW_PX = 30
 _MOST_LEVEL_LABELS = 6  # more loads than these stand aslant below a panel of half the width
+_MOST_IN_LINE = 6  # treatments; more are combinations of factors
+_SYMBOL_PX = 40  # of a legend's line and the room around it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,15 @@ def _panels(figure: Figure, keys: tuple[str, ...]) -> list[Panel]:
 def _colour(figure: Figure, *, legend: bool) -> alt.Color:
     names = list(figure.treatments)
     scale = alt.Scale(domain=names, range=theme.colours(figure.treatments))
-    return alt.Color("treatment:N", scale=scale, legend=alt.Legend() if legend else None)
+    return alt.Color("treatment:N", scale=scale, legend=_legend(names) if legend else None)
+
+
+def _legend(names: list[str]) -> alt.Legend:
+    """Return a legend in one line, or in columns where combinations are too many for that."""
+    if len(names) <= _MOST_IN_LINE:
+        return alt.Legend()
+    widest = max(map(len, names)) * _CHARACTER_PX + _SYMBOL_PX
+    return alt.Legend(columns=max(1, int(theme.WIDTH // widest)), columnPadding=_SYMBOL_PX)
 
 
 def _base(panel: Panel) -> Chart:

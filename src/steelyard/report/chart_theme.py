@@ -7,9 +7,10 @@ INK = "#1f2a37"
 MUTED = "#5b6775"
 GRID = "#e3e7ec"
 
-# Baseline in neutral grey, the others after Okabe and Ito (without black and yellow).
+# Baseline in neutral grey, the others after Okabe and Ito (without black and yellow); a brown
+# besides, so that all combinations of three factors differ.
 BASELINE = "#76828f"
-CONTENDERS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
+CONTENDERS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a5a2b")
 
 WIDTH = 900  # px, whole chart
 

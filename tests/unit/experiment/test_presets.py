@@ -101,7 +101,7 @@ def test_attribution_is_a_full_factorial_that_fits_its_budget() -> None:
     assert len(experiment.treatments) == 8
     assert len(experiment.loads) == 2
     times = SwitchTimes(restore_s=0.5, start_s=1.0)
-    block = block_s(experiment, mode=Mode.VISITS, reset=Reset.VISIT, discard_s=2.0, times=times)
+    block = block_s(experiment, mode=Mode.VISITS, reset=Reset.VISIT, discard_s=1.0, times=times)
     assert 9 * block < experiment.stop.budget_s
     asked = {s.name: s.value for s in experiment.treatment("huge-pages").settings}
     assert asked["huge_pages"] == "on"

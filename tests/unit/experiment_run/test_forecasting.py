@@ -17,6 +17,7 @@ from steelyard.experiment.forecast import (
     require_first_look,
 )
 from steelyard.experiment.schedule import cells_of
+from steelyard.model.attribution import Attribution, AttributionKind, Factor
 from steelyard.model.errors import ExitCode, PreflightError
 from steelyard.model.experiment import (
     Calibration,
@@ -198,3 +199,20 @@ def test_a_single_pass_must_fit_into_its_budget(tmp_path: Path) -> None:
     assert refused.value.exit_code is ExitCode.REFUSED
     assert "single unrepeated pass" in forecast_text(single, expected, with_schedule=True)
     require_first_look(expected, replace(single, stop=Stop(budget_s=600.0)))
+
+
+def test_factors_are_told_before_they_are_paid_for(tmp_path: Path) -> None:
+    """Combinations, limits and the shared error are those of the design, not of the treatments."""
+    plain = an_experiment(loads=2, workloads=("reads", "writes"))
+    factor = Factor(name="buffers", first="128MB", second="2GB")
+    ladder = Attribution(kind=AttributionKind.LADDER, factors=(factor,), combinations=((0,), (1,)))
+    factored = replace(plain, attribution=ladder)
+    expected = _forecast(factored, tmp_path)
+    assert expected.stopping.headlines == 2
+    text = forecast_text(factored, expected)
+    assert "buffers, one after another (2 combinations)" in text
+    assert "depends on the order chosen: buffers" in text
+    told = forecast_json(factored, expected)["attribution"]
+    assert isinstance(told, dict)
+    assert (told["kind"], told["combinations"]) == ("ladder", 2)
+    assert "attribution" not in forecast_json(plain, expected)

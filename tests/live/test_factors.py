@@ -1,0 +1,69 @@
+"""Factors end to end on a real PostgreSQL server."""
+
+import json
+
+import pytest
+
+from support.live import TINY, Steelyard
+
+pytestmark = pytest.mark.live
+
+FACTORS = """\
+factors:
+  commit: {postgres: {synchronous_commit: ["on", "off"]}}
+  statements: {simple: , prepared: {protocol: prepared}}
+treatments:
+  server: {target: {kind: local, bin: embedded}}
+"""
+FACTORIAL = (
+    TINY[: TINY.index("treatments:")]
+    .replace("baseline: default\n", "")
+    .replace("discard: 0s", "discard: 0s, reset: campaign")
+    + FACTORS
+)
+
+
+def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Steelyard) -> None:
+    """Two factors of sessions: four combinations in every block, effects in every form."""
+    options = ("--out", "c", "--yes", "--set", "stop.budget=60s")
+    done = steelyard.run("run", steelyard.experiment(FACTORIAL), *options)
+    assert done.returncode == 0, done.stderr
+    assert "full factorial (4 combinations)" in done.stderr
+    assert "What each factor buys" in done.stdout
+    record = steelyard.directory / "c"
+    schedule = json.loads((record / "schedule.json").read_text())
+    assert schedule["mode"] == "back-to-back"
+    names = {"server", "statements", "commit", "commit+statements"}
+    for block in schedule["blocks"]:
+        runs = [run["treatment"] for visit in block["visits"] for run in visit["runs"]]
+        assert sorted(runs) == sorted(names)
+    summary = json.loads((record / "summary.json").read_text())
+    told = summary["attribution"]
+    assert set(told["combinations"]) == names
+    assert {effect["effect"] for effect in told["effects"]} == {
+        "synergy",
+        "added alone",
+        "removed last",
+        "total",
+    }
+    headlines = [c for c in summary["comparisons"] if c["clients"] == "pooled"]
+    assert [c["treatment"] for c in headlines] == ["commit=off", "statements=prepared"]
+    page = (record / "report.md").read_bytes()
+    assert b"## What each factor buys" in page
+    (record / "report.md").unlink()
+    assert steelyard.run("report", "c").returncode == 0
+    assert (record / "report.md").read_bytes() == page
+    pair = steelyard.run("compare", "c", "server", "commit+statements")
+    assert pair.returncode == 0, pair.stderr
+    assert "additional look" in pair.stdout
+
+
+def test_the_dry_run_says_what_a_design_costs(steelyard: Steelyard) -> None:
+    """Combinations, and what they cannot tell apart, are known before anything is started."""
+    name = steelyard.experiment(FACTORIAL.replace("factors:", "ladder:"))
+    ladder = steelyard.run("run", "--dry-run", name)
+    assert ladder.returncode == 0, ladder.stderr
+    assert "3 treatments x 1 cells" in ladder.stdout
+    assert "depends on the order chosen: commit, then statements" in ladder.stdout
+    full = steelyard.run("run", "--dry-run", steelyard.experiment(FACTORIAL))
+    assert "synergies are twice as wide" in full.stdout
