@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +91,12 @@ class Server:
         return self.control("restart", "-m", "fast", "-l", str(self.home / "log"))
 
 
+def at_work(server: Server) -> bool:
+    """Return whether the load generator has sessions on the server."""
+    count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'steelyard-pgbench'"
+    return server.rows(count) != [(0,)]
+
+
 def as_account() -> list[str]:
     """Return the prefix that runs a command as the server's account."""
     if os.geteuid() != 0:
@@ -145,6 +152,13 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def server(programs: Path) -> Iterator[Server]:
     """A server with a superuser, an ordinary role, and one that may make no databases."""
+    with started(programs) as made:
+        yield made
+
+
+@contextmanager
+def started(programs: Path) -> Iterator[Server]:
+    """Make and start a server; stop and remove it afterwards."""
     home = make_home()
     made = Server(home=home, programs=programs, port=free_port())
     initdb = [str(programs / "initdb"), "-D", str(made.data), "-U", "postgres", "--no-sync"]

@@ -1,5 +1,6 @@
 """Real servers for the live tests: a cache of their own, and Steelyard as a user starts it."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,8 +9,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,11 +45,43 @@ class Steelyard:
     cache: Path
     directory: Path
     extra: Mapping[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = ("-m", "steelyard")
+
+    @property
+    def impatient(self) -> "Steelyard":
+        """Return one that waits seconds where it usually waits a minute."""
+        return self._with_other_doors({"STEELYARD_TEST_PATIENCE_S": "6"})
+
+    @property
+    def with_a_stepped_clock(self) -> "Steelyard":
+        """Return one whose wall clock is off by the seconds in the file ``step``."""
+        return self._with_other_doors({"STEELYARD_TEST_STEP": str(self.directory / "step")})
+
+    def _with_other_doors(self, variables: Mapping[str, str]) -> "Steelyard":
+        program = str(Path(__file__).with_name("other_doors.py"))
+        return replace(self, extra={**self.extra, **variables}, program=(program,))
+
+    @property
+    def journal(self) -> list[dict[str, Any]]:
+        """Return the entries of the campaign in ``c`` that are written in full."""
+        path = self.directory / "c" / "journal.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
+
+    @property
+    def runs(self) -> list[dict[str, Any]]:
+        """Return its runs so far."""
+        return [entry["run"] for entry in self.journal if entry["kind"] == "run"]
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """Return the ends of its blocks so far, complete or not."""
+        return [e["outcome"] for e in self.journal if e["kind"] == "block-ended"]
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start it and return at once."""
         return subprocess.Popen(
-            [sys.executable, "-m", "steelyard", *arguments],
+            [sys.executable, *self.program, *arguments],
             cwd=self.directory,
             env={**os.environ, "STEELYARD_CACHE": str(self.cache), **self.extra},
             stdout=subprocess.PIPE,
@@ -118,3 +152,19 @@ def wait_for(condition: "object", timeout_s: float = 60.0) -> None:
         if time.monotonic() > deadline:
             pytest.fail(f"{condition} did not come true within {timeout_s:.0f} s")
         time.sleep(0.05)
+
+
+def redone_in_all_arms(steelyard: Steelyard) -> bool:
+    """Return whether a block was thrown away, and its complete try holds a run of every arm."""
+    void = [block["index"] for block in steelyard.blocks if not block["complete"]]
+    again = {b["index"]: b["attempt"] for b in steelyard.blocks if b["complete"]}
+    arms = {run["treatment"] for run in steelyard.runs}
+    return bool(void) and all(
+        {
+            run["treatment"]
+            for run in steelyard.runs
+            if (run["block"], run["attempt"]) == (index, again.get(index))
+        }
+        == arms
+        for index in void
+    )

@@ -12,7 +12,7 @@ from steelyard.experiment.bench import Bench
 from steelyard.experiment.taking import Taken, Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
-from steelyard.model.errors import MeasurementError, TargetError
+from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment, Reset
 from steelyard.model.findings import Validity
 from steelyard.model.measurement import Run, RunPlace
@@ -91,7 +91,8 @@ class BlockTaker:
                     _require_valid(run)
         except Void as end:
             self._give_up(str(end))
-        except (TargetError, MeasurementError) as error:
+        # The disk of the data may fill up in the middle of a block: then files refuse.
+        except (TargetError, MeasurementError, PreflightError) as error:
             self._give_up(error.message)
 
     def _give_up(self, reason: str) -> None:

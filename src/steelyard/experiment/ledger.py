@@ -1,8 +1,6 @@
 """What a campaign makes outside its record, and how it is undone after a death."""
 
-import os
 import re
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +30,7 @@ from steelyard.model.errors import (
 from steelyard.model.outside import OnServer
 from steelyard.platforms.endpoint.restarting import Means
 from steelyard.platforms.endpoint.undoing import undo as undo_on_server
+from steelyard.platforms.local.ending import end_all
 from steelyard.record.directory import (
     CampaignDirectory,
     is_held,
@@ -43,8 +42,6 @@ from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
 
 _THING = TypeAdapter(OnServer)
-_GRACE_S = 5.0
-_POLL_S = 0.1
 
 
 class JournalLedger:
@@ -259,23 +256,12 @@ def end_processes(directory: Path, doors: Doors) -> None:
     Raises:
         LeftBehindError: One is still there.
     """
-    for number in (signal.SIGQUIT, signal.SIGKILL):
-        for pid in doors.processes.within(directory):
-            if pid != os.getpid():
-                doors.processes.signal(pid, number)
-                doors.processes.signal(pid, signal.SIGCONT)
-        deadline = doors.clock.monotonic() + _GRACE_S
-        while doors.processes.within(directory):
-            if doors.clock.monotonic() > deadline:
-                break
-            doors.clock.sleep(_POLL_S)
-        else:
-            return
-    remaining = ", ".join(map(str, doors.processes.within(directory)))
-    raise LeftBehindError(
-        f"processes {remaining} in {directory} do not end",
-        hint="They may wait for a disk that hangs; look at them with ps.",
-    )
+    remaining = end_all(directory, doors.processes, doors.clock)
+    if remaining:
+        raise LeftBehindError(
+            f"processes {', '.join(map(str, remaining))} in {directory} do not end",
+            hint="They may wait for a disk that hangs; look at them with ps.",
+        )
 
 
 def _free_shared_memory(directory: Path, doors: Doors) -> None:

@@ -31,6 +31,7 @@ from steelyard.experiment.rounds import (
 from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
 from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
+from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
@@ -53,7 +54,10 @@ from steelyard.record.entries import (
     SustainedFinished,
 )
 
-MAX_TRIES = 3  # of one block; what fails three times in a row does not come from a neighbour
+# Before each try of one block: a restart takes seconds, and an outage may take longer. A guess;
+# without pauses all tries would meet the same moment.
+_PAUSES_S = (0.0, 2.0, 20.0)
+MAX_TRIES = len(_PAUSES_S)  # what fails three times in a row does not come from a neighbour
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,7 +174,8 @@ class Campaign:
             MeasurementError: It failed ``MAX_TRIES`` times in a row.
         """
         tried = sum(outcome.index == block.index for outcome in record.blocks)
-        for attempt in range(tried, tried + MAX_TRIES):
+        for attempt, pause_s in enumerate(_PAUSES_S, tried):
+            self.clock.sleep(pause_s)
             self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
             reason = ""
             kept = record.pass_runs if self.experiment.is_single_pass else ()
@@ -310,12 +315,23 @@ class Campaign:
         return calibrate(self.experiment, calibration, self._calibration_taker(means))
 
     def _calibration_taker(self, means: str) -> Callable[[str, str, int], Measurement]:
+        taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
+
         def take(treatment: str, workload: str, seconds: int) -> Measurement:
-            self.bench.activate(treatment, restore=True, means=means)
             cell = CellKey(workload=workload, load=self.experiment.loads[0])
-            started_at = self.clock.now()
-            completed = self.bench.run(PlannedRun(treatment=treatment, cell=cell), seconds=seconds)
-            return self.engine.parse_run(completed, ramp_s=0.0, started_at=started_at)
+            planned = PlannedRun(treatment=treatment, cell=cell)
+            reason = ""
+            for _ in range(MAX_TRIES):
+                self.bench.activate(treatment, restore=True, means=means)
+                taken = taker.take(planned, seconds=seconds, ramp_s=0.0)
+                valid = validity_of(taken.findings) is not Validity.INVALID
+                if taken.measurement is not None and valid:
+                    return taken.measurement
+                reason = "; ".join(finding.message for finding in taken.findings)
+            raise MeasurementError(
+                f"measuring the warm-up failed {MAX_TRIES} times: {reason}",
+                hint="Remove the cause, or declare a discard in `measure.discard`.",
+            )
 
         return take
 

@@ -14,7 +14,7 @@ from steelyard.experiment import durations
 from steelyard.experiment.rounds import asked_cycle_s
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
-from steelyard.model.errors import MeasurementError, TargetError
+from steelyard.model.errors import InputError, MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import SustainedRun
@@ -82,7 +82,7 @@ class SustainedTaker:
         try:
             self._enter(planned)
             taken = self.taker.take(planned, seconds=seconds, ramp_s=ramp_s)
-        except (TargetError, MeasurementError) as error:
+        except (TargetError, MeasurementError, PreflightError) as error:
             return self._failed(planned, error.message)
         return SustainedRun(
             treatment=planned.treatment,

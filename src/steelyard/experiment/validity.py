@@ -21,7 +21,9 @@ def generator_failed(message: str, *, server_died: bool) -> Finding:
     return Finding(
         code="server-died" if server_died else "generator-failed",
         severity=Severity.ERROR,
-        message=f"the server died during the run ({message})" if server_died else message,
+        message=f"the server died or was out of reach during the run ({message})"
+        if server_died
+        else message,
         remedy="The block is redone in all arms; look into the server's log in raw/.",
     )
 

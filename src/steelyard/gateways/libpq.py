@@ -41,7 +41,7 @@ _FAILURES: Final = (
         "Add `?sslmode=require` to the URI or set PGSSLMODE, or add a line to its pg_hba.conf.",
     ),
     (
-        r"does not support SSL|SSL was required|certificate verify failed|root certificate",
+        r"does not support SSL|SSL was required|certificate verify|root cert|match host name",
         "no TLS connection to the server at {where} came about: {text}",
         "Look at sslmode and sslrootcert, or PGSSLMODE and PGSSLROOTCERT.",
     ),

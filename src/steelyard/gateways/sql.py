@@ -14,11 +14,18 @@ import psycopg
 from psycopg import sql
 
 from steelyard.gateways.libpq import address_of, asked_for, connection_failure
+from steelyard.gateways.patience import PATIENCE_S, PatientConnection
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 
 _CONNECT_TIMEOUT_S = 10
 _NAME = "steelyard"
+_PASSWORDS = ("PGPASSWORD", "PGPASSFILE")
+# By name and not by process id, which a pooler invents.
+_AT_WORK = """
+SELECT count(*) FROM pg_stat_activity
+WHERE application_name = %s AND state = 'active' AND pid <> pg_backend_pid()
+"""
 
 Row = tuple[object, ...]
 
@@ -46,7 +53,14 @@ class Sql(Protocol):
 
 
 class PsycopgSql:
-    """SQL through psycopg 3."""
+    """SQL through psycopg 3.
+
+    Args:
+        patience_s: After so long without an answer the server is asked whether it is at work.
+    """
+
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
 
     def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
         """Return where libpq ends up with these keywords and all that it finds by itself.
@@ -79,7 +93,7 @@ class PsycopgSql:
             TargetError: The server cannot be reached or refuses the statement.
         """
         try:
-            with _connect(address) as connection:
+            with self._connect(address) as connection:
                 return connection.execute(statement.encode(), parameters or None).fetchall()
         except psycopg.Error as error:
             raise _translated(error, address) from error
@@ -91,7 +105,7 @@ class PsycopgSql:
             TargetError: The server cannot be reached or refuses a statement.
         """
         try:
-            with _connect(address) as connection:
+            with self._connect(address) as connection:
                 for statement in statements:
                     connection.execute(statement.encode())
         except psycopg.Error as error:
@@ -104,7 +118,7 @@ class PsycopgSql:
             TargetError: The server cannot be reached or refuses.
         """
         try:
-            with _connect(address) as connection:
+            with self._connect(address) as connection:
                 verifier = connection.pgconn.encrypt_password(
                     password.encode(), address.user.encode(), b"scram-sha-256"
                 )
@@ -115,10 +129,20 @@ class PsycopgSql:
         except psycopg.Error as error:
             raise _translated(error, address) from error
 
+    def _connect(self, address: ServerAddress) -> PatientConnection:
+        def is_at_work() -> bool:
+            with _open(address) as other:
+                other.be_patient(_CONNECT_TIMEOUT_S, lambda: False)
+                return bool(other.execute(_AT_WORK, [_NAME]).fetchall()[0][0])
 
-def _connect(address: ServerAddress) -> psycopg.Connection[Row]:
+        connection = _open(address)
+        connection.be_patient(self._patience_s, is_at_work)
+        return connection
+
+
+def _open(address: ServerAddress) -> PatientConnection:
     with _without_libpq_environment():
-        return psycopg.connect(
+        return PatientConnection.connect(
             host=address.host,
             port=address.port,
             user=address.user or None,
@@ -136,9 +160,11 @@ def _without_libpq_environment() -> Iterator[None]:
     """Hide PG* variables, which the generator does not get either: an address says it all.
 
     PGOPTIONS would verify a setting that the generator does not have, and PGHOSTADDR would lead
-    to another server.
+    to another server. Where a password is to be found stays: no record holds one, so an address
+    from a journal comes without.
     """
-    hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG")}
+    names = [name for name in os.environ if name.startswith("PG") and name not in _PASSWORDS]
+    hidden = {name: os.environ.pop(name) for name in names}
     try:
         yield
     finally:
@@ -154,4 +180,10 @@ def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
     text = " ".join(str(error).split())
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
         return connection_failure(text, where=where, user=address.user)
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return TargetError(
+            f"the server at {where} broke a statement off: {text}",
+            hint="If statement_timeout is too short for this user, set it to 0: ALTER ROLE ... SET"
+            " statement_timeout = 0.",
+        )
     return TargetError(f"the server at {where} refused: {text}")

@@ -7,11 +7,12 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.engines.postgres import running
+from steelyard.engines.postgres import installation, running
 from steelyard.engines.postgres.endpoint import EndpointEngine
 from steelyard.engines.postgres.factory import Surroundings
 from steelyard.engines.postgres.installation import Installation
-from steelyard.model.command import ServerAddress
+from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import (
     EndpointTarget,
     Experiment,
@@ -34,7 +35,7 @@ _SETTINGS: list[tuple[object, ...]] = [
 
 
 def _server(*, superuser: bool, version: str = "18.6") -> running.RunningServer:
-    answers = {running._SERVER: [(version, superuser)], running._SETTINGS: _SETTINGS}
+    answers = {running._SERVER: [(version, superuser, False)], running._SETTINGS: _SETTINGS}
     return running.read_running(_ADDRESS, FakeSql(answers))
 
 
@@ -111,3 +112,51 @@ def test_an_older_pgbench_is_a_finding() -> None:
     """It may lack what the newer server has; an equal or newer one is none."""
     assert [f.code for f in _engine(_server(superuser=True)).findings()] == ["older-pgbench"]
     assert _engine(_server(superuser=True, version="16.9")).findings() == ()
+
+
+def _with_pgbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *builds: str) -> FakeProcesses:
+    """Let there be installations of pgbench; those called ``plain`` were built without TLS."""
+    processes = FakeProcesses(FakeClock())
+    places = []
+    for build in builds:
+        (tmp_path / build).mkdir()
+        (tmp_path / build / "pgbench").touch()
+        places.append((tmp_path / build, tmp_path / build))
+    monkeypatch.setattr(installation, "_client_places", lambda: iter(places))
+
+    def answer(command: Command, *, timeout_s: float) -> Completed:
+        assert timeout_s > 0
+        plain = "plain" in command.argv[0]
+        version = "18.6" if plain else "15.18"
+        said = "pgbench: error: connection to server failed: No such file or directory"
+        if plain and command.environment.get("PGSSLMODE") == "require":
+            said = 'sslmode value "require" invalid when SSL support is not compiled in'
+        asked = "--version" in command.argv
+        return Completed(
+            argv=command.argv,
+            exit_status=0 if asked else 1,
+            stdout=f"pgbench (PostgreSQL) {version}\n" if asked else "",
+            stderr="" if asked else said,
+        )
+
+    monkeypatch.setattr(processes, "run", answer)
+    return processes
+
+
+def test_a_server_over_tls_is_driven_by_the_newest_pgbench_that_speaks_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else pgbench would be kept out, or come in without encryption and without a word."""
+    processes = _with_pgbench(tmp_path, monkeypatch, "plain", "secure")
+    assert installation.find_clients(processes).version == "18.6"
+    assert installation.find_clients(processes, tls=True).version == "15.18"
+
+
+def test_without_a_pgbench_that_speaks_tls_the_campaign_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what to install, and how to do without."""
+    processes = _with_pgbench(tmp_path, monkeypatch, "plain")
+    with pytest.raises(PreflightError, match="over TLS") as caught:
+        installation.find_clients(processes, tls=True)
+    assert "sslmode=disable" in caught.value.hint

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from fakes import servers
 from fakes.campaigns import Stage, an_experiment
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import MeasurementError
+from steelyard.model.errors import MeasurementError, PreflightError
+from steelyard.model.experiment import Calibration, Measure
 from steelyard.model.findings import Validity
 from steelyard.model.plan import Status
 from steelyard.record.directory import left_over, read_campaign
@@ -200,3 +202,82 @@ def test_generator_output_is_stored_also_of_a_failed_run(path: Path) -> None:
     stored = [gzip.decompress((path / "raw" / run.raw).read_bytes()) for run in record.runs]
     assert stored[0] == b"client 3 aborted\n"
     assert json.loads(stored[1])["seconds"] == 6
+
+
+def test_tries_of_a_block_do_not_all_meet_the_same_moment(path: Path) -> None:
+    """Between them are pauses, so that a restart or a short outage costs a block, no campaign."""
+    stage = Stage.new(an_experiment(), path)
+    stage.world.faults = {0: servers.generator_fails, 1: servers.generator_fails}
+    stage.run()
+    assert _outcomes(read_campaign(path))[:3] == [(0, 0, False), (0, 1, False), (0, 2, True)]
+    pauses = [seconds for seconds in stage.clock.slept if seconds]
+    assert pauses == sorted(pauses)
+    assert len(pauses) == 2
+
+
+def test_a_disk_that_fills_up_in_a_block_costs_the_block(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that cannot be written is no refusal before the start once blocks are taken."""
+    stage = Stage.new(an_experiment(), path)
+    configure = servers.FakePlatform.configure
+    full = [False]
+
+    def refuse(platform: servers.FakePlatform, settings: Mapping[str, str]) -> bool:
+        if full.pop(0) if full else False:
+            raise PreflightError("no space is left on the device of /fake")
+        return configure(platform, settings)
+
+    monkeypatch.setattr(servers.FakePlatform, "configure", refuse)
+
+    def fill(run: int) -> None:
+        if run == 3:
+            full.append(True)
+
+    stage.listener.at_run = fill
+    stage.run()
+    voided = [block for block in read_campaign(path).blocks if not block.complete]
+    assert [block.reason for block in voided] == ["no space is left on the device of /fake"]
+
+
+@pytest.mark.parametrize("fault", [servers.clock_jumps, servers.generator_fails])
+def test_a_calibration_run_that_is_invalid_is_made_again(path: Path, fault: servers.Fault) -> None:
+    """Neither a clock that was set nor a failed generator decides how long the discard is."""
+    calibration = Calibration(restarts=2, run_s=30.0, at_least_s=3.0)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, calibration=calibration)
+    whole = Stage.new(an_experiment(measure=measure), path.with_name("whole"))
+    whole.run()
+    stage = Stage.new(an_experiment(measure=measure), path)
+    stage.world.faults = {1: fault}
+    stage.run()
+    assert stage.world.uses > whole.world.uses
+    assert stage.listener.plan is not None
+    assert whole.listener.plan is not None
+    assert stage.listener.plan.discard == whole.listener.plan.discard
+
+
+def test_a_calibration_that_fails_each_time_ends_the_campaign(path: Path) -> None:
+    """The reason and the way out are said; the record says that it failed."""
+    measure = Measure(slice_s=5.0, calibration=Calibration(restarts=2, run_s=30.0, at_least_s=3.0))
+    stage = Stage.new(an_experiment(measure=measure), path)
+    stage.world.faults = dict.fromkeys(range(100), servers.clock_jumps)
+    with pytest.raises(MeasurementError, match=r"warm-up failed 3 times: the clock was set by \+7"):
+        stage.run()
+    assert read_campaign(path).status is Status.FAILED
+
+
+@pytest.mark.parametrize("step_s", [86400.0, -86400.0])
+def test_a_clock_that_is_set_between_runs_changes_nothing(path: Path, step_s: float) -> None:
+    """Budget, durations and order come from the monotonic clock: only the stamps differ."""
+    whole = Stage.new(an_experiment(), path.with_name("whole")).run()
+    stage = Stage.new(an_experiment(), path)
+    stage.listener.at_run = lambda run: stage.clock.step_wall(step_s) if run == 4 else None
+    analysis = stage.run()
+    record = read_campaign(path)
+    assert analysis.comparisons == whole.comparisons
+    assert analysis.elapsed_s == whole.elapsed_s
+    assert all(complete for _, _, complete in _outcomes(record))
+    assert (
+        len({round((run.started_at - record.runs[0].started_at) / 86400) for run in record.runs})
+        == 2
+    )

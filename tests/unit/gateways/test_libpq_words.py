@@ -55,6 +55,7 @@ def test_any_text_is_a_uri_or_refused(text: str) -> None:
             "with TLS or without",
         ),
         ("server does not support SSL, but SSL was required", "no TLS connection"),
+        ('certificate for "a" does not match host name "h"', "no TLS connection"),
         ("FATAL: sorry, too many clients already", "no connection left"),
         ('FATAL: database "x" does not exist', "does not exist"),
         ('FATAL: role "b" does not exist', "does not let b in"),

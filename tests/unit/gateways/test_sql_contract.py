@@ -1,11 +1,12 @@
 """SQL: what the real gateway and the fake promise without a server."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from fakes.sql import FakeSql
-from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.gateways.sql import PsycopgSql, Sql, _without_libpq_environment
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import ExitCode, TargetError
 
@@ -59,3 +60,12 @@ def test_the_fake_answers_from_its_table(nowhere: ServerAddress) -> None:
 def test_an_address_does_not_show_its_password(nowhere: ServerAddress) -> None:
     """The representation that ends up in logs and tracebacks is without the secret."""
     assert "hush-hush" not in repr(nowhere)
+
+
+def test_a_password_is_found_where_the_address_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`clean` and `--resume` get addresses from records, which hold no password."""
+    for name in ("PGPASSWORD", "PGPASSFILE", "PGOPTIONS", "PGHOSTADDR"):
+        monkeypatch.setenv(name, "planted")
+    with _without_libpq_environment():
+        assert {n for n in os.environ if n.startswith("PG")} == {"PGPASSWORD", "PGPASSFILE"}
+    assert os.environ["PGOPTIONS"] == "planted"

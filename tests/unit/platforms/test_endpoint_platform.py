@@ -304,3 +304,20 @@ def test_a_server_of_somebody_else_is_not_made_anew() -> None:
         place.platform.reprovision(FakeProgram(), ["data"], place.build)
     assert "kind: local" in caught.value.hint
     assert place.is_untouched()
+
+
+def test_undoing_takes_the_time_it_needs() -> None:
+    """A short statement_timeout of the user does not keep what was made on the server."""
+    place = _Place()
+    place.work()
+    before = len(place.server.changes)
+    place.platform.destroy()
+    changes = place.server.changes[before:]
+    made = [
+        number for number, change in enumerate(changes) if "SET statement_timeout" not in change
+    ]
+    assert any("DROP DATABASE" in changes[number] for number in made)
+    assert any("ALTER SYSTEM" in changes[number] for number in made)
+    first = [number for number in made if number == 0 or number - 1 not in made]
+    assert all(changes[number - 1] == "SET statement_timeout = 0" for number in first)
+    assert 0 not in first

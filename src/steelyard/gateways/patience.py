@@ -1,0 +1,61 @@
+"""A connection that does not wait for ever.
+
+A statement may take hours, so no time limit tells a long one from a server that hangs or a network
+that swallows packets. What tells them apart is a second connection: where it gets no answer, or
+nobody of ours is at work, the first is given up.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+import psycopg
+
+from steelyard.gateways.clock import SystemClock
+
+PATIENCE_S = 60.0  # as long as a run may stay without an end; a guess
+_Result = TypeVar("_Result")
+
+
+class PatientConnection(psycopg.Connection[tuple[object, ...]]):
+    """A connection whose statements end with the server that works on them."""
+
+    _patience_s = PATIENCE_S
+    _is_at_work: Callable[[], bool] = staticmethod(lambda: False)
+
+    def be_patient(self, patience_s: float, is_at_work: Callable[[], bool]) -> None:
+        """Ask, each time an answer takes longer than ``patience_s``, whether to go on waiting."""
+        self._patience_s = patience_s
+        self._is_at_work = is_at_work
+
+    def wait(self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any) -> _Result:  # noqa: ANN401 - psycopg's
+        """Wait as psycopg does, which wakes up several times a second."""
+        return super().wait(self._heeded(gen), *args, **kwargs)
+
+    def _heeded(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
+        clock = SystemClock()
+        asked_at = clock.monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and clock.monotonic() - asked_at > self._patience_s:
+                    self._require_work()
+                    asked_at = clock.monotonic()
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _require_work(self) -> None:
+        """Raise when nobody works on the statement.
+
+        Raises:
+            psycopg.OperationalError: The server does not answer, or has no such statement.
+        """
+        try:
+            if self._is_at_work():
+                return
+        except psycopg.Error:
+            pass
+        # Without this psycopg would try to roll back on it, and say that it could not.
+        self.pgconn.finish()
+        raise psycopg.OperationalError(f"no answer within {self._patience_s:.0f} s: it hangs")

@@ -1,0 +1,116 @@
+"""The disk of the data fills up in a run, and the wall clock is set in a run."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.live import TINY, Steelyard, living_servers, redone_in_all_arms, wait_for
+
+pytestmark = pytest.mark.live
+
+_CHUNK_BYTES = 1 << 20
+
+
+@pytest.fixture
+def small_disk(steelyard: Steelyard) -> Iterator[Path]:
+    """Return a file system of its own, with room for a small server twice."""
+    if os.geteuid() != 0 or not Path("/bin/mount").exists():
+        pytest.skip("mounting a small file system needs root")
+    place = steelyard.cache / "small"
+    place.mkdir()
+    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=500m,mode=755", "tmpfs", str(place)]
+    if subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("this kernel or container does not mount tmpfs")
+    try:
+        yield place
+    finally:
+        subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+        place.rmdir()
+
+
+def _fill(place: Path) -> Path:
+    """Write until there is no space left; return the file."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        for size in (_CHUNK_BYTES, 4096):  # the first refusal leaves less than a chunk
+            try:
+                while True:
+                    file.write(b"\0" * size)
+            except OSError:
+                continue
+    return ballast
+
+
+def _generating(place: Path) -> bool:
+    return any("--progress" in line for line in living_servers(place))
+
+
+def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
+    steelyard: Steelyard, small_disk: Path
+) -> None:
+    """Exit 5 with the fact; nothing of the campaign is left, no run is lost, and it goes on."""
+    target = f"{{kind: local, bin: embedded, directory: {small_disk}}}"
+    text = TINY.replace("{kind: local, bin: embedded}", target)
+    text = text.replace("slice: 1s", "slice: 3s").replace("budget: 2m", "budget: 70s")
+    # Less WAL than usual, so that the disk may be small.
+    little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
+    text = text.replace("  buffers:\n", f"{little}  buffers:\n")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    wait_for(lambda: len(steelyard.runs) >= 1 or process.poll() is not None, 180)
+    wait_for(lambda: _generating(small_disk) or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    ballast = _fill(small_disk)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 5, err
+    assert "Traceback" not in err
+    assert "no space left" in err.lower() or "no space is left" in err
+    assert "run --resume" in err
+    assert "left behind" not in err
+    assert living_servers(small_disk) == []
+    assert list((small_disk / "live").iterdir()) == []
+    before = steelyard.runs
+    refused = steelyard.run("run", "--resume", "c")
+    assert refused.returncode == 3, refused.stderr
+    assert "this campaign needs" in refused.stderr
+    ballast.unlink()
+    resumed = steelyard.run("run", "--resume", "c")
+    assert resumed.returncode == 0, resumed.stderr
+    assert steelyard.runs[: len(before)] == before
+    assert len(steelyard.runs) > len(before)
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(
+    steelyard: Steelyard, step_s: float
+) -> None:
+    """The run is invalid by its clock and redone; budget and durations are monotonic.
+
+    An hour's step in a campaign of half a minute would end it, or never let it end, if any
+    duration came from the wall.
+    """
+    stepped = steelyard.with_a_stepped_clock
+    text = TINY.replace("slice: 1s", "slice: 2s").replace("budget: 2m", "budget: 30s")
+    process = stepped.start("run", stepped.experiment(text), "--out", "c", "--yes")
+    wait_for(lambda: len(stepped.runs) >= 1, 180)
+    wait_for(lambda: _generating(stepped.cache))
+    step = stepped.directory / "step"
+    step.with_suffix(".new").write_text(str(step_s))
+    step.with_suffix(".new").rename(step)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert f"the clock was set by {step_s:+.1f} s" in err
+    assert "Traceback" not in err
+    codes = {finding["code"] for run in stepped.runs for finding in run["findings"]}
+    assert codes == {"clock-jump"}
+    assert redone_in_all_arms(stepped)
+    lines = (stepped.directory / "c" / "journal.jsonl").read_text().splitlines()
+    elapsed_s = [json.loads(line)["elapsed_s"] for line in lines]
+    assert elapsed_s == sorted(elapsed_s)
+    assert elapsed_s[-1] < abs(step_s)
+    after = [run for run in stepped.runs if run["validity"] == "valid"][-1]
+    seconds = after["measurement"]["series"]
+    assert all(0 < second["seconds"] < abs(step_s) for second in seconds)

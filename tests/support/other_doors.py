@@ -1,0 +1,34 @@
+"""Steelyard with other doors, as a program: less patience, or a wall clock that a file steps.
+
+``STEELYARD_TEST_PATIENCE_S``: seconds after which a run and a statement without an end are looked
+into. ``STEELYARD_TEST_STEP``: a file with the seconds by which the wall clock is off; none while it
+is not there. The machine's own clock is never touched: others use it.
+"""
+
+import os
+from functools import partial
+from pathlib import Path
+
+from steelyard.cli.main import main
+from steelyard.engines.postgres import engine
+from steelyard.experiment import doors
+from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.sql import PsycopgSql
+
+
+class SteppedClock(SystemClock):
+    """The machine's clocks, with a wall that somebody sets."""
+
+    def now(self) -> float:
+        """Return the wall clock plus what the file says."""
+        step = Path(os.environ["STEELYARD_TEST_STEP"])
+        return super().now() + (float(step.read_text()) if step.exists() else 0.0)
+
+
+if "STEELYARD_TEST_PATIENCE_S" in os.environ:
+    patience_s = float(os.environ["STEELYARD_TEST_PATIENCE_S"])
+    engine._DEADLINE_BEYOND_RUN_S = patience_s
+    doors.PsycopgSql = partial(PsycopgSql, patience_s=patience_s)  # type: ignore[assignment,misc]
+if "STEELYARD_TEST_STEP" in os.environ:
+    doors.SystemClock = SteppedClock  # type: ignore[misc]
+main()
