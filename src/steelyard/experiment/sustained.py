@@ -14,7 +14,7 @@ from steelyard.experiment import durations
 from steelyard.experiment.rounds import asked_cycle_s
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
-from steelyard.model.errors import InputError, MeasurementError, PreflightError, TargetError
+from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import SustainedRun
