@@ -84,7 +84,9 @@ def register(campaign_id: str, directory: Path) -> None:
 
 def unregister(campaign_id: str) -> None:
     """Forget a campaign that left nothing behind."""
-    (_registry() / campaign_id).unlink(missing_ok=True)
+    note = _registry() / campaign_id
+    if note.exists():  # also where the cache itself cannot be a directory
+        note.unlink(missing_ok=True)
 
 
 def _registry() -> Path:
