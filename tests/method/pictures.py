@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import further_scenes
 import scenes
 import vl_convert
 
@@ -185,6 +186,93 @@ def false_alarms() -> Chart:
     return bars + words
 
 
+def attribution() -> Chart:
+    """A factorial of three factors: each effect with its interval, and the truth as a tick."""
+    base = alt.Chart(_table(further_scenes.attribution()))
+    y = _y("name:N", None, sort=None, axis=alt.Axis(grid=False, labelColor=theme.INK))
+    x = _x("low:Q", "effect, %")
+    zero = alt.Chart(_table([{"zero": 0}])).mark_rule(color=theme.INK).encode(x="zero:Q")
+    rule = base.mark_rule(strokeWidth=3, color=BLUE).encode(x=x, x2="high:Q", y=y)
+    point = base.mark_point(filled=True, size=70, opacity=1, color=BLUE).encode(x="effect:Q", y=y)
+    truth = base.mark_tick(color=ORANGE, thickness=3, size=18).encode(x="truth:Q", y=y)
+    return zero + rule + point + truth
+
+
+def scalability() -> Chart:
+    """Loads measured, the law fitted to them with its band, and where its peak lies."""
+    measured, fitted, peak = further_scenes.scalability()
+    curve = alt.Chart(_table(fitted))
+    band = curve.mark_area(color=BLUE, opacity=0.2).encode(
+        x=_x("clients:Q", "clients"), y=_y("low:Q", "transactions per second"), y2="high:Q"
+    )
+    line = curve.mark_line(color=BLUE).encode(x="clients:Q", y="tps:Q")
+    points = alt.Chart(_table(measured)).mark_point(
+        filled=True, size=60, opacity=1, color=theme.INK
+    )
+    where = alt.Chart(_table([peak])).mark_rect(color=ORANGE, opacity=0.2)
+    return (
+        where.encode(x="low:Q", x2="high:Q") + band + line + points.encode(x="clients:Q", y="tps:Q")
+    )
+
+
+def burst_cliff() -> Chart:
+    """A bucket of credits runs empty after about five minutes; the interval of the instant."""
+    rows, split = further_scenes.burst_cliff()
+    line = alt.Chart(_table(rows)).mark_line(color=BLUE, strokeWidth=1.2)
+    where = alt.Chart(_table([split])).mark_rect(color=ORANGE, opacity=0.35)
+    return where.encode(x="low:Q", x2="high:Q") + line.encode(
+        x=_x("second:Q", "seconds"), y=_y("tps:Q", "transactions per second")
+    )
+
+
+def noise_floor() -> Chart:
+    """Half-width to expect over the minutes, on three machines, foreseen from twelve blocks."""
+    base = alt.Chart(_table(further_scenes.noise_floor()))
+    names = ["calm", "typical", "hostile"]
+    return base.mark_line(point=alt.OverlayMarkDef(filled=True, size=50)).encode(
+        x=_x("minutes:Q", "minutes", scale=alt.Scale(type="log", domain=[18, 130], nice=False)),
+        y=_y("half:Q", "half-width, ±%"),
+        color=_colour("profile", names, [GREEN, BLUE, ORANGE], sort=names),
+    )
+
+
+def planning() -> Chart:
+    """Minutes until half, and nine in ten, of the campaigns call an effect within an hour."""
+    base = alt.Chart(_table(further_scenes.planning()))
+    names = ["with restarts", "back to back"]
+    dash = alt.StrokeDash(
+        "share:N",
+        scale=alt.Scale(domain=["half", "nine in ten"], range=[[1, 0], [5, 4]]),
+        legend=None,
+    )
+    return base.mark_line(point=alt.OverlayMarkDef(filled=True, size=40)).encode(
+        x=_x("effect:Q", "true effect, %"),
+        y=_y("minutes:Q", "minutes"),
+        color=_colour("mode", names, [BLUE, ORANGE]),
+        strokeDash=dash,
+    )
+
+
+def two_servers() -> Chart:
+    """Thirty campaigns on two equal servers that stay, and thirty on one that is restarted."""
+    base = alt.Chart(_table(further_scenes.two_servers()))
+    names = ["holds zero", "called different"]
+    rule = base.mark_rule(strokeWidth=3).encode(
+        x=_x("campaign:O", "campaign", axis=alt.Axis(labels=False, grid=False)),
+        y=_y("low:Q", "difference, %"),
+        y2="high:Q",
+        color=_colour("claim", names, [theme.BASELINE, ORANGE]),
+    )
+    zero = base.mark_rule(color=theme.INK).encode(y=alt.datum(0))
+    panels = ["two servers that stay", "one server, restarted"]
+    header = alt.Header(title=None, labelFontSize=12, labelColor=theme.INK)
+    return (
+        alt.layer(zero, rule)
+        .properties(width=WIDTH // 2 - 20, height=HEIGHT)
+        .facet(column=alt.Column("what:N", sort=panels, header=header))
+    )
+
+
 # Name of the file -> what is drawn, title.
 PICTURES: dict[str, tuple[Callable[[], Chart], str]] = {
     "long-runs": (long_runs, "One system, two runs of a minute, two intervals"),
@@ -196,6 +284,12 @@ PICTURES: dict[str, tuple[Callable[[], Chart], str]] = {
     "verdicts": (verdict_examples, "Intervals and their words; shaded: within 1 %"),
     "warm-up": (warm_up, "After a restart; shaded: the discard, the same for both"),
     "false-alarms": (false_alarms, "Two equal systems, one hour"),
+    "attribution": (attribution, "Three factors, 15 blocks; orange: the truth"),
+    "scalability": (scalability, "Six loads, 12 blocks; orange: the interval of the peak"),
+    "burst-cliff": (burst_cliff, "A token bucket runs empty; orange: when, with its interval"),
+    "noise-floor": (noise_floor, "What a set-up can see, from twelve blocks of itself"),
+    "planning": (planning, "Until a verdict, typical profile; dashed: nine in ten campaigns"),
+    "two-servers": (two_servers, "No difference but the servers: 30 campaigns each"),
 }
 
 
@@ -203,7 +297,10 @@ def draw(name: str) -> str:
     """Return a picture as SVG."""
     scene, title = PICTURES[name]
     look = {**theme.configuration(), "background": "white"}
-    chart = scene().properties(width=WIDTH, height=HEIGHT, title=title).configure(**look)
+    scaled = scene()
+    if not isinstance(scaled, alt.FacetChart):
+        scaled = scaled.properties(width=WIDTH, height=HEIGHT)
+    chart = scaled.properties(title=title).configure(**look)
     drawn = vl_convert.vegalite_to_svg(chart.to_json(), allowed_base_urls=[])
     alt_text = " ".join((scene.__doc__ or title).split())
     return settle(drawn, identity=name, title=title, alt=alt_text) + "\n"
