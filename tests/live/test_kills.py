@@ -38,12 +38,13 @@ _REPORTED_EVERY = 4  # a report takes seconds of CPU: not every campaign is repo
 
 @dataclass(kw_only=True)
 class Log:
-    """A line per kill, printed and kept."""
+    """A line per kill, printed and kept; ``over`` ends all lanes."""
 
     path: Path
     total: int
     phases: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, line: str) -> None:
@@ -89,8 +90,11 @@ def test_a_campaign_killed_at_any_instant_resumes_to_the_same_result(
             pool.submit(_lane, kind, range(place, total, len(kinds)), tmp_path, server, log)
             for place, kind in enumerate(kinds)
         ]
-        for lane in lanes:
-            lane.result()
+        try:
+            for lane in lanes:
+                lane.result()
+        finally:
+            log.over.set()  # after a failure or Ctrl-C the others end their kill and clear up
     log.say(log.summary())
     assert log.failures == []
     assert sum(log.phases.values()) >= total
@@ -113,6 +117,8 @@ def _lane(kind: Kind, numbers: range, home: Path, server: Server, log: Log) -> N
         reference = _uninterrupted(lane, kind)
         log.say(f"{kind.name}: {reference.whole_s:.1f} s without a kill")
         for number in numbers:
+            if log.over.is_set():
+                break
             deaths: list[Death] = []
             try:
                 _kill(lane, kind, Kill.drawn(number), reference, deaths)
@@ -122,7 +128,7 @@ def _lane(kind: Kind, numbers: range, home: Path, server: Server, log: Log) -> N
             except _FAULTS as error:
                 outcome = f"FAILED in {lane.home}: {error}"
                 log.failures.append(f"kill {number}: {outcome}")
-                lane.run(lane.home, "clean", "--yes")
+                lane.close()
             log.killed(number, kind, deaths, outcome)
     finally:
         lane.close()

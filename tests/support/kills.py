@@ -178,11 +178,12 @@ class Lane:
         )
 
     def close(self) -> None:
-        """End what was started here and remove what is left, also after a failed test."""
+        """End what was started here and remove what it left: after a failure and at the end."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        self.started.clear()
         self.run(self.home, "clean", "--yes")
 
 
