@@ -222,7 +222,7 @@ def _phase(entries: Sequence[Entry], said: str, *, measuring: bool, resumed: boo
     if "starting every treatment" in said:
         return "starting each treatment"
     if resumed and not any(isinstance(entry, Resumed) for entry in entries):
-        return "undoing"
+        return "resuming"
     return "preparing" if entries else "before the journal"
 
 
