@@ -178,11 +178,12 @@ class Lane:
         )
 
     def close(self) -> None:
-        """End what was started here and remove what is left, also after a failed test."""
+        """End what was started here and remove what it left: after a failure and at the end."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        self.started.clear()
         self.run(self.home, "clean", "--yes")
 
 
@@ -221,7 +222,7 @@ def _phase(entries: Sequence[Entry], said: str, *, measuring: bool, resumed: boo
     if "starting every treatment" in said:
         return "starting each treatment"
     if resumed and not any(isinstance(entry, Resumed) for entry in entries):
-        return "undoing"
+        return "resuming"
     return "preparing" if entries else "before the journal"
 
 

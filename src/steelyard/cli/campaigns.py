@@ -46,12 +46,20 @@ def listed_campaign(path: Path) -> Listed:
     size = tree_bytes(path)
     try:
         analysis = analyse(read_campaign(path))
-        left = tuple(str(name) for name in left_over(path))
+        left = tuple(name for name in left_over(path) if _may_be_there(Path(name)))
     except RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)
     return Listed(
         directory=str(path), size_bytes=size, held=_held(path), analysis=analysis, left=left
     )
+
+
+def _may_be_there(path: Path) -> bool:
+    """Return false for what is gone: a death may come between a removal and its line."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True  # in another account's cache: it cannot be looked at
 
 
 def _held(path: Path) -> bool:

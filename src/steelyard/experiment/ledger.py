@@ -252,6 +252,13 @@ def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
         directory.close()
 
 
+def note_gone(directory: CampaignDirectory) -> None:
+    """Note the directories that a session removed, or never made, before it died without a word."""
+    for name in left_over(directory.path):
+        if not Path(name).exists():
+            directory.journal.append(Removed(resource="directory", name=name))
+
+
 def end_processes(directory: Path, doors: Doors) -> None:
     """End every process that works in a directory: in order first, then by force.
 

@@ -96,6 +96,7 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
     directory = CampaignDirectory.reopen(path, doors.clock)
     try:
         ledger.register(record.campaign_id, path)
+        ledger.note_gone(directory)
         directory.journal.append(Resumed(version=steelyard.__version__))
         return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
     finally:

@@ -12,6 +12,7 @@ from fakes.clock import FakeClock
 from steelyard.cli.main import cli
 from steelyard.model.errors import InputError, RecordError
 from steelyard.model.experiment import LocalTarget, Measure, Stop, Treatment
+from steelyard.record.entries import Created
 
 
 @pytest.fixture
@@ -104,6 +105,16 @@ def test_show_tells_where_a_campaign_stands(campaigns: Path) -> None:
     assert shown["facts"] == [{"subject": "machine", "name": "kernel", "value": "fake"}]
     assert isinstance(invoke("show", campaigns).exception, RecordError)
     assert isinstance(invoke("show", campaigns / "broken").exception, RecordError)
+
+
+def test_only_what_is_still_there_is_left_behind(tmp_path: Path) -> None:
+    """What a dead session removed before it could say so is not shown: `clean` finds none of it."""
+    stage = Stage.new(an_experiment(), tmp_path / "campaign")
+    for name in ("gone", "there"):
+        stage.directory.journal.append(Created(resource="directory", name=str(tmp_path / name)))
+    (tmp_path / "there").mkdir()
+    stage.directory.close()
+    assert as_json("show", stage.path)["left_behind"] == [str(tmp_path / "there")]
 
 
 def test_a_dead_campaign_is_told_from_a_running_one(tmp_path: Path) -> None:

@@ -247,3 +247,17 @@ def test_a_half_written_note_is_no_campaign_and_goes_when_the_campaign_goes_on(
     assert [found.campaign_id for found in ledger.find_leftovers(doors)] == [_ID]
     ledger.register(_ID, campaign.path)
     assert _registered() == [_ID]
+
+
+def test_what_a_dead_session_removed_without_a_word_is_noted(
+    tmp_path: Path, processes: FakeProcesses
+) -> None:
+    """A death between a removal and its line; what is still there stays listed."""
+    campaign = _Campaign(tmp_path, processes)
+    there = tmp_path / "there"
+    there.mkdir()
+    JournalLedger(campaign.directory.journal, _ID).created(there)
+    assert set(left_over(campaign.path)) == {str(campaign.live), str(there)}
+    ledger.note_gone(campaign.directory)
+    assert left_over(campaign.path) == (str(there),)
+    campaign.die()
