@@ -14,8 +14,10 @@ from steelyard.model.experiment import SwitchCost
 # the bounds.
 UNNAMED_NOISE = 1.1
 # Measured parts need none. `stats.noise` leaves out only what is five robust deviations away, which
-# the interval of the ranks hardly feels either; neighbours, checkpoints and lesser stalls are in
-# the contrasts that it takes the parts from.
+# the interval of the ranks feels little either; neighbours, checkpoints and lesser stalls are in
+# the contrasts that it takes the parts from. On the simulator the pooled deviation of 30 blocks,
+# stalls included, is then +1 % (calm), +4 % (typical) and -4 % (hostile) beside the parts', that of
+# a cell 0, +9 and -5 %.
 ALL_NAMED = 1.0
 
 
