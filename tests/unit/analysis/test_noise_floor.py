@@ -14,8 +14,9 @@ from steelyard.analysis.stopping import cell_level, headline_level, stopping_rul
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment, Stop, SwitchCost, TwinOf
 from steelyard.model.measurement import Second
-from steelyard.model.noise import ASSUMED_NOISE
+from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE
 from steelyard.model.plan import Status
+from steelyard.stats.planning import BlockShape, optimal_slice_s
 from steelyard.stats.reach import half_width
 
 RATE = 1000.0
@@ -186,3 +187,17 @@ def test_the_advice_is_one_length_for_all_workloads() -> None:
     assert 3.0 <= floor.advised_slice_s <= 30.0
     assert floor.narrower is not None
     assert floor.narrower <= 1.0
+
+
+def test_the_advice_is_the_one_of_the_plan() -> None:
+    """The same noise and blocks give the best slice that a plan prints, by the same function."""
+    floor = floor_of(a_campaign(twin(4), 30))
+    workload = floor.workloads[0]
+    assert workload.noise is not None
+    shape = BlockShape(
+        mode=floor.mode, treatments=4, cells=5, slice_s=floor.slice_s, step_s=floor.block_s / 4
+    )
+    overhead_s = floor.block_s / 20 - floor.slice_s
+    assert workload.slice_s == optimal_slice_s([workload.noise], shape, overhead_s=overhead_s)
+    assert workload.noise.unnamed == ALL_NAMED
+    assert floor.advised_slice_s == workload.slice_s
