@@ -36,10 +36,12 @@ def a_campaign(
     seconds: int = 7,
     switch: SwitchCost = SwitchCost.RESTART,
     status: Status = Status.BUDGET,
+    rounds: int = 1,
 ) -> CampaignRecord:
     """Return the record of an A/A campaign, a block every 100 s after a minute of preparation."""
     cells = len(experiment.workloads) * len(experiment.loads)
-    record = a_record(noise(blocks, 2, cells), experiment, switch=switch, status=status)
+    logs = noise(blocks, 2, rounds * cells).reshape(blocks, 2, rounds, cells).swapaxes(1, 2)
+    record = a_record(logs, experiment, switch=switch, status=status, rounds=rounds)
     rng = np.random.default_rng(5)
     runs = []
     for run in record.runs:
@@ -201,3 +203,19 @@ def test_the_advice_is_the_one_of_the_plan() -> None:
     assert workload.slice_s == optimal_slice_s([workload.noise], shape, overhead_s=overhead_s)
     assert workload.noise.unnamed == ALL_NAMED
     assert floor.advised_slice_s == workload.slice_s
+
+
+@pytest.mark.parametrize("loads", [1, 3])
+def test_rounds_of_a_visit_tell_runs_from_restarts(loads: int) -> None:
+    """Several runs per cell and visit count like cells: the parts are those of single runs.
+
+    With one load this is the only way to tell what a restart changes.
+    """
+    workload = floor_of(a_campaign(twin(loads=loads), 40, rounds=3)).workloads[0]
+    assert workload.noise is not None
+    assert workload.noise.assumed == ()
+    once = floor_of(a_campaign(twin(loads=3 * loads), 40)).workloads[0].noise
+    assert once is not None
+    assert workload.noise.second_sd == pytest.approx(once.second_sd, rel=0.1)
+    assert workload.noise.slice_sd == pytest.approx(once.slice_sd, rel=0.3)
+    assert workload.noise.visit_sd < 0.01
