@@ -126,9 +126,7 @@ def _families(attribution: Attribution) -> Iterator[tuple[EffectFamily, tuple[We
     combinations, factors = attribution.combinations, range(len(attribution.factors))
     if len(factors) == 1:
         return
-    if _tells_synergies(attribution):
-        pairs = tuple(subsets(factors, 2))
-        told = tuple((pair, factorial.synergy(combinations, *pair)) for pair in pairs)
+    if told := synergies(attribution):
         yield EffectFamily.SYNERGY, told
     if attribution.is_full:
         alone = tuple(((i,), factorial.added_alone(combinations, i)) for i in factors)
@@ -137,6 +135,14 @@ def _families(attribution: Attribution) -> Iterator[tuple[EffectFamily, tuple[We
         yield EffectFamily.REMOVED_LAST, last
     if attribution.is_full or attribution.kind is AttributionKind.LADDER:
         yield EffectFamily.TOTAL, ((tuple(factors), factorial.total(combinations)),)
+
+
+def synergies(attribution: Attribution) -> tuple[Weighted, ...]:
+    """Return every pair of factors whose synergy the design can tell, with its weights."""
+    if not _tells_synergies(attribution):
+        return ()
+    pairs = subsets(range(len(attribution.factors)), 2)
+    return tuple((pair, factorial.synergy(attribution.combinations, *pair)) for pair in pairs)
 
 
 def _tells_synergies(attribution: Attribution) -> bool:

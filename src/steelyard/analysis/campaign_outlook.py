@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from steelyard.analysis.outlook import MOST, ScopeOutlook
+from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.experiment import Experiment, SwitchCost
 from steelyard.model.noise import NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
@@ -15,18 +16,16 @@ class SliceOutlook:
     Attributes:
         slice_s: In the file.
         overhead_s: Per run, not measured: its share of switch and discard, and its ramp.
-        single_s: The best for a single cell without drift, by the Kalibera-Jones form; None:
-            longer is always better.
-        best_s: The best of some lengths for the headline, drift and pooling included.
-        cost: Time that the headline takes with ``best_s``, over that with the file's; None
-            without any noise.
+        single_s: The best for a single cell without drift.
+        best_s: The best for the headline, drift and pooling included.
+        cost: Time that the headline takes with ``best_s``, over that with the file's.
     """
 
     slice_s: float
     overhead_s: float
-    single_s: float | None
+    single_s: float
     best_s: float
-    cost: float | None
+    cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +34,9 @@ class WorkloadOutlook:
 
     Attributes:
         names: Of the workloads.
-        cells: Of each cell; None where the headline is the only cell.
+        cells: Of each cell; None where the headline is the only cell. Where they are many, of one
+            that differs alone: the others it differs with only make it sooner.
+        synergies: Of each synergy of two factors; None where the design tells none.
         precision_s: When a headline is expected to be as narrow as asked; None: not asked.
     """
 
@@ -45,6 +46,7 @@ class WorkloadOutlook:
     cells: ScopeOutlook | None
     slices: SliceOutlook
     precision_s: float | None
+    synergies: ScopeOutlook | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,8 @@ class CampaignOutlook:
         noise: Measured or assumed; it says which.
         workloads: Empty where nothing is compared.
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
-        states: Prepared states that there must be.
         cached: Treatments whose data are prepared already.
+        rounds: Of each visit; the reason says why not one.
     """
 
     experiment: Experiment
@@ -100,6 +102,8 @@ class CampaignOutlook:
     disk: tuple[DiskNeed, ...]
     workloads: tuple[WorkloadOutlook, ...] = ()
     cheaper: tuple[CheaperDesign, ...] = ()
+    rounds: int = 1
+    rounds_reason: str = ""
 
     @property
     def decides_headlines(self) -> bool:
@@ -110,6 +114,11 @@ class CampaignOutlook:
     def decides_cells(self) -> bool:
         """Return whether nine in ten campaigns call ``stop.decide`` in any given cell."""
         return all(each.cells is None or self._decided(each.cells) for each in self.workloads)
+
+    @property
+    def has_many_cells(self) -> bool:
+        """Return whether cells that differ together are called sooner than is said here."""
+        return has_many_cells(len(self.experiment.loads))
 
     def _decided(self, scope: ScopeOutlook) -> bool:
         return scope.at(self.experiment.stop.decide).within_budget >= MOST

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.measurement import Run
-from steelyard.model.noise import ASSUMED_NOISE, WorkloadNoise
+from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE, WorkloadNoise
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_percent
@@ -27,11 +27,9 @@ from steelyard.stats.noise import (
     LEAST_SECONDS,
     NoiseParts,
     NoiseSample,
-    common_slice_s,
     noise_parts,
-    optimal_slice_s,
-    width_ratio,
 )
+from steelyard.stats.planning import BlockShape, optimal_slice_s, width_ratio, within_visits
 from steelyard.stats.pooling import pooled_contrasts
 from steelyard.stats.reach import contrast_scale, half_width, smallest_visible
 from steelyard.stats.stalls import stalled_slices
@@ -61,28 +59,54 @@ def noise_floor(
         name=twin.name,
         mode=plan.mode,
         preparation_s=record.planned_at_s or 0.0,
-        block_s=_scaled(block_s, experiment, plan.mode, twin.treatments),
+        block_s=_scaled(block_s, experiment, plan.mode, twin.treatments, plan.rounds),
         slice_s=experiment.measure.slice_s,
         workloads=(),
     )
     if seen.blocks < _REACH_FROM:
         return floor
-    slices = len(experiment.treatments) * len(seen.cells)
-    overhead_s = max(block_s / slices - floor.slice_s, 0.0)
+    design = _design(experiment, floor, twin.treatments, plan.rounds)
     workloads = tuple(
-        _workload(_Of(record, seen, workload.name), floor, comparisons, overhead_s)
+        _workload(_Of(record, seen, workload.name), floor, comparisons, design)
         for workload in experiment.workloads
     )
-    return _advised(replace(floor, workloads=workloads), overhead_s)
+    return _advised(replace(floor, workloads=workloads), design)
 
 
-def _advised(floor: NoiseFloor, overhead_s: float) -> NoiseFloor:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Design:
+    """The blocks of the experiment itself, and what of each run is not measured."""
+
+    shape: BlockShape
+    overhead_s: float
+
+    def slice_s(self, noises: Sequence[WorkloadNoise]) -> float:
+        """Return the best length for workloads of such noise, as a plan says it."""
+        return optimal_slice_s(noises, self.shape, overhead_s=self.overhead_s)
+
+
+def _design(experiment: Experiment, floor: NoiseFloor, treatments: int, rounds: int) -> _Design:
+    arms, loads = max(treatments, 2), len(experiment.loads)
+    runs = arms * len(experiment.workloads) * loads * rounds
+    visits = floor.mode is Mode.VISITS
+    shape = BlockShape(
+        mode=floor.mode,
+        treatments=arms,
+        cells=loads,
+        slice_s=floor.slice_s,
+        step_s=floor.block_s / arms if visits else experiment.measure.ramp_s + floor.slice_s,
+        rounds=rounds,
+    )
+    return _Design(shape=shape, overhead_s=max(floor.block_s / runs - floor.slice_s, 0.0))
+
+
+def _advised(floor: NoiseFloor, design: _Design) -> NoiseFloor:
     """Return the floor with one slice length for all workloads."""
-    known = [_in_mode(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
+    known = [within_visits(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
     if not known:
         return floor
-    advised = common_slice_s(known, overhead_s=overhead_s)
-    ratios = [width_ratio(noise, (floor.slice_s, advised), overhead_s) for noise in known]
+    advised = design.slice_s(known)
+    ratios = [width_ratio(noise, design.shape, advised, design.overhead_s) for noise in known]
     narrower = math.prod(ratios) ** (1.0 / len(ratios))
     return replace(floor, advised_slice_s=advised, narrower=narrower)
 
@@ -127,41 +151,47 @@ def _block_s(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> float:
     return max((record.elapsed_s - record.planned_at_s) / blocks, 1.0)
 
 
-def _scaled(block_s: float, experiment: Experiment, mode: Mode, treatments: int) -> float:
+def _scaled(
+    block_s: float, experiment: Experiment, mode: Mode, treatments: int, rounds: int
+) -> float:
     """Return the seconds of a block with another number of treatments."""
     here = len(experiment.treatments)
     if mode is Mode.VISITS:
         return block_s * max(treatments, 2) / here
-    cells = len(experiment.workloads) * len(experiment.loads)
+    cells = len(experiment.workloads) * len(experiment.loads) * rounds
     run_s = experiment.measure.slice_s + experiment.measure.ramp_s
     return block_s + (max(treatments, 2) - here) * cells * run_s
 
 
 class _Of:
-    """One workload's part of the observations."""
+    """One workload's part of the observations; several rounds of a visit count like cells."""
 
     def __init__(self, record: CampaignRecord, seen: Observations, workload: str) -> None:
         self.experiment = record.experiment
         self.workload = workload
         self.seen = seen
         self.columns = seen.columns_of(workload)
-        every = seen.contrasts(*seen.treatments[:2])
-        self.contrasts = every[:, self.columns]
-        self.companions = np.delete(every, self.columns, axis=1)
+        arms = seen.treatments[:2]
+        self.contrasts = seen.contrasts(*arms)[:, self.columns]
+        each = seen.slice_contrasts(*arms)
+        self.single = each[:, :, self.columns].reshape(seen.blocks, -1)
+        self.companions = np.delete(each, self.columns, axis=2).reshape(seen.blocks, -1)
 
-    def runs(self, side: int, column: int) -> tuple[Run, ...]:
-        """Return the runs of an arm in a cell, in block order."""
-        return self.seen.runs[self.seen.treatments[side], self.seen.cells[column]]
+    def runs(self, side: int, column: int, of_round: int = 0) -> tuple[Run, ...]:
+        """Return the runs of an arm in a cell and a round, in block order."""
+        every = self.seen.runs[self.seen.treatments[side], self.seen.cells[column]]
+        return every[of_round :: self.seen.rounds]
 
     def seconds(self) -> FloatArray:
         """Return ln(1/s) of every second after the ramp, shape (n, 2, cells, seconds)."""
         ramp_s = self.experiment.measure.ramp_s
+        places = [(r, column) for r in range(self.seen.rounds) for column in self.columns]
         series = [
-            [[_rates(run, ramp_s) for run in self.runs(side, c)] for c in self.columns]
+            [[_rates(run, ramp_s) for run in self.runs(side, c, r)] for r, c in places]
             for side in range(2)
         ]
         longest = max(len(rates) for arm in series for cell in arm for rates in cell)
-        found = np.full((self.seen.blocks, 2, len(self.columns), longest), np.nan)
+        found = np.full((self.seen.blocks, 2, len(places), longest), np.nan)
         for side, arm in enumerate(series):
             for column, cell in enumerate(arm):
                 for block, rates in enumerate(cell):
@@ -191,13 +221,12 @@ def _rates(run: Run, ramp_s: float) -> list[float]:
 
 
 def _workload(
-    of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], overhead_s: float
+    of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], design: _Design
 ) -> WorkloadFloor:
     parts, missing = _parts(of, floor.mode)
     drift = _drift(of)
     noise = None if parts is None else _noise(of.workload, parts, drift)
-    here = None if noise is None else _in_mode(noise, floor.mode)
-    best = None if here is None else optimal_slice_s(here, overhead_s=overhead_s)
+    best = None if noise is None else design.slice_s([within_visits(noise, floor.mode)])
     return WorkloadFloor(
         workload=of.workload,
         noise=noise,
@@ -224,7 +253,7 @@ def _parts(of: _Of, mode: Mode) -> tuple[NoiseParts | None, str]:
     if of.seen.blocks < LEAST_BLOCKS:
         return None, f"{of.seen.blocks} blocks; the parts need {LEAST_BLOCKS}"
     sample = NoiseSample(
-        contrasts=of.contrasts,
+        contrasts=of.single,
         seconds=seconds,
         companions=of.companions,
         same_visit=mode is Mode.BACK_TO_BACK,
@@ -254,12 +283,8 @@ def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> WorkloadNoi
         drift_sd=assumed.drift_sd if drift is None else drift.walk_sd.estimate,
         trend_per_h=None if drift is None else drift.trend_per_h.estimate,
         assumed=tuple(name for name, is_assumed in names.items() if is_assumed),
+        unnamed=ALL_NAMED,
     )
-
-
-def _in_mode(noise: WorkloadNoise, mode: Mode) -> WorkloadNoise:
-    """Return the noise that a contrast holds: back to back, the visit's cancels."""
-    return replace(noise, visit_sd=0.0) if mode is Mode.BACK_TO_BACK else noise
 
 
 def _visit_share(parts: NoiseParts) -> float | None:

@@ -115,7 +115,8 @@ def outlook(
         noise: Of the workload.
         terms: The design.
         effects: Relative, > 0; the minutes of a slowdown are those of the speed-up.
-        pooled: The headline, or the cells with their simultaneous intervals.
+        pooled: The headline, or the cells with their simultaneous intervals. Of many cells the one
+            that differs alone has that level, too: the false discovery rate gives it its smallest.
     """
     deviation = contrast_sd(noise, terms.shape, pooled=pooled, weights=terms.weights)
     looks = looks_of(terms.rule(terms.max_blocks), None if pooled else terms.shape.cells)

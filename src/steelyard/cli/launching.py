@@ -25,7 +25,7 @@ from steelyard.experiment.files import (
 )
 from steelyard.experiment.huge_pages import require_huge_pages
 from steelyard.experiment.ledger import require_nothing_left
-from steelyard.experiment.noise_profiles import keep_profile
+from steelyard.experiment.noise_profiles import keep_profile, profile_for
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
@@ -91,7 +91,7 @@ def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     assembly = assemble(experiment, doors)
     findings = preflight.check(loaded, assembly)
     require_huge_pages(experiment, doors.host)
-    expected = forecasts.forecast(experiment, assembly)
+    expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
     forecasts.require_disk(expected)
     if not options.yes:
         forecasts.require_first_look(expected, experiment)
@@ -126,7 +126,8 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
     assembly = assemble(loaded.experiment, doors)
     preflight.check(loaded, assembly)
     require_huge_pages(loaded.experiment, doors.host)
-    expected = forecasts.forecast(loaded.experiment, assembly)
+    measured = profile_for(loaded.experiment)
+    expected = forecasts.forecast(loaded.experiment, assembly, measured=measured)
     if options.as_json:
         click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)
     else:

@@ -10,8 +10,10 @@ from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.differences import switch_cost
 from steelyard.experiment.forecast import Forecast, forecast
 from steelyard.experiment.schedule import mode_for
+from steelyard.model.attribution import Attribution, AttributionKind
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.schedule import Mode
+from steelyard.stats import factorial
 
 _WORTH_SAYING = 0.9  # of the time that the file's own design needs: a guess
 _MOST_SAID = 3
@@ -129,7 +131,9 @@ def _variants(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
     yield from _fewer_loads(experiment)
     if len(experiment.workloads) > 1:
         yield from _workload_each(found)
-    if len(experiment.contenders) > 1:
+    if experiment.attribution is not None:
+        yield from _fewer_factors(experiment, experiment.attribution)
+    elif len(experiment.contenders) > 1:
         yield _contender_each(experiment)
     yield from _back_to_back(found, assembly)
     yield from _better_slice(found)
@@ -183,6 +187,55 @@ def _contender_each(experiment: Experiment) -> _Variant:
         experiment=alone,
         campaigns=count,
     )
+
+
+def _fewer_factors(experiment: Experiment, attribution: Attribution) -> Iterator[_Variant]:
+    """Yield the design without its last factor, or as many as make it smaller."""
+    factors = attribution.factors
+    for kept in range(len(factors) - 1, 0, -1):
+        smaller = _with_factors(attribution, kept)
+        places = _places_in(attribution, smaller)
+        if places is None or len(places) == len(attribution.combinations):
+            continue
+        treatments = tuple(experiment.treatments[place] for place in places)
+        left_out = ", ".join(factor.name for factor in factors[kept:])
+        noun = "factor" if kept == 1 else "factors"
+        yield _Variant(
+            change=f"{kept} {noun} instead of {len(factors)} (without {left_out})",
+            experiment=replace(experiment, treatments=treatments, attribution=smaller),
+            alike="fewer factors",
+        )
+
+
+def _with_factors(attribution: Attribution, kept: int) -> Attribution:
+    """Return the design that a file with the first of the factors would have."""
+    match attribution.kind:
+        case AttributionKind.FACTORS:
+            design = factorial.factorial_design(kept)
+            combinations, words, resolution = design.combinations, design.words, design.resolution
+        case AttributionKind.LADDER:
+            combinations, words, resolution = factorial.ladder(kept), (), None
+        case AttributionKind.ABLATION:
+            combinations, words, resolution = factorial.ablation(kept), (), None
+    return replace(
+        attribution,
+        factors=attribution.factors[:kept],
+        combinations=combinations,
+        words=words,
+        resolution=resolution,
+    )
+
+
+def _places_in(attribution: Attribution, smaller: Attribution) -> list[int] | None:
+    """Return where the combinations of a smaller design are; None where one was never planned.
+
+    What is left out stays at its first level; where factors are taken from all, at its second.
+    """
+    level = int(attribution.kind is AttributionKind.ABLATION)
+    rest = (level,) * (len(attribution.factors) - len(smaller.factors))
+    wanted = [(*combination, *rest) for combination in smaller.combinations]
+    known = list(attribution.combinations)
+    return [known.index(each) for each in wanted] if set(wanted) <= set(known) else None
 
 
 def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:

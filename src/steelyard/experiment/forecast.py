@@ -15,7 +15,7 @@ from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
 from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
-from steelyard.model.noise import NoiseProfile
+from steelyard.model.noise import ASSUMED_NOISE, NoiseProfile
 from steelyard.model.plan import RoundsFor, StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import GIB, MIB, format_bytes, format_duration, parse_bytes
@@ -71,7 +71,8 @@ def forecast(
     Args:
         experiment: As resolved.
         assembly: Its engine and platforms.
-        measured: Whose times of restart and restore take the place of guesses.
+        measured: Whose times of restart, restore and discard take the place of guesses, and whose
+            noise says how many rounds a newly made server is worth.
 
     Raises:
         InputError: The file asks for a switch that is too cheap.
@@ -80,7 +81,7 @@ def forecast(
     switch = switch_cost(experiment, engine)
     mode = mode_for(switch, single_pass=experiment.is_single_pass)
     reset = reset_for(experiment, mode, writes=engine.writes())
-    discard_s = expected_discard_s(experiment)
+    discard_s = expected_discard_s(experiment, measured)
     times = _times(experiment, engine, measured)
     cached = sum(
         assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
@@ -95,7 +96,7 @@ def forecast(
         times=times,
         cycle_s=asked_cycle_s(experiment),
     )
-    rounds = choose_rounds(experiment, engine, frame)
+    rounds = choose_rounds(experiment, engine, frame, noise=measured or ASSUMED_NOISE)
     block = durations.block_s(
         experiment,
         mode=mode,
@@ -179,13 +180,14 @@ def require_disk(expected: Forecast) -> None:
             )
 
 
-def expected_discard_s(experiment: Experiment) -> float:
-    """Return the discard as declared, or what it will at least be."""
+def expected_discard_s(experiment: Experiment, measured: NoiseProfile | None = None) -> float:
+    """Return the discard as declared, as it was calibrated before, or what it will at least be."""
     measure = experiment.measure
     if measure.discard_s is not None:
         return measure.discard_s
     if measure.calibration is not None:
-        return measure.calibration.at_least_s
+        before_s = measured.discard_s if measured is not None else None
+        return max(before_s or 0.0, measure.calibration.at_least_s)
     return durations.DEFAULT_DISCARD_S
 
 

@@ -197,6 +197,8 @@ def _is_sound_noise(noise: WorkloadNoise) -> bool:
         all(_is_size(value) for value in sizes.values())
         and -1.0 <= noise.autocorrelation <= 1.0
         and (trend is None or math.isfinite(trend))
+        and math.isfinite(noise.unnamed)
+        and noise.unnamed >= 1.0
     )
 
 

@@ -12,7 +12,11 @@ from steelyard.experiment.document import (
     parse_document,
 )
 from steelyard.experiment.form import WHAT_IS_COMPARED
-from steelyard.experiment.retargeting import retargeted
+from steelyard.experiment.retargeting import (
+    require_no_targets_below,
+    retargeted,
+    treatments_of,
+)
 from steelyard.experiment.suggestions import choice, shown
 from steelyard.model.errors import InputError, Problem
 
@@ -67,9 +71,10 @@ def _is_target(override: str) -> bool:
 
 def _retarget(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
     """Put one target in place of those of all treatments."""
-    treatments = root.get("treatments") if isinstance(root, dict) else None
-    if isinstance(root, dict) and isinstance(treatments, dict):
+    treatments = treatments_of(root) if isinstance(root, dict) else None
+    if isinstance(root, dict) and treatments is not None:
         try:
+            require_no_targets_below(root)
             root["treatments"] = retargeted(treatments, override.partition("=")[2])
         except InputError as error:
             problem = Problem(message=error.message, hint=error.hint, path="--target")

@@ -1,33 +1,33 @@
 """What an experiment can decide, how long that takes, and what would be cheaper; nothing runs."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from steelyard.analysis.attribution import synergies
 from steelyard.analysis.campaign_outlook import (
     CampaignOutlook,
     DiskNeed,
     SliceOutlook,
     WorkloadOutlook,
 )
+from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.outlook import EFFECTS, OutlookTerms, outlook, precision_s
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.cheaper import cheaper_designs
 from steelyard.experiment.durations import GUESSED_SWITCH_S, run_s
 from steelyard.experiment.forecast import Forecast, forecast
+from steelyard.experiment.noise_profiles import profile_for
 from steelyard.model.experiment import Experiment
-from steelyard.model.noise import ASSUMED_NOISE, NoiseProfile, WorkloadNoise
+from steelyard.model.noise import NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
 from steelyard.stats.planning import (
+    PAIR,
     BlockShape,
     optimal_slice_s,
-    relative_cost,
+    width_ratio,
     within_visits,
 )
-
-# Shorter slices than 3 s were not simulated (METHOD 3.1).
-_LENGTHS_S = (3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0)
 
 
 def plan_campaign(
@@ -43,7 +43,7 @@ def plan_campaign(
     Raises:
         InputError: The file asks for a switch that is too cheap.
     """
-    noise = _noise(experiment)
+    noise = profile_for(experiment)
     expected = forecast(experiment, assembly, measured=noise)
     compared = bool(experiment.contenders) and not experiment.is_single_pass
     asked = tuple(sorted({*(effects or EFFECTS), experiment.stop.decide}))
@@ -59,6 +59,8 @@ def plan_campaign(
         first_look=expected.stopping.first_look,
         first_look_s=expected.first_look_s,
         sustained_s=expected.sustained_s,
+        rounds=expected.rounds.number,
+        rounds_reason=expected.rounds.reason,
         cached=expected.cached,
         disk=tuple(
             DiskNeed(directory=str(place), needed_bytes=needed, free_bytes=free)
@@ -79,6 +81,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
         cells=len(experiment.loads),
         slice_s=experiment.measure.slice_s,
         step_s=expected.block_s / arms if visits else run_s(experiment) + GUESSED_SWITCH_S,
+        rounds=expected.rounds.number,
     )
     return OutlookTerms(
         shape=shape,
@@ -88,42 +91,47 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
         budget_s=experiment.stop.budget_s,
         max_blocks=expected.max_blocks,
         precision=experiment.stop.precision,
+        weights=_weights(experiment),
     )
+
+
+def _weights(experiment: Experiment) -> tuple[float, ...]:
+    """Return those of one headline: all headlines of a design have the same sum of squares."""
+    return next((asked.weights for asked in headline_contrasts(experiment)), PAIR)
+
+
+def synergy_terms(experiment: Experiment, terms: OutlookTerms) -> OutlookTerms | None:
+    """Return the same for a synergy of two factors; None where the design tells none.
+
+    The synergies of all workloads share an error of their own, as in the report.
+    """
+    told = synergies(experiment.attribution) if experiment.attribution else ()
+    if not told:
+        return None
+    weights = tuple(float(weight) for weight in told[0][1])
+    return replace(terms, weights=weights, headlines=len(told) * len(experiment.workloads))
 
 
 def slice_outlook(noise: WorkloadNoise, experiment: Experiment, expected: Forecast) -> SliceOutlook:
-    """Return the slice of the file beside the best one for this overhead and noise."""
-    terms = outlook_terms(experiment, expected)
-    runs = len(experiment.treatments) * len(experiment.workloads) * len(experiment.loads)
-    slice_s = experiment.measure.slice_s
-    overhead_s = expected.block_s / runs - slice_s
-    single_s = optimal_slice_s(within_visits(noise, expected.mode), overhead_s=overhead_s)
-    here = relative_cost(noise, terms.shape, expected.block_s)
-    costs = {
-        length: relative_cost(noise, shape, runs * (overhead_s + length))
-        for length, shape in _other_slices(terms.shape, overhead_s)
-    }
-    best_s = min(costs, key=lambda length: costs[length])
+    """Return the slice of the file beside the best one for this overhead and noise.
+
+    The noise floor finds the same length by the same function.
+    """
+    shape = outlook_terms(experiment, expected).shape
+    cells = len(experiment.workloads) * len(experiment.loads)
+    runs = len(experiment.treatments) * cells * shape.rounds
+    overhead_s = expected.block_s / runs - shape.slice_s
+    here = within_visits(noise, expected.mode)
+    still = replace(here, drift_sd=0.0, trend_per_h=None)
+    alone = replace(shape, cells=1)
+    best_s = optimal_slice_s([here], shape, overhead_s=overhead_s)
     return SliceOutlook(
-        slice_s=slice_s,
+        slice_s=shape.slice_s,
         overhead_s=overhead_s,
-        single_s=single_s if math.isfinite(single_s) else None,
+        single_s=optimal_slice_s([still], alone, overhead_s=overhead_s),
         best_s=best_s,
-        cost=costs[best_s] / here if here else None,
+        cost=width_ratio(here, shape, best_s, overhead_s) ** 2,
     )
-
-
-def _other_slices(shape: BlockShape, overhead_s: float) -> Iterator[tuple[float, BlockShape]]:
-    """Yield lengths worth a thought with the blocks that they make."""
-    run_s = overhead_s + shape.slice_s
-    for length in _LENGTHS_S:
-        step_s = shape.step_s * (overhead_s + length) / run_s
-        yield length, replace(shape, slice_s=length, step_s=step_s)
-
-
-def _noise(_experiment: Experiment) -> NoiseProfile:
-    """Return the noise to plan with; nobody measured this set-up."""
-    return ASSUMED_NOISE
 
 
 def _workloads(
@@ -133,12 +141,14 @@ def _workloads(
     parts = [replace(noise.of(w.name), workload="") for w in experiment.workloads]
     named = zip(experiment.workloads, parts, strict=True)
     several = len(experiment.loads) > 1
+    pairs = synergy_terms(experiment, terms)
     return tuple(
         WorkloadOutlook(
             names=tuple(workload.name for workload, _ in group),
             noise=part,
             pooled=outlook(part, terms, effects, pooled=True),
             cells=outlook(part, terms, effects, pooled=False) if several else None,
+            synergies=outlook(part, pairs, effects, pooled=True) if pairs else None,
             slices=slice_outlook(part, experiment, expected),
             precision_s=precision_s(part, terms),
         )

@@ -5,10 +5,13 @@ from typing import Final
 
 from steelyard.experiment.document import Value, parse_document
 from steelyard.experiment.form_target import LATER_TARGETS, TARGETS
-from steelyard.experiment.suggestions import listed
+from steelyard.experiment.suggestions import listed, shown
+from steelyard.model.attribution import AttributionKind
 from steelyard.model.errors import InputError
 
 _EXCLUDING: Final = "Change them one by one: `--set treatments.NAME.target={kind: ..., ...}`."
+_KINDS: Final = tuple(kind.value for kind in AttributionKind)
+_SHARED: Final = "default"  # what the combination of all first levels is called by itself
 _ROOM: Final = "max_connections"  # what a preset asks for so that its clients fit
 
 
@@ -30,6 +33,41 @@ def retargeted(treatments: Mapping[str, Value], text: str) -> dict[str, Value]:
     if target.get("kind") != "local" and "restart_command" not in target:
         _leave_room_to_server(replaced)
     return replaced
+
+
+def treatments_of(root: Mapping[str, Value]) -> dict[str, Value] | None:
+    """Return the treatments of a file; where factors make them, the one that they all share.
+
+    A file of factors need not write it. None where there is nothing that could have a target.
+    """
+    treatments = root.get("treatments")
+    if isinstance(treatments, dict) and treatments:
+        return treatments
+    factors = [name for kind in _KINDS for name in _mapping(root.get(kind))]
+    if not factors:
+        return treatments if isinstance(treatments, dict) else None
+    return {_SHARED if _SHARED not in factors else f"{_SHARED}-target": {}}
+
+
+def require_no_targets_below(root: Mapping[str, Value]) -> None:
+    """Raise when a level of a factor has a target of its own.
+
+    Raises:
+        InputError: One target for all would compare a server with itself, or mix two targets.
+    """
+    for kind in _KINDS:
+        for factor, levels in _mapping(root.get(kind)).items():
+            own = [name for name, level in _mapping(levels).items() if _has(level, "target")]
+            if own:
+                raise InputError(
+                    f"the factor `{factor}` has targets of its own (level {shown(own[0])})",
+                    hint="Leave that factor out of the file, or change its levels one by one:"
+                    f" `--set {kind}.{factor}.LEVEL.target={{kind: ..., ...}}`.",
+                )
+
+
+def _mapping(value: Value) -> Mapping[str, Value]:
+    return value if isinstance(value, dict) else {}
 
 
 def target_of(text: str) -> dict[str, Value]:

@@ -20,6 +20,7 @@ from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, Work
 from steelyard.model.plan import RoundsFor
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent, parse_duration_s
+from steelyard.stats.noise import mean_variance
 from steelyard.stats.two_level import instances_needed, optimal_runs
 
 # Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.
@@ -160,8 +161,8 @@ def _deviations(levels: Sequence[tuple[float, float]], noise: NoiseProfile) -> s
 
 def _run_sd(noise: WorkloadNoise, slice_s: float) -> float:
     """Return the noise of a slice: its own, and its seconds with their autocorrelation."""
-    stretch = (1.0 + noise.autocorrelation) / (1.0 - noise.autocorrelation)
-    return math.sqrt(noise.slice_sd**2 + noise.second_sd**2 * stretch / slice_s)
+    seconds = mean_variance(noise.second_sd, noise.autocorrelation, slice_s)
+    return math.sqrt(noise.slice_sd**2 + seconds)
 
 
 def _round_s(experiment: Experiment, frame: VisitFrame) -> float:

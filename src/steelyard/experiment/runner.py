@@ -19,6 +19,7 @@ from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
 from steelyard.experiment.differences import reset_for, switch_cost
+from steelyard.experiment.noise_profiles import profile_for
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.restoring import choose_means
 from steelyard.experiment.rounds import (
@@ -262,7 +263,8 @@ class Campaign:
 
     def _rounds(self, frame: VisitFrame) -> Rounds:
         """Choose the rounds of a visit, and note what a single early one cannot see."""
-        rounds = choose_rounds(self.experiment, self.engine, frame)
+        noise = profile_for(self.experiment)
+        rounds = choose_rounds(self.experiment, self.engine, frame, noise=noise)
         finding = early_phase_finding(rounds, frame.cycle_s)
         if finding is not None:
             self.directory.journal.append(Noted(finding=finding))

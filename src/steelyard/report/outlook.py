@@ -38,12 +38,23 @@ _PRECISION = (
     "With a precision asked for, no verdict ends the campaign: each look is judged by itself, and"
     " the campaign ends when the precision is reached, also before these times."
 )
+_MANY_CELLS = (
+    "Of so many cells the minutes are those of one that differs alone. Where several differ, the"
+    " false discovery rate calls them earlier; by how much depends on how many, which nobody knows"
+    " before."
+)
+_SYNERGIES = (
+    "A pooled effect is that of one factor, a synergy what two do together beyond both: its"
+    " interval is twice as wide. A campaign ends with its headlines and does not wait for"
+    " synergies; with a precision asked for it goes on."
+)
 _SWITCH = {
     SwitchCost.SESSION: "a new session is enough to switch",
     SwitchCost.RELOAD: "a reload is enough to switch",
     SwitchCost.RESTART: "switching needs a restart",
     SwitchCost.REPROVISION: "switching needs a new server",
 }
+_PART_NAMES = {"slice_sd": "runs", "visit_sd": "restarts", "drift_sd": "drift"}
 _S_PER_H = 3600.0
 _AS_GOOD = 0.05  # of the time: less is not worth a changed file
 
@@ -92,7 +103,10 @@ def _decidable(found: CampaignOutlook) -> Section:
     cells: tuple[Block, ...] = ()
     if not found.decides_cells:
         number_of = len(found.experiment.loads)
-        text = f"It is not decided in single cells: {number_of} per workload share the error."
+        alone = " that differ alone" if found.has_many_cells else ""
+        text = (
+            f"It is not decided in single cells{alone}: {number_of} per workload share the error."
+        )
         cells = (Paragraph(text=text, tone=Tone.WARNING),)
     listed = BulletList(lead="What nine in ten campaigns decide:", items=items)
     return Section(anchor="decidable", title=title, blocks=(lead, *cells, listed))
@@ -102,7 +116,10 @@ def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]
     names = enumeration(each.names)
     sentences = [f"{names}, pooled: {_reach(each.pooled)}"]
     if each.cells is not None:
-        sentences.append(f"{names}, each cell: {_reach(each.cells)}")
+        alone = " that differs alone" if found.has_many_cells else ""
+        sentences.append(f"{names}, each cell{alone}: {_reach(each.cells)}")
+    if each.synergies is not None:
+        sentences.append(f"{names}, each synergy of two: {_reach(each.synergies)}")
     if each.precision_s is not None and found.experiment.stop.precision is not None:
         asked = format_percent(found.experiment.stop.precision, signed=False)
         when = format_duration(each.precision_s)
@@ -124,8 +141,13 @@ def _minutes(found: CampaignOutlook) -> tuple[Section, ...]:
     if not found.workloads:
         return ()
     tables = tuple(_table(each, found) for each in found.workloads)
-    asked = found.experiment.stop.precision is not None
-    note = Paragraph(text=f"{_HOW_TO_READ} {_PRECISION}" if asked else _HOW_TO_READ)
+    said = {
+        _HOW_TO_READ: True,
+        _MANY_CELLS: found.has_many_cells,
+        _SYNERGIES: any(each.synergies is not None for each in found.workloads),
+        _PRECISION: found.experiment.stop.precision is not None,
+    }
+    note = Paragraph(text=" ".join(text for text, applies in said.items() if applies))
     return (Section(anchor="minutes", title="Time to decide", blocks=(*tables, note)),)
 
 
@@ -133,6 +155,8 @@ def _table(each: WorkloadOutlook, found: CampaignOutlook) -> Table:
     scopes = [("pooled", each.pooled)]
     if each.cells is not None:
         scopes.append(("cell", each.cells))
+    if each.synergies is not None:
+        scopes.append(("synergy", each.synergies))
     columns = [Column(name="true effect", align=Align.RIGHT)]
     for name, _ in scopes:
         columns.append(Column(name=f"{name}, half", align=Align.RIGHT))
@@ -195,7 +219,7 @@ def _noise(found: CampaignOutlook) -> Section:
     pairs = [("noise", noise_origin(found.noise))]
     for each in found.workloads:
         name = enumeration(each.names)
-        pairs.append((f"parts, {name}", _parts(each.noise)))
+        pairs.append((f"parts, {name}", _parts(each.noise) + _not_measured(each, found.noise)))
         deviations = [format_percent(each.pooled.contrast_sd, signed=False) + " pooled"]
         if each.cells is not None:
             deviations.append(format_percent(each.cells.contrast_sd, signed=False) + " per cell")
@@ -222,6 +246,18 @@ def _parts(noise: WorkloadNoise) -> str:
     )
 
 
+def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
+    """Return what of a measured profile is not this workload's own measurement."""
+    if noise.origin is NoiseOrigin.ASSUMED:
+        return ""
+    assumed = tuple(_PART_NAMES[name] for name in each.noise.assumed)
+    measured = {own.workload for own in noise.workloads}
+    others = [name for name in each.names if name not in measured]
+    parts = f"; of these assumed or halved: {enumeration(assumed)}" if assumed else ""
+    taken = f"; {enumeration(tuple(others))} was not measured: the noisiest one's" if others else ""
+    return parts + taken
+
+
 def _deviation(log: float) -> str:
     return format_percent(log, signed=False)
 
@@ -229,15 +265,10 @@ def _deviation(log: float) -> str:
 def slice_sentence(slices: SliceOutlook) -> str:
     """Return the slice of the file beside the best one, in words."""
     file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
-    single = (
-        "none is too long"
-        if slices.single_s is None
-        else f"{slices.single_s:.0f} s by the form of Kalibera and Jones"
-    )
     best = f"best for the headline {slices.best_s:.0f} s"
-    saved = 0.0 if slices.cost is None else 1.0 - slices.cost
+    saved = 1.0 - slices.cost
     gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
-    return f"{file}; {best} ({gain}); for a single cell without drift {single}"
+    return f"{file}; {best} ({gain}); for a single cell without drift {slices.single_s:.0f} s"
 
 
 def _time_and_disk(found: CampaignOutlook) -> Section:
@@ -250,6 +281,7 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
         ("design", f"{how}, because {_SWITCH[found.switch]}"),
         ("preparation", _preparation(found)),
         ("block", f"{count(arms, 'treatment')} x {count(cells, 'cell')}, about {block}"),
+        *_rounds(found),
         ("blocks", f"about {found.max_blocks} within {format_duration(experiment.stop.budget_s)}"),
     ]
     if found.workloads:
@@ -260,6 +292,11 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
     pairs.append(("disk", _disk(found)))
     listed = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="time", title="Time and disk", blocks=(listed,))
+
+
+def _rounds(found: CampaignOutlook) -> list[tuple[str, str]]:
+    rounds = found.rounds
+    return [("rounds", f"{rounds} per visit, {found.rounds_reason}")] if rounds > 1 else []
 
 
 def _preparation(found: CampaignOutlook) -> str:

@@ -21,9 +21,11 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "decide_percent": percent(experiment.stop.decide),
         "precision_percent": percent(experiment.stop.precision),
         "decides_headlines": found.decides_headlines if found.workloads else None,
+        "cells_differ_alone": found.has_many_cells,
         "decides_cells": found.decides_cells if _has_cells(found) else None,
         "preparation_s": number(round(found.preparation_s, 1)),
         "block_s": number(round(found.block_s, 1)),
+        "rounds": found.rounds,
         "max_blocks": found.max_blocks,
         "first_look_blocks": found.first_look,
         "first_look_s": number(round(found.first_look_s, 1)),
@@ -81,6 +83,7 @@ def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, Json]:
             "visit_sd": number(noise.visit_sd),
             "drift_sd_per_sqrt_h": number(noise.drift_sd),
             "trend_per_h": number(noise.trend_per_h),
+            "assumed": list(noise.assumed),
         },
         "slice_s": number(each.slices.slice_s),
         "overhead_per_run_s": _seconds(each.slices.overhead_s),
@@ -90,6 +93,7 @@ def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, Json]:
         "precision_reached_s": _seconds(each.precision_s),
         "pooled": _scope_json(each.pooled),
         "cell": None if each.cells is None else _scope_json(each.cells),
+        "synergy": None if each.synergies is None else _scope_json(each.synergies),
     }
 
 

@@ -5,13 +5,11 @@ of ln(tps): 0.02 means about 2 %.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
-from steelyard.model.noise import WorkloadNoise
 from steelyard.stats.confidence import FloatArray, Interval
 from steelyard.stats.signed_rank import hodges_lehmann_centres
 
@@ -21,7 +19,6 @@ _LEVEL = 0.05
 _MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
 _FAR_SECOND = 4.0  # robust deviations beyond which a step belongs to a stall
 _FAR_BLOCK = 5.0  # the same for a contrast; normal noise loses nothing by either
-_SLICES_S = range(3, 31)  # METHOD 3.1: flat between 3 and 10 s; beyond 30 s blocks are too few
 # Of successive seconds, as estimated: in slices of a few seconds, more cannot be told from a level
 # that moves. METHOD 9 measured 0.79 on a busy machine.
 _MOST_AUTOCORRELATION = 0.9
@@ -53,7 +50,8 @@ class NoiseSample:
     """What an A/A campaign gives of one workload.
 
     Attributes:
-        contrasts: Shape (n, cells), log ratio of the arms, paired within block and cell, n >= 4.
+        contrasts: Shape (n, cells), log ratio of the arms, paired within block and cell, n >= 4;
+            several rounds of one visit stand beside one another like cells.
         seconds: Shape (n, 2, cells, seconds), ln(1/s) of every second after the ramp; NaN where
             a run has fewer. At least 3 seconds.
         companions: Shape (n, others), contrasts of other workloads in the same visits.
@@ -118,66 +116,12 @@ def mean_variance(second_sd: float, autocorrelation: float, seconds: float) -> f
     Args:
         second_sd: Of one second.
         autocorrelation: At lag 1, between -1 and 1.
-        seconds: Averaged over, rounded to whole ones, at least 1.
+        seconds: Averaged over, counted as 1 at least; between whole ones it goes on smoothly.
 
     Returns:
         Squared unit of ``second_sd``; for long means s^2 (1 + rho) / (1 - rho) / L.
     """
-    return float(second_sd**2 * _averaging(np.array(autocorrelation), max(round(seconds), 1)))
-
-
-def optimal_slice_s(noise: WorkloadNoise, *, overhead_s: float) -> float:
-    """Return the slice length that makes the intervals narrowest in a given time.
-
-    Args:
-        noise: Parts of the noise.
-        overhead_s: Lost per slice: (switch + discard) / cells + ramp.
-
-    Returns:
-        Whole seconds between 3 and 30. The optimum is flat, and drift pushes it lower.
-
-    Source:
-        Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time"; METHOD 3.1. Their
-        sqrt(overhead s^2 (1 + rho) / (1 - rho) / between) is the optimum when slices are long;
-        with the exact variance of a mean it is sought among whole seconds.
-    """
-    return common_slice_s([noise], overhead_s=overhead_s)
-
-
-def common_slice_s(noises: Sequence[WorkloadNoise], *, overhead_s: float) -> float:
-    """Return the one slice length that suits several workloads best, as ``optimal_slice_s``.
-
-    The product of their half-widths is least.
-    """
-    start = float(_SLICES_S[0])
-    width = {
-        seconds: math.prod(width_ratio(noise, (start, seconds), overhead_s) for noise in noises)
-        for seconds in _SLICES_S
-    }
-    return float(min(width, key=lambda seconds: width[seconds]))
-
-
-def width_ratio(noise: WorkloadNoise, slices_s: tuple[float, float], overhead_s: float) -> float:
-    """Return how the half-width in a given time changes from one slice length to another.
-
-    Args:
-        noise: Parts of the noise.
-        slices_s: The present length and the other one, seconds.
-        overhead_s: Lost per slice, as for ``optimal_slice_s``.
-
-    Returns:
-        A ratio: 0.9 means intervals a tenth narrower with the second length; 1 without noise.
-    """
-    now, then = (
-        (
-            noise.slice_sd**2
-            + noise.visit_sd**2
-            + mean_variance(noise.second_sd, noise.autocorrelation, seconds)
-        )
-        * (overhead_s + seconds)
-        for seconds in slices_s
-    )
-    return math.sqrt(then / now) if now > 0.0 else 1.0
+    return float(second_sd**2 * _averaging(np.array(autocorrelation), max(seconds, 1.0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,9 +155,9 @@ def _components(sums: FloatArray, way: _Way) -> FloatArray:
     return np.stack([np.log(variance), rho, piece, visit], axis=-1)
 
 
-def _averaging(rho: FloatArray, seconds: int) -> FloatArray:
+def _averaging(rho: FloatArray, seconds: float) -> FloatArray:
     """Return the variance of a mean of an AR(1) over that of one of its values."""
-    lags = np.arange(1, seconds)
+    lags = np.arange(1, math.ceil(seconds))
     weights = 1.0 - lags / seconds
     return np.asarray((1.0 + 2.0 * (weights * rho[..., None] ** lags).sum(axis=-1)) / seconds)
 

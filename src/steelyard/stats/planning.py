@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 
 from steelyard.model.noise import WorkloadNoise
 from steelyard.model.schedule import Mode
+from steelyard.stats.noise import mean_variance
 from steelyard.stats.pooling import TRIMMED_FROM
 
 PAIR = (-1.0, 1.0)  # a treatment against the baseline
-# Stalls, neighbours and checkpoints are in no part of the noise. Without this factor half-widths
-# on the method's simulator are 8 to 11 % wider than the parts say (calm), 17 to 21 % (typical), 24
-# to 43 % (hostile). 1.1 was chosen for the minutes: tests/method/test_planning.py has the bounds.
-UNNAMED_NOISE = 1.1
+_SLICES_S = range(3, 31)  # METHOD 3.1: flat between 3 and 10 s; beyond 30 s blocks are too few
 # Variance of a mean without its extremes over that of a plain mean, normal values: 1.19 for 4,
 # 1.13 for 5, 1.06 for 10; this fits within 2 % (a test draws it).
 _TRIMMING_LOSS = 0.6
@@ -32,6 +30,7 @@ class BlockShape:
         cells: Pooled in one headline, at least 1.
         slice_s: Measured length of a run.
         step_s: From one treatment's run in a cell to the next treatment's in the same cell.
+        rounds: Runs of a treatment in one cell of a block, at least 1.
     """
 
     mode: Mode
@@ -39,37 +38,7 @@ class BlockShape:
     cells: int
     slice_s: float
     step_s: float
-
-
-def optimal_slice_s(noise: WorkloadNoise, *, overhead_s: float) -> float:
-    """Return the length of a run that buys the narrowest interval per minute, in seconds.
-
-    Args:
-        noise: Set ``visit_sd`` to 0 where the treatments share a visit: there it cancels.
-        overhead_s: Not measured, per run: its share of restart and discard, and its ramp; > 0.
-
-    Returns:
-        sqrt(overhead x s1^2 (1 + r) / (1 - r) / (visit^2 + slice^2)); infinite where runs do not
-        differ but by their seconds. Drift is not in it and makes the best slice shorter.
-
-    Source:
-        METHOD 3.1; Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time".
-    """
-    rho = noise.autocorrelation
-    per_second = noise.second_sd**2 * (1.0 + rho) / (1.0 - rho)
-    between = noise.visit_sd**2 + noise.slice_sd**2
-    return math.sqrt(overhead_s * per_second / between) if between else math.inf
-
-
-def seconds_variance(noise: WorkloadNoise, slice_s: float) -> float:
-    """Return the variance of the mean of a slice's seconds, whose neighbours are alike.
-
-    Source:
-        Variance of the mean of a first-order autoregression of n values, exact for whole n.
-    """
-    n, rho = max(slice_s, 1.0), noise.autocorrelation
-    alike = (1.0 + rho) / (1.0 - rho) - 2.0 * rho * (1.0 - rho**n) / (n * (1.0 - rho) ** 2)
-    return float(noise.second_sd**2 / n * alike)
+    rounds: int = 1
 
 
 def contrast_sd(
@@ -94,20 +63,63 @@ def contrast_sd(
     """
     if abs(sum(weights)) > 1e-9:
         raise ValueError(f"weights {list(weights)} do not sum to 0: drift would not cancel")
-    of_run = noise.slice_sd**2 + seconds_variance(noise, shape.slice_s)
+    seconds = mean_variance(noise.second_sd, noise.autocorrelation, shape.slice_s)
+    of_run = noise.slice_sd**2 + seconds
     moving = _moved(noise, shape)
-    share = _cells_averaged(shape.cells) if pooled else 1.0
+    share = shape.rounds * (_cells_averaged(shape.cells) if pooled else 1.0)
     if shape.mode is Mode.VISITS:
-        # All cells of a visit share its restart and its place in time.
+        # All cells and rounds of a visit share its restart and its place in time.
         each = noise.visit_sd**2 + moving + of_run / share
     else:
-        each = (moving + of_run) / share
-    return UNNAMED_NOISE * math.sqrt(sum(w * w for w in weights) * each)
+        each = (moving + of_run) / share  # every round has an order of its own
+    return noise.unnamed * math.sqrt(sum(w * w for w in weights) * each)
 
 
-def relative_cost(noise: WorkloadNoise, shape: BlockShape, block_s: float) -> float:
-    """Return what is proportional to the minutes that a headline takes in this design."""
-    return contrast_sd(noise, shape, pooled=True) ** 2 * block_s
+def optimal_slice_s(
+    noises: Sequence[WorkloadNoise], shape: BlockShape, *, overhead_s: float
+) -> float:
+    """Return the one slice length that makes the headlines of workloads narrowest per minute.
+
+    Args:
+        noises: Of the workloads; the product of their half-widths becomes least.
+        shape: Of the blocks as they are; one cell for the best of a single cell.
+        overhead_s: Not measured, per run: its share of restart and discard, and its ramp.
+
+    Returns:
+        Whole seconds between 3 and 30. Around the optimum little changes.
+
+    Source:
+        Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time"; METHOD 3.1. Their
+        sqrt(overhead s^2 (1 + r) / (1 - r) / between) holds for one cell, no drift and long slices;
+        here drift, pooling and the exact variance of a mean count, so whole seconds are tried.
+    """
+    width = {
+        float(seconds): math.prod(
+            width_ratio(noise, shape, float(seconds), overhead_s) for noise in noises
+        )
+        for seconds in _SLICES_S
+    }
+    return min(width, key=lambda seconds: width[seconds])
+
+
+def width_ratio(
+    noise: WorkloadNoise, shape: BlockShape, slice_s: float, overhead_s: float
+) -> float:
+    """Return how a headline's half-width in a given time changes with another slice length.
+
+    Args:
+        noise: Of the workload.
+        shape: Of the blocks as they are.
+        slice_s: The other length, seconds.
+        overhead_s: Lost per run, as for ``optimal_slice_s``.
+
+    Returns:
+        A ratio: 0.9 means intervals a tenth narrower with the other length; 1 without noise.
+    """
+    stretch = (overhead_s + slice_s) / (overhead_s + shape.slice_s)
+    other = replace(shape, slice_s=slice_s, step_s=shape.step_s * stretch)
+    now, then = (contrast_sd(noise, each, pooled=True) for each in (shape, other))
+    return then / now * math.sqrt(stretch) if now > 0.0 else 1.0
 
 
 def within_visits(noise: WorkloadNoise, mode: Mode) -> WorkloadNoise:

@@ -59,6 +59,9 @@ def _seen(contrasts: FloatArray) -> Interval:
 def half_width(scale: float, blocks: int, level: float) -> float:
     """Return the half-width to expect of the interval of so many blocks, relative.
 
+    It undoes ``contrast_scale``: for the blocks that were measured it is the width they showed.
+    ``power.half_width`` is for a known deviation of normal contrasts, and up to a tenth wider.
+
     Args:
         scale: Of one block's contrast, log ratio.
         blocks: n >= 2.

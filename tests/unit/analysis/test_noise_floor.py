@@ -14,8 +14,9 @@ from steelyard.analysis.stopping import cell_level, headline_level, stopping_rul
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment, Stop, SwitchCost, TwinOf
 from steelyard.model.measurement import Second
-from steelyard.model.noise import ASSUMED_NOISE
+from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE
 from steelyard.model.plan import Status
+from steelyard.stats.planning import BlockShape, optimal_slice_s
 from steelyard.stats.reach import half_width
 
 RATE = 1000.0
@@ -35,10 +36,12 @@ def a_campaign(
     seconds: int = 7,
     switch: SwitchCost = SwitchCost.RESTART,
     status: Status = Status.BUDGET,
+    rounds: int = 1,
 ) -> CampaignRecord:
     """Return the record of an A/A campaign, a block every 100 s after a minute of preparation."""
     cells = len(experiment.workloads) * len(experiment.loads)
-    record = a_record(noise(blocks, 2, cells), experiment, switch=switch, status=status)
+    logs = noise(blocks, 2, rounds * cells).reshape(blocks, 2, rounds, cells).swapaxes(1, 2)
+    record = a_record(logs, experiment, switch=switch, status=status, rounds=rounds)
     rng = np.random.default_rng(5)
     runs = []
     for run in record.runs:
@@ -186,3 +189,33 @@ def test_the_advice_is_one_length_for_all_workloads() -> None:
     assert 3.0 <= floor.advised_slice_s <= 30.0
     assert floor.narrower is not None
     assert floor.narrower <= 1.0
+
+
+def test_the_advice_is_the_one_of_the_plan() -> None:
+    """The same noise and blocks give the best slice that a plan prints, by the same function."""
+    floor = floor_of(a_campaign(twin(4), 30))
+    workload = floor.workloads[0]
+    assert workload.noise is not None
+    shape = BlockShape(
+        mode=floor.mode, treatments=4, cells=5, slice_s=floor.slice_s, step_s=floor.block_s / 4
+    )
+    overhead_s = floor.block_s / 20 - floor.slice_s
+    assert workload.slice_s == optimal_slice_s([workload.noise], shape, overhead_s=overhead_s)
+    assert workload.noise.unnamed == ALL_NAMED
+    assert floor.advised_slice_s == workload.slice_s
+
+
+@pytest.mark.parametrize("loads", [1, 3])
+def test_rounds_of_a_visit_tell_runs_from_restarts(loads: int) -> None:
+    """Several runs per cell and visit count like cells: the parts are those of single runs.
+
+    With one load this is the only way to tell what a restart changes.
+    """
+    workload = floor_of(a_campaign(twin(loads=loads), 40, rounds=3)).workloads[0]
+    assert workload.noise is not None
+    assert workload.noise.assumed == ()
+    once = floor_of(a_campaign(twin(loads=3 * loads), 40)).workloads[0].noise
+    assert once is not None
+    assert workload.noise.second_sd == pytest.approx(once.second_sd, rel=0.1)
+    assert workload.noise.slice_sd == pytest.approx(once.slice_sd, rel=0.3)
+    assert workload.noise.visit_sd < 0.01

@@ -190,3 +190,36 @@ def test_the_files_problems_keep_their_lines() -> None:
     text = with_other("{protocol: fast}")
     lines = [problem.line for problem in problems_of(text, "seed=x")]
     assert lines == [9, None]
+
+
+FACTORED = SMALL.partition("treatments:")[0].replace("baseline: default\n", "")
+JIT = "  jit: {postgres: {jit: [on, off]}}\n"
+
+
+@pytest.mark.parametrize("kind", ["factors", "ladder", "ablation"])
+@pytest.mark.parametrize("written", [True, False])
+def test_target_is_put_on_what_factors_have_in_common(kind: str, *, written: bool) -> None:
+    """Every combination runs there, whether the file writes the common treatment or not."""
+    common = "treatments:\n  plain: {target: {bin: '15'}}\n" if written else ""
+    text = f"{FACTORED}{common}{kind}:\n{JIT}  memory: {{postgres: {{work_mem: [4MB, 8MB]}}}}\n"
+    experiment = loaded("target=postgresql://db/x", text=text)
+    targets = {treatment.target for treatment in experiment.treatments}
+    assert targets == {EndpointTarget(uri="postgresql://db/x")}
+    assert len(experiment.treatments) == (4 if kind == "factors" else 3)
+    if kind != "ablation":
+        assert experiment.baseline == ("plain" if written else "default")
+
+
+def test_a_factor_may_be_called_as_the_treatment_that_is_made() -> None:
+    """The common treatment then takes another name, and nothing is refused."""
+    text = f"{FACTORED}factors:\n  default: {{postgres: {{jit: [on, off]}}}}\n"
+    for treatment in loaded("target=postgresql://db/x", text=text).treatments:
+        assert treatment.target == EndpointTarget(uri="postgresql://db/x")
+
+
+def test_a_factor_of_targets_is_no_factor_on_one_target() -> None:
+    """It would compare a server with itself: refused, with factor, level and the way out."""
+    text = f"{FACTORED}factors:\n{JIT}  version: {{old: {{target: {{bin: '15'}}}}, new: {{}}}}\n"
+    told = only_problem(text, "target=postgresql://db/x")
+    assert "--target: the factor `version` has targets of its own (level `old`)" in told
+    assert "--set factors.version.LEVEL.target=" in told

@@ -7,14 +7,14 @@ import pytest
 from chance import lowest_rate
 
 from steelyard.model.noise import ASSUMED_NOISE, WorkloadNoise
+from steelyard.model.schedule import Mode
 from steelyard.stats.noise import (
     NoiseParts,
     NoiseSample,
     mean_variance,
     noise_parts,
-    optimal_slice_s,
-    width_ratio,
 )
+from steelyard.stats.planning import BlockShape, optimal_slice_s, width_ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,31 +180,46 @@ def test_the_variance_of_a_mean_is_exact(rho: float) -> None:
 
 
 def a_noise(**parts: float) -> WorkloadNoise:
-    """Return the assumed noise with some parts changed."""
-    return replace(ASSUMED_NOISE.workloads[0], **parts)
+    """Return the assumed noise without drift, with some parts changed."""
+    return replace(ASSUMED_NOISE.workloads[0], **{"drift_sd": 0.0, **parts})
+
+
+ALONE = BlockShape(mode=Mode.VISITS, treatments=2, cells=1, slice_s=5.0, step_s=60.0)
+
+
+def best_slice_s(noise: WorkloadNoise, *, overhead_s: float) -> float:
+    """Return the best length for a single cell."""
+    return optimal_slice_s([noise], ALONE, overhead_s=overhead_s)
+
+
+def test_between_whole_seconds_the_variance_of_a_mean_goes_on() -> None:
+    """No jump where a slice is no whole number of seconds, and never less with less time."""
+    values = [mean_variance(1.0, 0.5, seconds) for seconds in (4.0, 4.2, 4.5, 4.999999, 5.0)]
+    assert values == sorted(values, reverse=True)
+    assert values[3] == pytest.approx(values[4], rel=1e-4)
+    assert mean_variance(1.0, 0.5, 0.5) == 1.0
 
 
 def test_the_best_slice_is_the_one_of_the_method() -> None:
     """METHOD 3.1: 8 to 12 s for five loads in the typical profile, 15 s and more for one."""
     typical = a_noise()
-    assert 8 <= optimal_slice_s(typical, overhead_s=25 / 5 + 2) <= 12
-    assert optimal_slice_s(typical, overhead_s=25 + 2) >= 15
+    assert 8 <= best_slice_s(typical, overhead_s=25 / 5 + 2) <= 12
+    assert best_slice_s(typical, overhead_s=25 + 2) >= 15
 
 
 def test_the_best_slice_is_whole_and_within_limits() -> None:
     """Three to thirty seconds: as short as may be where averaging does not help, else longer."""
-    assert optimal_slice_s(a_noise(second_sd=0.0), overhead_s=5.0) == 3.0
-    assert optimal_slice_s(a_noise(slice_sd=0.0, visit_sd=0.0), overhead_s=5.0) == 30.0
-    assert optimal_slice_s(a_noise(autocorrelation=1.0), overhead_s=5.0) == 3.0
-    assert optimal_slice_s(a_noise(), overhead_s=7.3) == int(
-        optimal_slice_s(a_noise(), overhead_s=7.3)
-    )
+    assert best_slice_s(a_noise(second_sd=0.0), overhead_s=5.0) == 3.0
+    assert best_slice_s(a_noise(slice_sd=0.0, visit_sd=0.0), overhead_s=5.0) == 30.0
+    assert best_slice_s(a_noise(autocorrelation=1.0), overhead_s=5.0) == 3.0
+    assert best_slice_s(a_noise(), overhead_s=7.3) == int(best_slice_s(a_noise(), overhead_s=7.3))
 
 
 def test_the_best_slice_is_no_worse_than_others() -> None:
     """In a given time, no length between 3 and 30 s is more than 3 % narrower: it is flat."""
     noise = a_noise()
-    best = optimal_slice_s(noise, overhead_s=7.0)
-    ratios = np.array([width_ratio(noise, (best, s), 7.0) for s in range(3, 31)])
+    best = best_slice_s(noise, overhead_s=7.0)
+    here = replace(ALONE, slice_s=best)
+    ratios = np.array([width_ratio(noise, here, float(s), 7.0) for s in range(3, 31)])
     assert ratios.min() > 0.97
-    assert width_ratio(noise, (best, best), 7.0) == 1.0
+    assert width_ratio(noise, here, best, 7.0) == 1.0
