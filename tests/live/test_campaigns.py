@@ -120,7 +120,7 @@ def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> Non
         "    scripts: [{file: read.sql, weight: 9}, {file: write.sql, weight: 1}]\nloads:"
     )
     text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
-    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
+    options = ("--out", "c", "--yes", "--set", "stop.budget=30s")
     done = steelyard.run("run", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))

@@ -75,7 +75,7 @@ class Kind:
 KINDS = (
     Kind(name="restart", measure="discard: 0s, reset: block", more=", shared_buffers: 64MB"),
     Kind(name="back to back", measure=f"{_CALIBRATED}, reset: campaign"),
-    Kind(name="endpoint", measure="discard: 0s", more=", checkpoint_timeout: 7min"),
+    Kind(name="endpoint", measure="discard: 0s", more=", autovacuum_naptime: 7min"),
     Kind(
         name="fresh data",
         measure="discard: 0s, reset: campaign",
