@@ -61,6 +61,6 @@ def _command(twin: LoadedExperiment, options: RunOptions) -> str:
     switch = experiment.measure.switch
     words[_AFTER_SEED:_AFTER_SEED] = [
         *("--budget", f"{experiment.stop.budget_s:g}s"),
-        *(("--switch", switch.value) if switch is not None else ()),
+        *(("--switch", switch.value) if switch not in (None, SwitchCost.REPROVISION) else ()),
     ]
     return shlex.join(words)

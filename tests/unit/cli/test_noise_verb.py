@@ -166,3 +166,27 @@ def test_bad_input_is_a_sentence(
     assert (found, out) == (code, "")
     assert said in err
     assert not Path("campaigns").exists()
+
+
+def test_show_says_that_nothing_is_to_be_decided(shell: Shell) -> None:
+    """The goal is the noise of the experiment behind it, not a verdict in every workload."""
+    Stage.new(a_twin(budget_s=900.0), Path("one")).run()
+    _, out, _ = shell.run("show", "one")
+    assert "the noise of fake, until the budget ends" in out
+    assert "a verdict in every workload" not in out
+
+
+def test_the_command_of_newly_made_servers_can_be_given_again(
+    shell: Shell, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the file asks for them; the option does not know that word and would be refused."""
+    commands: list[str] = []
+    monkeypatch.setattr(
+        "steelyard.cli.noise.start", lambda _, command, *__: commands.append(command)
+    )
+    shell.run("noise", file, "--set", "measure.switch=reprovision")
+    shell.run("noise", file)
+    made, restarted = commands
+    assert "--switch" not in made
+    assert "--set measure.switch=reprovision" in made
+    assert "--switch restart" in restarted
