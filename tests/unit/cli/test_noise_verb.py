@@ -190,3 +190,20 @@ def test_the_command_of_newly_made_servers_can_be_given_again(
     assert "--switch" not in made
     assert "--set measure.switch=reprovision" in made
     assert "--switch restart" in restarted
+
+
+def test_a_list_does_not_compute_what_it_does_not_show(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise floor takes seconds for each campaign; `show` and `report` pay that, `list` not."""
+    Stage.new(a_twin(budget_s=900.0), Path("one")).run()
+    asked: list[str] = []
+
+    def floor(*_: object) -> None:
+        asked.append("floor")
+
+    monkeypatch.setattr("steelyard.analysis.campaign.noise_floor", floor)
+    assert shell.run("list", ".")[0] == 0
+    assert asked == []
+    assert shell.run("show", "one")[0] == 0
+    assert asked == ["floor"]
