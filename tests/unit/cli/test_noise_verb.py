@@ -124,6 +124,7 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     assert not Path("campaigns").exists()
     _, out, _ = shell.run("noise", file, "--dry-run")
     assert "noise of small: default against again" in out
+    assert "warning" not in out  # that the budget decides too little: there is nothing to decide
     assert "or when every workload is decided" not in out
 
 
