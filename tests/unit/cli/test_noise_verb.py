@@ -208,3 +208,21 @@ def test_a_list_does_not_compute_what_it_does_not_show(
     assert asked == []
     assert shell.run("show", "one")[0] == 0
     assert asked == ["floor"]
+
+
+def test_a_twin_has_the_rounds_of_a_checkpoint_cycle(shell: Shell, file: str) -> None:
+    """The differences that call for them are not in the twin, but its noise is to be theirs."""
+    words = (
+        *("--set", "workloads.0.builtin=simple-update", "--set", "measure.slice=30s"),
+        *("--set", "treatments.other.postgres.wal_compression=on"),
+    )
+    seen = [
+        json.loads(
+            shell.run(
+                verb, file, "--dry-run", "--json", "--yes", "--set", "stop.budget=9h", *words
+            )[1]
+        )
+        for verb in ("run", "noise")
+    ]
+    assert seen[0]["rounds"] > 1
+    assert seen[0]["rounds"] == seen[1]["rounds"]
