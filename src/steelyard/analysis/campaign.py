@@ -30,8 +30,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the scalability curves, which no decision needs and which take a while; a
-            look after a block leaves them out.
+        curves: Also the scalability curves and the noise floor, which no decision needs and which
+            take a while; a look after a block leaves them out, and a list of campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
@@ -73,7 +73,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         published=beside_published(experiment, cells),
         scalability=scalability,
         attribution=analyse_attribution(experiment, seen, terms) if terms is not None else None,
-        noise=noise_floor(record, seen, comparisons),
+        noise=noise_floor(record, seen, comparisons) if curves else None,
         checkpoints=summarise_phases(seen),
         instances=instance_noise(seen, plan, experiment),
     )

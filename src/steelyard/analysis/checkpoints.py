@@ -1,10 +1,11 @@
 """In which phase of the checkpoint cycle the runs of each treatment began."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import CheckpointPhase
 from steelyard.model.experiment import Experiment
@@ -42,11 +43,14 @@ def _summary(treatment: str, runs: Sequence[Run]) -> CheckpointPhase:
 
 
 def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Finding]:
-    """Yield a note for each contender whose runs began in another phase than the baseline's."""
-    by_block = {name: _mean_ages(_runs_of(seen, name)) for name in seen.treatments}
-    theirs = by_block[experiment.baseline]
-    for name in experiment.contenders:
-        mine = by_block[name]
+    """Yield a note for each headline whose two sides began their runs in different phases."""
+    by_block = [_mean_ages(_runs_of(seen, name)) for name in seen.treatments]
+    for asked in headline_contrasts(experiment):
+        name = asked.treatment
+        mine, theirs = (
+            _together([by_block[place] for place in places])
+            for places in (asked.positive, asked.negative)
+        )
         shared = sorted(mine.keys() & theirs.keys())
         if not shared:
             continue
@@ -58,7 +62,7 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Findi
                 message=(
                     f"{name}: its runs began {format_duration(abs(later_s))} "
                     f"{'later' if later_s > 0 else 'earlier'} in the checkpoint cycle than those "
-                    f"of {experiment.baseline} (median over blocks)"
+                    f"of {asked.baseline} (median over blocks)"
                 ),
                 remedy=(
                     "Where a treatment makes checkpoints rarer or more frequent this is a part of "
@@ -67,6 +71,12 @@ def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Findi
                 source="METHOD 12",
                 subject=name,
             )
+
+
+def _together(ages: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the mean age over treatments, of the blocks in which all recorded theirs."""
+    shared = set.intersection(*(set(of_one) for of_one in ages))
+    return {block: float(np.mean([of_one[block] for of_one in ages])) for block in shared}
 
 
 def _mean_ages(runs: Sequence[Run]) -> dict[int, float]:

@@ -338,7 +338,7 @@ def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None
     assert twin is not None  # noqa: S101 - only a twin has a noise floor
     looks = min(blocks, _MOST_LOOKS)
     rule = stopping_rule(
-        headlines=len(experiment.workloads) * max(twin.treatments - 1, 1),
+        headlines=len(experiment.workloads) * twin.headlines,
         cells_per_headline=len(experiment.loads),
         max_blocks=looks,
         precision=twin.stop.precision,

@@ -20,8 +20,8 @@ def stopping_rule(
     """Return the rule that a campaign freezes and a resumed campaign keeps.
 
     Args:
-        headlines: Pooled comparisons (workloads times contenders) that share the error, by
-            Bonferroni; 0 counts as 1.
+        headlines: Pooled comparisons (workloads times contenders, or times factors) that share
+            the error, by Bonferroni; 0 counts as 1.
         cells_per_headline: Loads pooled in one; a single cell needs no centring and can be
             looked at earlier.
         max_blocks: What the budget allows, at least 0.

@@ -32,7 +32,7 @@ def listed_campaigns(places: Sequence[Path]) -> tuple[Listed, ...]:
             raise InputError(f"{place} is not a directory", hint="Name a directory of campaigns.")
     roots = places or ([HOME] if HOME.is_dir() else [])
     paths = dict.fromkeys(path for root in roots for path in find_campaigns(root))
-    found = [listed_campaign(path) for path in paths]
+    found = [listed_campaign(path, curves=False) for path in paths]
     return tuple(sorted(found, key=_oldest_first))
 
 
@@ -41,11 +41,11 @@ def _oldest_first(listed: Listed) -> tuple[bool, float, str]:
     return listed.analysis is None, moment, listed.directory
 
 
-def listed_campaign(path: Path) -> Listed:
-    """Return one campaign; a damaged record is said, not raised."""
+def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
+    """Return one campaign, its scalability and noise floor too; a damaged record is only said."""
     size = tree_bytes(path)
     try:
-        analysis = analyse(read_campaign(path))
+        analysis = analyse(read_campaign(path), curves=curves)
         left = tuple(name for name in left_over(path) if _may_be_there(Path(name)))
     except RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)

@@ -151,7 +151,12 @@ def plan(options: RunOptions) -> None:
 
 
 def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) -> str:
-    """Return what the budget does not decide of what is asked, in one sentence."""
+    """Return what the budget does not decide of what is asked, in one sentence.
+
+    An A/A campaign has nothing to decide.
+    """
+    if experiment.twin_of is not None:
+        return ""
     found = planning.plan_campaign(experiment, assembly, effects=(experiment.stop.decide,))
     return shortfall(found, options.source)
 

@@ -12,6 +12,7 @@ from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import forecast
 from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
 from steelyard.model.experiment import SwitchCost
+from steelyard.model.plan import RoundsFor
 from steelyard.model.units import parse_duration_s
 
 _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
@@ -37,11 +38,25 @@ def _twin(
         if switch is None
         else SwitchCost(switch)
     )
+    given = _in_same_rounds(given, doors)
     twin = aa_twin(given, switch=cost, budget_s=LEAST_BUDGET_S if asked_s is None else asked_s)
     if asked_s is not None:
         return twin
     expected = forecast(twin.experiment, assemble(twin.experiment, doors))
     return with_budget(twin, default_budget_s(expected, twin.experiment))
+
+
+def _in_same_rounds(given: LoadedExperiment, doors: Doors) -> LoadedExperiment:
+    """Return an experiment that asks for the rounds that a checkpoint cycle takes.
+
+    Its differences call for them, and its twin has none: one round would be another noise.
+    """
+    experiment = given.experiment
+    rounds = forecast(experiment, assemble(experiment, doors)).rounds
+    if rounds.chosen_for is not RoundsFor.CYCLE:
+        return given
+    measure = replace(experiment.measure, rounds=rounds.number)
+    return replace(given, experiment=replace(experiment, measure=measure))
 
 
 def _command(twin: LoadedExperiment, options: RunOptions) -> str:
@@ -61,6 +76,6 @@ def _command(twin: LoadedExperiment, options: RunOptions) -> str:
     switch = experiment.measure.switch
     words[_AFTER_SEED:_AFTER_SEED] = [
         *("--budget", f"{experiment.stop.budget_s:g}s"),
-        *(("--switch", switch.value) if switch is not None else ()),
+        *(("--switch", switch.value) if switch not in (None, SwitchCost.REPROVISION) else ()),
     ]
     return shlex.join(words)

@@ -7,6 +7,7 @@ the same way of switching.
 import math
 from dataclasses import replace
 
+from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import Forecast
 from steelyard.model.experiment import Design, Experiment, Stop, SwitchCost, TwinOf
@@ -40,7 +41,12 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
         design=Design.BLOCKS,
         sustained_s=None,
         attribution=None,
-        twin_of=TwinOf(name=given.name, treatments=len(given.treatments), stop=given.stop),
+        twin_of=TwinOf(
+            name=given.name,
+            treatments=len(given.treatments),
+            stop=given.stop,
+            contrasts=len(headline_contrasts(given)),
+        ),
     )
     return replace(loaded, experiment=twin, parents={**loaded.parents, again: baseline.name})
 

@@ -275,11 +275,20 @@ class TwinOf:
     Attributes:
         treatments: How many it compares, the baseline included.
         stop: Its own rules for stopping, which say at what level it will look.
+        contrasts: How many headlines it has under each workload; None: one for each treatment
+            beside the baseline, which combinations of factors have not.
     """
 
     name: str
     treatments: int
     stop: Stop
+    contrasts: int | None = None
+
+    @property
+    def headlines(self) -> int:
+        """Return how many headlines it has under each workload, at least 1."""
+        contrasts = self.treatments - 1 if self.contrasts is None else self.contrasts
+        return max(contrasts, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

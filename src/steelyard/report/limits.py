@@ -6,6 +6,7 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Workload
 from steelyard.model.plan import CampaignPlan, RoundsFor, Status
 from steelyard.model.schedule import Mode
+from steelyard.model.units import format_duration
 from steelyard.model.verdicts import Verdict
 from steelyard.report.attribution import warnings
 from steelyard.report.document import BulletList, Paragraph, Section
@@ -28,8 +29,8 @@ def limits_section(analysis: CampaignAnalysis) -> Section:
 def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield f"The unit of replication is: {analysis.unit}. The intervals speak of nothing else."
     yield (
-        f"Every block held each of {_names(analysis.experiment)} once, in an order drawn by coin "
-        f"from seed {analysis.experiment.seed}; a machine that drifts treats them alike."
+        f"Every block held each of {_names(analysis.experiment)} {_times(plan)}, in an order drawn "
+        f"by coin from seed {analysis.experiment.seed}; a machine that drifts treats them alike."
     )
     yield _stopping(analysis, plan)
     discard = plan.discard
@@ -49,6 +50,10 @@ def _names(experiment: Experiment) -> str:
     if experiment.attribution is not None:
         return f"the {len(experiment.treatments)} combinations of levels"
     return enumeration(tuple(t.name for t in experiment.treatments))
+
+
+def _times(plan: CampaignPlan) -> str:
+    return "once" if plan.rounds == 1 else f"in {count(plan.rounds, 'run')} of each cell"
 
 
 def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
@@ -101,6 +106,8 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
         )
     restarted = all(t.restart_command for t in experiment.endpoint_targets.values())
     if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
+        if plan.rounds > 1:
+            return _early_rounds(experiment, plan)
         return (
             f"The sustained rate: every run is a slice of {seconds} s soon after a restart and "
             "sees the early phase of a checkpoint cycle, with little WAL. What changes the cost of "
@@ -109,6 +116,18 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
     return (
         f"The sustained rate: every run is a slice of {seconds} s, shorter than a checkpoint or "
         "vacuum cycle. What changes their cost may do something else over a longer time."
+    )
+
+
+def _early_rounds(experiment: Experiment, plan: CampaignPlan) -> str:
+    """Return how much of a checkpoint cycle the rounds of a visit see."""
+    measure = experiment.measure
+    runs = plan.rounds * len(experiment.workloads) * len(experiment.loads)
+    covered = format_duration(runs * (measure.slice_s + measure.ramp_s))
+    return (
+        f"The sustained rate: every run is a slice of {measure.slice_s:g} s, and those of a visit "
+        f"cover about {covered} after a restart. What changes the cost of checkpoints, full-page "
+        "writes or vacuum may do something else later."
     )
 
 

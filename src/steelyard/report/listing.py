@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from steelyard.analysis.attribution import design_words
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import Experiment, Treatment
 from steelyard.model.plan import Status
@@ -183,6 +184,7 @@ def _experiment(experiment: Experiment) -> Section:
     goal = LABEL if experiment.is_single_pass else _goal(experiment)
     pairs = [
         ("baseline", experiment.baseline),
+        *_factors(experiment),
         *((f"treatment {t.name}", _asked(t)) for t in experiment.treatments),
         *(
             (f"workload {w.name}", w.builtin or ", ".join(s.name for s in w.scripts))
@@ -196,8 +198,16 @@ def _experiment(experiment: Experiment) -> Section:
     return Section(anchor="experiment", title="Experiment", blocks=(block,))
 
 
+def _factors(experiment: Experiment) -> tuple[tuple[str, str], ...]:
+    """Return what the treatments stand for, where factors were varied."""
+    design = experiment.attribution
+    return () if design is None else (("factors", design_words(design)),)
+
+
 def _goal(experiment: Experiment) -> str:
     stop = experiment.stop
+    if experiment.twin_of is not None:
+        return f"the noise of {experiment.twin_of.name}, until the budget ends"
     if stop.precision is None:
         return f"a verdict in every workload (worth deciding: {share(stop.decide)})"
     return f"a half-width of {share(stop.precision)}"

@@ -38,7 +38,7 @@ def contrast_scale(contrasts: FloatArray) -> Interval:
         simulated in tests/method.
     """
     degrees = len(contrasts) - 1
-    seen, degrees = _seen(contrasts), len(contrasts) - 1
+    seen = _seen(contrasts)
     quantile = -float(stdtrit(degrees, (1.0 - seen.confidence) / 2.0))
     scale = (seen.high - seen.low) / 2.0 * math.sqrt(len(contrasts)) / quantile
     known = _KNOWN * degrees

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from factored import measured, with_factors
 from made_records import a_record, an_experiment, compared
 
 from steelyard.analysis.campaign import analyse
@@ -92,3 +93,17 @@ def test_one_level_alone_is_not_taken_apart() -> None:
     """One run per server tells nothing of runs, and restarts are not made servers."""
     assert analyse(made(1)).instances == ()
     assert analyse(made(4, SwitchCost.RESTART)).instances == ()
+
+
+def test_with_factors_the_two_sides_of_each_headline_are_compared() -> None:
+    """One note for the factor whose second level shifts the phase, none for each combination."""
+    record = measured(with_factors(2, loads=1), lambda _: 0.0)
+    late = {"10": 100.0, "11": 100.0}
+    runs = tuple(
+        replace(run, checkpoint=CheckpointAge(seconds=late.get(run.treatment, 4.0)))
+        for run in record.runs
+    )
+    found = analyse(replace(record, runs=runs)).findings
+    (told,) = (f for f in found if f.code == "checkpoint-phase-differs")
+    assert told.subject == "huge-pages=on"
+    assert "than those of huge-pages=off" in told.message

@@ -97,6 +97,21 @@ def test_more_treatments_take_longer_blocks_and_smaller_levels() -> None:
     assert few.contrast_sd == many.contrast_sd
 
 
+def test_combinations_of_factors_are_no_headlines() -> None:
+    """Eight combinations of three factors have the levels of three headlines, and eight visits."""
+    factorial = replace(twin(8), twin_of=TwinOf(name="f", treatments=8, stop=Stop(), contrasts=3))
+    floor, four = floor_of(a_campaign(factorial)), floor_of(a_campaign(twin(4)))
+    assert floor.block_s == 2 * four.block_s
+    reach = floor.workloads[0].reaches[0]
+    sight = reach.sights[3]
+    rule = stopping_rule(headlines=3, cells_per_headline=5, max_blocks=sight.blocks, precision=None)
+    level = headline_level(rule, sight.blocks)
+    assert level is not None
+    assert sight.half_width is not None
+    expected = half_width(reach.contrast_sd.value, sight.blocks, level)
+    assert sight.half_width.value == pytest.approx(expected)
+
+
 def test_cells_are_simultaneous() -> None:
     """Each cell has the level that the product gives it."""
     reaches = floor_of(a_campaign(twin())).workloads[0].reaches

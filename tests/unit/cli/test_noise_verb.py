@@ -124,6 +124,7 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     assert not Path("campaigns").exists()
     _, out, _ = shell.run("noise", file, "--dry-run")
     assert "noise of small: default against again" in out
+    assert "warning" not in out  # that the budget decides too little: there is nothing to decide
     assert "or when every workload is decided" not in out
 
 
@@ -166,3 +167,62 @@ def test_bad_input_is_a_sentence(
     assert (found, out) == (code, "")
     assert said in err
     assert not Path("campaigns").exists()
+
+
+def test_show_says_that_nothing_is_to_be_decided(shell: Shell) -> None:
+    """The goal is the noise of the experiment behind it, not a verdict in every workload."""
+    Stage.new(a_twin(budget_s=900.0), Path("one")).run()
+    _, out, _ = shell.run("show", "one")
+    assert "the noise of fake, until the budget ends" in out
+    assert "a verdict in every workload" not in out
+
+
+def test_the_command_of_newly_made_servers_can_be_given_again(
+    shell: Shell, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the file asks for them; the option does not know that word and would be refused."""
+    commands: list[str] = []
+    monkeypatch.setattr(
+        "steelyard.cli.noise.start", lambda _, command, *__: commands.append(command)
+    )
+    shell.run("noise", file, "--set", "measure.switch=reprovision")
+    shell.run("noise", file)
+    made, restarted = commands
+    assert "--switch" not in made
+    assert "--set measure.switch=reprovision" in made
+    assert "--switch restart" in restarted
+
+
+def test_a_list_does_not_compute_what_it_does_not_show(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise floor takes seconds for each campaign; `show` and `report` pay that, `list` not."""
+    Stage.new(a_twin(budget_s=900.0), Path("one")).run()
+    asked: list[str] = []
+
+    def floor(*_: object) -> None:
+        asked.append("floor")
+
+    monkeypatch.setattr("steelyard.analysis.campaign.noise_floor", floor)
+    assert shell.run("list", ".")[0] == 0
+    assert asked == []
+    assert shell.run("show", "one")[0] == 0
+    assert asked == ["floor"]
+
+
+def test_a_twin_has_the_rounds_of_a_checkpoint_cycle(shell: Shell, file: str) -> None:
+    """The differences that call for them are not in the twin, but its noise is to be theirs."""
+    words = (
+        *("--set", "workloads.0.builtin=simple-update", "--set", "measure.slice=30s"),
+        *("--set", "treatments.other.postgres.wal_compression=on"),
+    )
+    seen = [
+        json.loads(
+            shell.run(
+                verb, file, "--dry-run", "--json", "--yes", "--set", "stop.budget=9h", *words
+            )[1]
+        )
+        for verb in ("run", "noise")
+    ]
+    assert seen[0]["rounds"] > 1
+    assert seen[0]["rounds"] == seen[1]["rounds"]

@@ -101,3 +101,17 @@ def test_the_budget_is_ten_minutes_or_twelve_blocks(
     twin = aa_twin(own, switch=SwitchCost.RESTART, budget_s=LEAST_BUDGET_S)
     assert default_budget_s(expected(block_s, twin), twin.experiment) == budget_s
     assert with_budget(twin, budget_s).experiment.stop.budget_s == budget_s
+
+
+def test_factors_are_remembered_as_headlines() -> None:
+    """Three factors make eight treatments and three headlines: the level is shared by three."""
+    text = SMALL[: SMALL.index("treatments:")] + (
+        "factors:\n"
+        "  a: {postgres: {work_mem: [1MB, 2MB]}}\n"
+        "  b: {postgres: {jit: [false, true]}}\n"
+        "  c: {postgres: {enable_sort: [false, true]}}\n"
+    )
+    twin = aa_twin(given(text), switch=SwitchCost.RESTART, budget_s=600.0).experiment
+    assert twin.attribution is None
+    assert twin.twin_of is not None
+    assert (twin.twin_of.treatments, twin.twin_of.headlines) == (8, 3)

@@ -105,3 +105,13 @@ def test_not_distinguishable_is_not_equal() -> None:
 def test_without_a_block_nothing_is_shown() -> None:
     """A campaign that failed early claims nothing."""
     assert not words(analyses.failed_early())
+
+
+def test_several_rounds_are_not_one_early_slice() -> None:
+    """What they cover is said; a block that held everything once held one round."""
+    analysis = analyses.quick()
+    several = words(replace(analysis, plan=replace(plan_of(analysis), rounds=3)))
+    assert "in 3 runs of each cell, in an order drawn by coin" in several
+    assert "those of a visit cover about" in several
+    assert "early phase of a checkpoint cycle" not in several
+    assert "once, in an order drawn by coin" in words(analysis)
