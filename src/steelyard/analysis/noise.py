@@ -39,6 +39,7 @@ _SECONDS_PER_HOUR = 3600.0
 _REACH_FROM = 2
 # The level of a last look barely changes beyond: 1.04 % at 80 looks, 0.92 % at 500, which widens
 # the interval by less than 2 %. The recursion takes seconds there.
+_PAIR_SQUARES = 2.0  # (-1, 1)
 _MOST_LOOKS = 80
 
 
@@ -308,6 +309,12 @@ def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> I
         )
 
 
+def _of_a_headline(experiment: Experiment) -> float:
+    """Return the deviation of the experiment's own contrast over that of the pair measured."""
+    twin = experiment.twin_of
+    return 1.0 if twin is None else math.sqrt(twin.squares / _PAIR_SQUARES)
+
+
 def _seen(comparisons: Sequence[Comparison], workload: str, load: Load | None) -> float | None:
     effect = next((c.effect for c in comparisons if (c.workload, c.load) == (workload, load)), None)
     if effect is None or effect.low is None or effect.high is None:
@@ -323,7 +330,8 @@ def _sight(
     level = _level(experiment, blocks, pooled=load is None)
     if level is None:
         return Sight(minutes=minutes, blocks=blocks, half_width=None, visible=None)
-    halves = [half_width(s, blocks, level) for s in (scale.estimate, scale.low, scale.high)]
+    share = _of_a_headline(experiment)
+    halves = [half_width(share * s, blocks, level) for s in (scale.estimate, scale.low, scale.high)]
     return Sight(
         minutes=minutes,
         blocks=blocks,

@@ -83,10 +83,7 @@ def forecast(
     reset = reset_for(experiment, mode, writes=engine.writes())
     discard_s = expected_discard_s(experiment, measured)
     times = _times(experiment, engine, measured)
-    cached = sum(
-        assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
-        for t in experiment.treatments
-    )
+    cached = _prepared_already(experiment, assembly)
     preparation = _preparation_s(experiment, engine, times)
     frame = VisitFrame(
         mode=mode,
@@ -126,6 +123,15 @@ def forecast(
             experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
         ),
         rounds=rounds,
+    )
+
+
+def _prepared_already(experiment: Experiment, assembly: Assembly) -> int:
+    """Return how many treatments have their data in the cache."""
+    engine = assembly.engine
+    return sum(
+        assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
+        for t in experiment.treatments
     )
 
 

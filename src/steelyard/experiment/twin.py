@@ -30,6 +30,7 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
     """
     given = loaded.experiment
     baseline = given.treatment(given.baseline)
+    headlines = headline_contrasts(given)
     again = AGAIN if baseline.name != AGAIN else f"{AGAIN}-2"
     twin = replace(
         given,
@@ -45,7 +46,8 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
             name=given.name,
             treatments=len(given.treatments),
             stop=given.stop,
-            contrasts=len(headline_contrasts(given)),
+            contrasts=len(headlines),
+            squares=max((sum(w * w for w in each.weights) for each in headlines), default=2.0),
         ),
     )
     return replace(loaded, experiment=twin, parents={**loaded.parents, again: baseline.name})

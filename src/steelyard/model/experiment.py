@@ -277,12 +277,15 @@ class TwinOf:
         stop: Its own rules for stopping, which say at what level it will look.
         contrasts: How many headlines it has under each workload; None: one for each treatment
             beside the baseline, which combinations of factors have not.
+        squares: Sum of the squared weights of its treatments in a headline: 2 for a pair, less
+            for a main effect, to which all combinations contribute.
     """
 
     name: str
     treatments: int
     stop: Stop
     contrasts: int | None = None
+    squares: float = 2.0
 
     @property
     def headlines(self) -> int:

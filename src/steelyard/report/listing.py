@@ -134,7 +134,12 @@ def _listed_json(listed: Listed) -> dict[str, Json]:
         "blocks": analysis.blocks,
         "max_blocks": None if plan is None else plan.stopping.max_blocks,
         "verdicts": [
-            {"workload": c.workload, "treatment": c.treatment, "verdict": c.verdict.value}
+            {
+                "workload": c.workload,
+                "treatment": c.treatment,
+                "verdict": c.verdict.value,
+                **({} if c.instances is None else {"claims_cause": not c.is_of_pair}),
+            }
             for c in analysis.headlines
         ],
     }

@@ -98,8 +98,9 @@ def test_more_treatments_take_longer_blocks_and_smaller_levels() -> None:
 
 
 def test_combinations_of_factors_are_no_headlines() -> None:
-    """Eight combinations of three factors have the levels of three headlines, and eight visits."""
-    factorial = replace(twin(8), twin_of=TwinOf(name="f", treatments=8, stop=Stop(), contrasts=3))
+    """Levels of three headlines, eight visits, and main effects that vary half as much as pairs."""
+    behind = TwinOf(name="f", treatments=8, stop=Stop(), contrasts=3, squares=0.5)
+    factorial = replace(twin(8), twin_of=behind)
     floor, four = floor_of(a_campaign(factorial)), floor_of(a_campaign(twin(4)))
     assert floor.block_s == 2 * four.block_s
     reach = floor.workloads[0].reaches[0]
@@ -108,7 +109,7 @@ def test_combinations_of_factors_are_no_headlines() -> None:
     level = headline_level(rule, sight.blocks)
     assert level is not None
     assert sight.half_width is not None
-    expected = half_width(reach.contrast_sd.value, sight.blocks, level)
+    expected = half_width(reach.contrast_sd.value / 2, sight.blocks, level)
     assert sight.half_width.value == pytest.approx(expected)
 
 

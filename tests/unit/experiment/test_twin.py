@@ -115,3 +115,5 @@ def test_factors_are_remembered_as_headlines() -> None:
     assert twin.attribution is None
     assert twin.twin_of is not None
     assert (twin.twin_of.treatments, twin.twin_of.headlines) == (8, 3)
+    # A main effect over eight combinations: eight weights of a quarter.
+    assert twin.twin_of.squares == 0.5
