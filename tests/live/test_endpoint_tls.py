@@ -12,6 +12,7 @@ import pytest
 
 from support.endpoint import Server, started
 from support.endpoint import run as command
+from support.lacking import lacking
 from support.live import Steelyard
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def _certificate(data: Path, host: str) -> None:
 def secure() -> Iterator[Server]:
     """Return a server that lets nobody in over the network without TLS."""
     if shutil.which("openssl") is None:
-        pytest.skip("making a certificate needs openssl")
+        lacking("making a certificate needs openssl")
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
     if not installed:
-        pytest.skip("the wheel's PostgreSQL has no TLS, and no other is installed")
+        lacking("the wheel's PostgreSQL has no TLS, and no other is installed")
     with started(installed[-1].parent) as made:
         _certificate(made.data, "localhost")
         rules = made.data / "pg_hba.conf"

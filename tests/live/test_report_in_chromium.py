@@ -4,7 +4,6 @@ Chromium runs headless and offline on copies of the page. Where there is no Chro
 skipped; in CI, which must have one, they fail.
 """
 
-import os
 import re
 import shutil
 import struct
@@ -16,6 +15,7 @@ import pytest
 
 from fakes import analyses
 from steelyard.report.render import build_document, render_html
+from support.lacking import lacking
 
 pytestmark = pytest.mark.live
 
@@ -46,10 +46,7 @@ def browser() -> str:
     """Return the path of a Chromium, or skip; in CI a missing one is a failure."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        message = f"none of {', '.join(NAMES)} is installed"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
+        lacking(f"none of {', '.join(NAMES)} is installed")
     return found
 
 

@@ -18,6 +18,7 @@ from steelyard.engines.postgres.installation import find_installation, wheel_par
 from steelyard.gateways.process import SystemProcesses
 from steelyard.model.errors import SteelyardError
 from steelyard.platforms.local.staging import staged
+from support.lacking import lacking
 
 ADMIN_PASSWORD = "admin-secret-5f2a"
 PLAIN_PASSWORD = "plain-secret-9c1e"
@@ -118,7 +119,7 @@ def programs(cache: Path) -> Path:
     try:
         found = find_installation("embedded", processes)
     except SteelyardError as error:
-        pytest.skip(str(error))
+        lacking(str(error))
     before = os.environ.get("STEELYARD_CACHE")
     os.environ["STEELYARD_CACHE"] = str(cache)
     label = f"endpoint-{found.root.name}"
@@ -128,7 +129,7 @@ def programs(cache: Path) -> Path:
     else:
         os.environ["STEELYARD_CACHE"] = before
     if not (place / "pg_ctl").exists():
-        pytest.skip("the installation has no pg_ctl")
+        lacking("the installation has no pg_ctl")
     return place
 
 
