@@ -15,7 +15,8 @@ from fakes.sql import FakeSql
 from steelyard.experiment import ledger, session
 from steelyard.experiment.doors import Doors
 from steelyard.model.errors import ExitCode, InputError, PreflightError
-from steelyard.record.directory import read_campaign
+from steelyard.record.directory import left_over, read_campaign
+from steelyard.record.entries import Created
 
 
 def _doors(clock: FakeClock) -> Doors:
@@ -97,3 +98,17 @@ def test_a_death_after_the_end_leaves_nothing_once_it_is_resumed(tmp_path: Path)
     session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
     assert [path.name for path in stage.path.rglob(".*")] == []
     assert list(ledger._registry().iterdir()) == []
+
+
+def test_what_the_dead_session_removed_is_noted_before_work_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between a removal and its line: the record does not list it for ever."""
+    stage = Stage.new(an_experiment(), tmp_path / "campaign")
+    stage.directory.journal.append(Created(resource="directory", name=str(tmp_path / "gone")))
+    stage.directory.close()
+    listed = []
+    monkeypatch.setattr(session, "_require_room", lambda *_: None)
+    monkeypatch.setattr(session, "_work", lambda *_: listed.append(left_over(stage.path)))
+    session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+    assert listed == [()]
