@@ -23,6 +23,8 @@ from command_line import EXPERIMENT, Shell, a_campaign
         (["run", "--set", "nonsense"], "nonsense"),
         (["run", "--target", ""], "the target is empty"),
         (["run", "--target", "postgresql://db/x"], "fits this machine"),
+        (["noise", "--target", "postgresql://db/x"], "fits this machine"),
+        (["plan", "preset:quick", "--target", "postgresql://db/x"], "fits this machine"),
         (["presets", "quikc"], "no preset `quikc`"),
         (["report"], "Missing argument 'DIRECTORY'"),
         (["report", ".", "--format", "pdf"], "'pdf' is not one of"),
