@@ -1,5 +1,7 @@
 """A whole campaign, from its record to everything that a report says."""
 
+from dataclasses import replace
+
 from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
@@ -101,6 +103,9 @@ def _comparisons(
             pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
             contrasts = seen.weighted(asked.weights)[:, columns]
             compared.extend(compare(contrasts, pair, experiment.loads, terms))
+    if experiment.twin_of is not None:
+        # There is nothing to decide between a server and itself: more blocks only narrow it.
+        compared = [replace(each, minutes_to_decide=None) for each in compared]
     plan = record.plan
     return tuple(compared) if plan is None else with_instances(compared, experiment, plan)
 

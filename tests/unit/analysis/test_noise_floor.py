@@ -113,6 +113,13 @@ def test_combinations_of_factors_are_no_headlines() -> None:
     assert sight.half_width.value == pytest.approx(expected)
 
 
+def test_nothing_is_left_to_decide() -> None:
+    """No minutes are promised to a verdict that an A/A campaign does not look for."""
+    comparisons = analyse(a_campaign(twin())).comparisons
+    assert comparisons
+    assert all(comparison.minutes_to_decide is None for comparison in comparisons)
+
+
 def test_cells_are_simultaneous() -> None:
     """Each cell has the level that the product gives it."""
     reaches = floor_of(a_campaign(twin())).workloads[0].reaches

@@ -47,7 +47,7 @@ def test_the_published_matrix_is_the_whole_of_it() -> None:
 
 
 def test_the_large_known_effect_is_found_and_small_ones_are_left_open() -> None:
-    """Asynchronous commit is faster; of the other two factors nothing is claimed on this machine."""
+    """Asynchronous commit is faster; of the other two factors nothing is claimed."""
     analysis = analyse(read_campaign(EXAMPLES / "attribution"))
     verdicts = {headline.treatment: headline.verdict for headline in analysis.headlines}
     assert verdicts == {
