@@ -11,7 +11,7 @@ run: setup
 	$(BIN)/steelyard run
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 setup: $(STAMP)
 
