@@ -55,7 +55,7 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     """Exit 5 with the fact; nothing of the campaign is left, no run is lost, and it goes on."""
     target = f"{{kind: local, bin: embedded, directory: {small_disk}}}"
     text = TINY.replace("{kind: local, bin: embedded}", target)
-    text = text.replace("slice: 1s", "slice: 3s").replace("budget: 2m", "budget: 70s")
+    text = text.replace("slice: 1s", "slice: 3s").replace("budget: 2m", "budget: 130s")
     # Less WAL than usual, so that the disk may be small.
     little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
     text = text.replace("  buffers:\n", f"{little}  buffers:\n")

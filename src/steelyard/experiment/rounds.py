@@ -82,7 +82,7 @@ def choose_rounds(
         return Rounds()
     names = _cycle_settings(experiment, engine, frame)
     round_s = _round_s(experiment, frame)
-    needed = math.ceil(frame.cycle_s / round_s) if names else 1
+    needed = math.ceil(frame.cycle_s / _least_round_s(experiment, frame)) if names else 1
     asked = experiment.measure.rounds
     if asked is not None:
         return Rounds(
@@ -172,6 +172,16 @@ def _round_s(experiment: Experiment, frame: VisitFrame) -> float:
     if frame.mode is Mode.BACK_TO_BACK:
         return len(experiment.treatments) * cells * (each + frame.times.switch_s)
     return cells * each
+
+
+def _least_round_s(experiment: Experiment, frame: VisitFrame) -> float:
+    """Return the seconds that one round takes at least: what its runs last, and nothing guessed.
+
+    A cycle that is to be covered must be covered also where starting a run takes no time.
+    """
+    arms = len(experiment.treatments) if frame.mode is Mode.BACK_TO_BACK else 1
+    cells = len(experiment.workloads) * len(experiment.loads)
+    return arms * cells * (experiment.measure.ramp_s + experiment.measure.slice_s)
 
 
 def _cycle_settings(experiment: Experiment, engine: Engine, frame: VisitFrame) -> tuple[str, ...]:
