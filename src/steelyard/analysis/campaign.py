@@ -23,6 +23,7 @@ from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import Experiment
 from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
@@ -43,7 +44,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
     scalability = scalability_curves(seen, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
-    comparisons = _comparisons(record, seen, terms) if terms is not None else ()
+    comparisons = _comparisons(experiment, seen, plan, terms) if plan and terms else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -93,9 +94,8 @@ def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Te
 
 
 def _comparisons(
-    record: CampaignRecord, seen: Observations, terms: Terms
+    experiment: Experiment, seen: Observations, plan: CampaignPlan, terms: Terms
 ) -> tuple[Comparison, ...]:
-    experiment = record.experiment
     compared: list[Comparison] = []
     for workload in experiment.workloads:
         columns = seen.columns_of(workload.name)
@@ -106,8 +106,7 @@ def _comparisons(
     if experiment.twin_of is not None:
         # There is nothing to decide between a server and itself: more blocks only narrow it.
         compared = [replace(each, minutes_to_decide=None) for each in compared]
-    plan = record.plan
-    return tuple(compared) if plan is None else with_instances(compared, experiment, plan)
+    return with_instances(compared, experiment, plan)
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:
