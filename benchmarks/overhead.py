@@ -234,7 +234,7 @@ def rig(options: argparse.Namespace) -> Iterator[Rig]:
         ledger.register(campaign_id, path)
         noted = ledger.JournalLedger(directory.journal, campaign_id)
         assembly = assemble(experiment, doors, campaign_id=campaign_id, ledger=noted)
-        bench = Bench(experiment, assembly, doors.clock)
+        bench = Bench(experiment, assembly, doors.clock, doors.host)
         try:
             bench.prepare(lambda what: print(f"{what} ...", flush=True))
             bench.activate(SERVER, restore=True, means="copy")

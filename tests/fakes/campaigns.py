@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from fakes.clock import FakeClock
+from fakes.host import FakeHost
 from fakes.servers import FakeEngine, FakePlatform, World
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.experiment.assembly import Assembly
@@ -206,7 +207,7 @@ class Stage:
             engine=FakeEngine(self.world),
             platforms={t.name: platform for t in self.experiment.treatments},
         )
-        return Bench(self.experiment, assembly, self.clock)
+        return Bench(self.experiment, assembly, self.clock, FakeHost())
 
     def campaign(self) -> Campaign:
         """Return the campaign on its bench."""

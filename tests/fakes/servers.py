@@ -12,12 +12,12 @@ from random import Random
 
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
-from steelyard.engines.engine import Complaint, Dataset, RunRequest
+from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
 from steelyard.engines.postgres import settings as postgres_settings
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Setting, SwitchCost
+from steelyard.model.experiment import Experiment, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.platforms.platform import Ledger, PreparedState
@@ -160,6 +160,10 @@ class FakeEngine:
         """Return the address itself."""
         assert connection in ("socket", "tcp")
         return address
+
+    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+        """Refuse: it says nothing of itself."""
+        raise TargetError(f"{address.host} shows nothing of {workload.name}")
 
     def run_command(self, request: RunRequest) -> Command:
         """Return a command line that the fake platform understands."""
@@ -306,6 +310,9 @@ class FakePlatform:
         self.configure(settings)
         self._world.steps.append("start")
         return self._world.start_s
+
+    def vantage(self) -> None:
+        """Return nothing: its processes are nowhere."""
 
     def means(self) -> tuple[str, ...]:
         """Return all of a local machine's."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
+from steelyard.model.evidence import Absence, WaitClass
 from steelyard.model.experiment import Load, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import CheckpointAge, Measurement
@@ -66,6 +67,64 @@ class Complaint:
     setting: str | None
     message: str
     hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """How many of the generator's sessions wait for one event at one moment.
+
+    Attributes:
+        kind: As the server calls the kind of wait; ``CPU`` when it names none.
+        name: The event; empty for CPU.
+        group: What it counts as.
+    """
+
+    kind: str
+    name: str
+    group: WaitClass
+    sessions: int
+
+
+class ServerReader(Protocol):
+    """A session of its own that reads what a server says of itself, around one run.
+
+    Every method but ``close`` is called from one thread. Errors are TargetError.
+    """
+
+    @property
+    def source(self) -> str:
+        """Return where ``waits`` come from, in words: ``pg_stat_activity``."""
+        ...
+
+    @property
+    def pid(self) -> int:
+        """Return the process of the session on the server, by its own account."""
+        ...
+
+    @property
+    def absent(self) -> tuple[Absence, ...]:
+        """Return what this version or this role does not show."""
+        ...
+
+    def waits(self) -> Sequence[Waiting]:
+        """Return what the generator's sessions do now; also those that wait for their client."""
+        ...
+
+    def counters(self) -> Mapping[str, float]:
+        """Return all counters there are, since an arbitrary start, by ``Quantity``."""
+        ...
+
+    def settled_counters(self) -> Mapping[str, float]:
+        """Return the same when the generator's sessions are gone and have reported all they did."""
+        ...
+
+    def levels(self) -> Mapping[str, float]:
+        """Return readings that are no counters, by ``Quantity``."""
+        ...
+
+    def close(self) -> None:
+        """End the session; also from another thread, while a statement hangs."""
+        ...
 
 
 class Engine(Protocol):
@@ -155,6 +214,14 @@ class Engine(Protocol):
 
     def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
         """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
+        ...
+
+    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+        """Open a session that reads what the server says of itself while a workload runs.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
         ...
 
     def run_command(self, request: RunRequest) -> Command:

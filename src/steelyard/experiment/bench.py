@@ -10,8 +10,11 @@ from pathlib import Path
 from steelyard.engines.engine import RunRequest
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.differences import settings_of
+from steelyard.experiment.probes.choice import Place, probes_for
+from steelyard.experiment.probes.probe import Probe
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
+from steelyard.gateways.host import Host
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
@@ -45,11 +48,14 @@ class Activation:
 class Bench:
     """One live server at a time, on whichever platform its treatment has."""
 
-    def __init__(self, experiment: Experiment, assembly: Assembly, clock: Clock) -> None:
+    def __init__(
+        self, experiment: Experiment, assembly: Assembly, clock: Clock, host: Host
+    ) -> None:
         self._experiment = experiment
         self._engine = assembly.engine
         self._platforms = assembly.platforms
         self._clock = clock
+        self._host = host
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()
 
@@ -168,6 +174,20 @@ class Bench:
             return self._engine.checkpoint_age(self._platforms[name].address)
         except TargetError as error:
             return CheckpointAge(seconds=None, unknown=error.message)
+
+    def probes(self, planned: PlannedRun, *, ramp_s: float) -> tuple[Probe, ...]:
+        """Return what watches a run of the server in force; none where it is gone."""
+        try:
+            platform = self._platforms[planned.treatment]
+            place = Place(
+                engine=self._engine,
+                address=platform.address,
+                workload=self._experiment.workload(planned.cell.workload),
+                vantage=platform.vantage(),
+            )
+        except TargetError:
+            return ()
+        return probes_for(place, self._host, ramp_s=ramp_s)
 
     def run(self, planned: PlannedRun, *, seconds: int) -> Completed:
         """Run the generator and return what it printed.

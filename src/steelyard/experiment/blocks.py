@@ -152,6 +152,7 @@ class BlockTaker:
             findings=taken.findings,
             raw=self.store(place.raw_name, taken.output),
             checkpoint=taken.checkpoint,
+            evidence=taken.evidence,
         )
 
     def _take(self, planned: PlannedRun) -> Taken:

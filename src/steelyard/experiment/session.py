@@ -123,7 +123,7 @@ def _work(
     campaign = Campaign(
         experiment=experiment,
         engine=assembly.engine,
-        bench=Bench(experiment, assembly, doors.clock),
+        bench=Bench(experiment, assembly, doors.clock, doors.host),
         directory=directory,
         clock=doors.clock,
         progress=progress,

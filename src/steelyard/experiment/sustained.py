@@ -93,6 +93,7 @@ class SustainedTaker:
             validity=validity_of(taken.findings),
             findings=tuple(_without_block(finding) for finding in taken.findings),
             raw=self.store(f"sustained-{number:02d}-{attempt}.txt", taken.output),
+            evidence=taken.evidence,
         )
 
     def _enter(self, planned: PlannedRun) -> None:

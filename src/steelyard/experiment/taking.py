@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
+from steelyard.experiment.probes.watch import Watch
 from steelyard.experiment.validity import generator_failed, judge_measurement
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError
+from steelyard.model.evidence import Evidence
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.schedule import PlannedRun
@@ -22,6 +24,7 @@ class Taken:
     findings: tuple[Finding, ...]
     output: str
     checkpoint: CheckpointAge
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +40,11 @@ class Taker:
         checkpoint = self.bench.checkpoint_age(planned.treatment)
         wall, monotonic = self.clock.now(), self.clock.monotonic()
         measurement, output = None, ""
+        watch = Watch(probes=self.bench.probes(planned, ramp_s=ramp_s), clock=self.clock)
         try:
-            completed = self.bench.run(planned, seconds=round(seconds + ramp_s))
+            completed = watch.around(
+                lambda: self.bench.run(planned, seconds=round(seconds + ramp_s))
+            )
             output = completed.stdout + completed.stderr
             jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             measurement = self.engine.parse_run(completed, ramp_s=ramp_s, started_at=wall)
@@ -57,4 +63,5 @@ class Taker:
             findings=findings,
             output=output,
             checkpoint=checkpoint,
+            evidence=watch.evidence(),
         )

@@ -34,3 +34,8 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+
+def thread_cpu_s() -> float:
+    """Return the seconds of CPU that the calling thread has used."""
+    return time.thread_time()

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from steelyard.model.evidence import Evidence
 from steelyard.model.findings import Finding, Validity
 from steelyard.model.schedule import CellKey
 
@@ -92,6 +93,7 @@ class Run:
         raw: Name of the generator's stored output below the campaign's ``raw/``.
         checkpoint: Phase of the checkpoint cycle just before the run; None in records of versions
             that did not ask for it.
+        evidence: What the probes saw; None in records of versions without probes.
     """
 
     block: int
@@ -107,6 +109,7 @@ class Run:
     findings: tuple[Finding, ...] = ()
     raw: str = ""
     checkpoint: CheckpointAge | None = None
+    evidence: Evidence | None = None
 
     @property
     def place(self) -> RunPlace:
@@ -123,6 +126,7 @@ class SustainedRun:
         ramp_s: Seconds at its start that do not count.
         measurement: None when the generator gave none; ``findings`` say why.
         raw: Name of the generator's stored output below the campaign's ``raw/``.
+        evidence: What the probes saw; None in records of versions without probes.
     """
 
     treatment: str
@@ -133,3 +137,4 @@ class SustainedRun:
     validity: Validity
     findings: tuple[Finding, ...] = ()
     raw: str = ""
+    evidence: Evidence | None = None

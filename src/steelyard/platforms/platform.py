@@ -10,6 +10,7 @@ from steelyard.model.environment import Fact
 from steelyard.model.findings import Finding
 from steelyard.model.outside import OnServer
 from steelyard.model.program import ServerProgram
+from steelyard.model.vantage import Vantage
 
 
 class Ledger(Protocol):
@@ -118,6 +119,10 @@ class Platform(Protocol):
 
     def run(self, command: Command, *, timeout_s: float) -> Completed:
         """Run a command beside the server."""
+        ...
+
+    def vantage(self) -> Vantage | None:
+        """Return what of the running server this machine can see; None where it is elsewhere."""
         ...
 
     def means(self) -> tuple[str, ...]:

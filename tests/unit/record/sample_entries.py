@@ -2,7 +2,7 @@
 
 import dataclasses
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -45,6 +45,8 @@ def _generic(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(arguments)
     if arguments[-1] is Ellipsis:
         return st.lists(any_of(arguments[0]), max_size=2).map(tuple)
+    if get_origin(kind) is Mapping:
+        return st.dictionaries(*map(any_of, arguments), max_size=2)
     return st.tuples(*map(any_of, arguments))
 
 

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard.engines.engine import Complaint, Dataset, RunRequest
+from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
 from steelyard.engines.postgres import checkpoints, checks, pgbench, settings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.server import PostgresProgram
@@ -269,6 +269,10 @@ class PostgresEngine:
         return ServerAddress(
             host=LOOPBACK, port=address.port, user=address.user, password=self._password
         )
+
+    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+        """Open a session that reads the server's statistics while a workload runs."""
+        raise TargetError(f"nothing is read of {workload.name} at {address.host} yet")
 
     def run_command(self, request: RunRequest) -> Command:
         """Return the pgbench command line for one run."""

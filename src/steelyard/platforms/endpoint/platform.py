@@ -17,6 +17,7 @@ from steelyard.model.experiment import EndpointTarget
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.outside import Foreign, OnServer, SavedSetting
 from steelyard.model.program import ServerProgram
+from steelyard.model.vantage import Vantage
 from steelyard.platforms.endpoint import readiness
 from steelyard.platforms.endpoint.connection import named_database
 from steelyard.platforms.endpoint.databases import (
@@ -182,6 +183,10 @@ class EndpointPlatform:
             key = _token(repr((program.identity, content)))
             self._prepared = PreparedState(key=key, data=self._live, size_bytes=0)
         return self._prepared
+
+    def vantage(self) -> Vantage | None:
+        """Return None: it may run anywhere, and is nobody's to look into."""
+        return None
 
     def means(self) -> tuple[str, ...]:
         """Return how data go back here: from templates where we may, else by vacuum."""

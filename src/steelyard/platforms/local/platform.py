@@ -29,6 +29,7 @@ from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.findings import Finding
 from steelyard.model.program import ServerProgram
 from steelyard.model.units import MIB
+from steelyard.model.vantage import Vantage
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.server import LocalServer
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
@@ -214,6 +215,10 @@ class LocalPlatform:
             parent_death_signal=command.parent_death_signal,
         )
         return self._processes.run(placed, timeout_s=timeout_s)
+
+    def vantage(self) -> Vantage | None:
+        """Return the running server's first process and data directory."""
+        return Vantage(pid=self.server.pid, data=self.server.data)
 
     def means(self) -> tuple[str, ...]:
         """Return all means; which is best depends on the file system."""

@@ -54,6 +54,17 @@ class LocalServer:
         return ServerAddress(host=str(self._sockets), port=self._port, user=user, database=database)
 
     @property
+    def pid(self) -> int:
+        """Return the id of its first process.
+
+        Raises:
+            TargetError: None is running.
+        """
+        if self._process is None:
+            raise TargetError("the server is not running")
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Return whether the process is alive."""
         return self._process is not None and self._process.exit_status() is None

@@ -1,0 +1,150 @@
+"""Probes around a piece of work: each in a thread of its own, none able to harm or delay it."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from steelyard.experiment.probes.probe import Part, Probe
+from steelyard.gateways.clock import Clock, thread_cpu_s
+from steelyard.model.errors import SteelyardError
+from steelyard.model.evidence import Absence, Evidence, ProbeCost
+
+# Guesses: a probe that needs longer than that before or after a run would change what it watches.
+_BEGIN_WITHIN_S = 5.0
+_END_WITHIN_S = 10.0
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """Watches one piece of work with its probes; used once."""
+
+    probes: Sequence[Probe]
+    clock: Clock
+    _workers: list["_Worker"] = field(default_factory=list)
+    _begun_at: float = 0.0
+
+    def begin(self) -> None:
+        """Let all probes take their first reading, then start the clock of the run."""
+        self._workers = [_Worker(probe, self.clock) for probe in self.probes]
+        for worker in self._workers:
+            worker.start(_BEGIN_WITHIN_S)
+        self._begun_at = self.clock.monotonic()
+        for worker in self._workers:
+            worker.go(self._begun_at)
+
+    def around(self, work: Callable[[], _Result]) -> _Result:
+        """Return what the work returns; the probes see its beginning and its end.
+
+        Raises:
+            Exception: What the work raises, after the probes have ended.
+        """
+        self.begin()
+        try:
+            return work()
+        finally:
+            for worker in self._workers:
+                worker.finish()
+
+    def evidence(self) -> Evidence | None:
+        """Return what the probes saw, waiting for their end; None when there were none."""
+        if not self._workers:
+            return None
+        seconds = self.clock.monotonic() - self._begun_at
+        parts = [worker.part(_END_WITHIN_S) for worker in self._workers]
+        return Evidence(
+            seconds=round(seconds, 4),
+            totals=_merged(part.totals for part in parts),
+            levels=_merged(part.levels for part in parts),
+            waits=next((part.waits for part in parts if part.waits is not None), None),
+            series=tuple(series for part in parts for series in part.series),
+            others=tuple(other for part in parts for other in part.others),
+            absent=tuple(absence for part in parts for absence in part.absent),
+            cost=ProbeCost(
+                own_cpu_s=round(sum(worker.cpu_s for worker in self._workers), 4),
+                server_cpu_s=_sum([part.server_cpu_s for part in parts]),
+            ),
+        )
+
+
+class _Worker:
+    """One probe in its thread."""
+
+    def __init__(self, probe: Probe, clock: Clock) -> None:
+        self._probe = probe
+        self._clock = clock
+        self._ready, self._started = threading.Event(), threading.Event()
+        self._over, self._done = threading.Event(), threading.Event()
+        self._begun_at = 0.0
+        self._part = Part()
+        self._failure = ""
+        self.cpu_s = 0.0
+
+    def start(self, within_s: float) -> None:
+        """Begin the probe; one that is not ready in time is left behind."""
+        threading.Thread(
+            target=self._work, name=f"probe {self._probe.subject}", daemon=True
+        ).start()
+        if not self._ready.wait(within_s):
+            self._failure = f"it was not ready within {within_s:.0f} s"
+            self._over.set()
+            self._probe.abandon()
+
+    def go(self, begun_at: float) -> None:
+        """Let it sample; times count from ``begun_at``."""
+        self._begun_at = begun_at
+        self._started.set()
+
+    def finish(self) -> None:
+        """Tell it that the work is over."""
+        self._over.set()
+
+    def part(self, within_s: float) -> Part:
+        """Return what it saw, or its absence."""
+        if not self._done.wait(within_s) and not self._failure:
+            self._failure = f"it did not end within {within_s:.0f} s"
+            self._probe.abandon()
+        if self._failure:
+            absent = Absence(subject=self._probe.subject, reason=self._failure)
+            return Part(absent=(*self._part.absent, absent))
+        return self._part
+
+    def _work(self) -> None:
+        try:
+            self._probe.begin()
+            self._ready.set()
+            self._started.wait()
+            lost = self._sample()
+            self._part = self._probe.finish(self._elapsed_s(), lost=lost)
+        except SteelyardError as error:
+            self._failure = self._failure or error.message
+        except Exception as error:  # noqa: BLE001 - whatever fails in a probe must not end a run
+            self._failure = self._failure or f"{type(error).__name__}: {error}"
+        finally:
+            self.cpu_s = thread_cpu_s()
+            self._ready.set()
+            self._done.set()
+
+    def _sample(self) -> int:
+        """Sample until the work is over; return how many samples were due and not taken."""
+        lost, due = 0, 1
+        while True:
+            wait_s = due * self._probe.interval_s - self._elapsed_s()
+            if self._over.wait(max(wait_s, 0.0)):
+                return lost
+            self._probe.sample(self._elapsed_s())
+            next_due = max(due + 1, int(self._elapsed_s() / self._probe.interval_s) + 1)
+            lost, due = lost + next_due - due - 1, next_due
+
+    def _elapsed_s(self) -> float:
+        return self._clock.monotonic() - self._begun_at
+
+
+def _merged(mappings: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    return {name: value for mapping in mappings for name, value in mapping.items()}
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known), 4) if known else None
