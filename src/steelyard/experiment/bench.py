@@ -58,6 +58,17 @@ class Bench:
         self._host = host
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()
+        self._effective: tuple[EffectiveSetting, ...] = ()
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return what it serves."""
+        return self._experiment
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """Return the settings by name, as the server reported them after the last switch."""
+        return {setting.name: setting.value for setting in self._effective}
 
     def prepare(self, told: Callable[[str], None]) -> None:
         """Make the prepared state of every treatment, or find it in the cache.
@@ -120,7 +131,7 @@ class Bench:
         copied = self._clock.monotonic()
         platform.start(self._states[name], self._engine.program(name), settings_of(treatment))
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
-        effective = self._engine.effective(platform.address)
+        effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         ready = self._clock.monotonic()
@@ -166,7 +177,8 @@ class Bench:
         platform = self._platforms[name]
         if platform.configure(settings_of(treatment)):
             self._engine.reload(platform.address)
-        return self._engine.deviations(treatment.settings, self._engine.effective(platform.address))
+        self._effective = self._engine.effective(platform.address)
+        return self._engine.deviations(treatment.settings, self._effective)
 
     def checkpoint_age(self, name: str) -> CheckpointAge:
         """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""

@@ -23,6 +23,7 @@ from steelyard.experiment.document import KeyPath
 from steelyard.experiment.form_target import Form, TargetForm
 from steelyard.experiment.form_values import empty_as_mapping, refusal
 from steelyard.experiment.suggestions import choice, shown
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.tuning.profiles import profile_names
 
 LATER_LAYERS: Final = ("linux", "kvm", "kubernetes", "redis", "cgroup")
@@ -127,6 +128,12 @@ class MeasureForm(Form):
     )
     prewarm: values.Switch = Field(
         default=False, description="Load the data into memory after each activation."
+    )
+    neighbours: values.Neighbours = Field(
+        default=DEFAULT_NEIGHBOURS,
+        description="Share of the machine that other processes may use during a run before its"
+        " block is redone; ignore only notes it.",
+        examples=["15%", "ignore"],
     )
 
 

@@ -177,6 +177,7 @@ def _measure(form: MeasureForm) -> Measure:
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
         rounds=form.rounds,
+        neighbours=form.neighbours,
     )
 
 

@@ -7,9 +7,11 @@ None, and the record says what it became.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from steelyard.model.attribution import Attribution
+
+DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
 
 class Layer(StrEnum):
@@ -239,6 +241,8 @@ class Measure:
         switch: Least switch cost to assume; None: what the differences need.
         rounds: Runs of each cell in a visit; None: auto.
         prewarm: Load the data into memory after each activation, before the discard.
+        neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
+            None: as much as they like, and it is noted.
     """
 
     slice_s: float = 5.0
@@ -249,6 +253,7 @@ class Measure:
     switch: SwitchCost | None = None
     prewarm: bool = False
     rounds: int | None = None
+    neighbours: float | None = DEFAULT_NEIGHBOURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
