@@ -6,7 +6,7 @@ when all its runs do; whatever ends the campaign, the bench is destroyed and the
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.contrasts import headline_count
@@ -36,25 +36,21 @@ from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
 from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
-from steelyard.model.rules import ENVIRONMENT
-from steelyard.model.schedule import CellKey, PlannedBlock, PlannedRun, Schedule
+from steelyard.model.schedule import CellKey, PlannedRun, Schedule
 from steelyard.model.units import format_duration
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.entries import (
-    BlockEnded,
-    BlockStarted,
     Ended,
     EnvironmentRead,
     Noted,
     Planned,
-    RunFinished,
     SustainedFinished,
 )
 
