@@ -8,7 +8,6 @@ from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import CellSummary
 from steelyard.model.findings import Finding, Validity
 from steelyard.model.measurement import Run
-from steelyard.model.rules import ENVIRONMENT
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.confidence import BoolArray, FloatArray
@@ -71,10 +70,9 @@ def _median_latency_s(runs: Sequence[Run]) -> float | None:
 
 
 def _distinct_findings(runs: Sequence[Run]) -> tuple[Finding, ...]:
-    """Return the first finding of each rule; of neighbours the campaign tells as a whole."""
+    """Return the first finding of each rule."""
     first: dict[str, Finding] = {}
     for run in runs:
         for finding in run.findings:
-            if finding.code not in ENVIRONMENT:
-                first.setdefault(finding.code, finding)
+            first.setdefault(finding.code, finding)
     return tuple(first.values())

@@ -18,6 +18,7 @@ from steelyard.model.evidence import Quantity
 from steelyard.model.experiment import LocalTarget, Treatment
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
+    BESIDE_NEIGHBOUR,
     ENVIRONMENT,
     KEPT,
     NOTHING_TO_JUDGE,
@@ -222,7 +223,7 @@ def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
 
 MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
-        code="measured-beside-neighbour",
+        code=BESIDE_NEIGHBOUR,
         judges=Judges.CAMPAIGN,
         severity=Severity.WARNING,
         what="Blocks count although a neighbour was there (neighbour-cpu, steal, foreign-disk):"

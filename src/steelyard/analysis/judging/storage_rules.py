@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.judging.facts import (
     CampaignFacts,
     Runs,
@@ -93,14 +94,16 @@ def _reads_differ(reads: list[float | None], sides: Sides) -> Iterator[str]:
 
 
 def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
-    seen = {t.name: facts.in_force(t.name) for t in facts.treatments if facts.in_force(t.name)}
-    if len(facts.treatments) < 2:
-        yield NOTHING_TO_JUDGE
-    elif len(seen) < 2:
-        yield lacking("settings in force")
-    else:
-        for name in ("fsync", "full_page_writes", "synchronous_commit"):
-            yield _traded(name, {t: _is_durable(name, s) for t, s in seen.items()})
+    names = facts.seen.treatments
+    in_force = [facts.in_force(name) for name in names]
+    for asked_for in headline_contrasts(facts.experiment):
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+            mine, theirs = (
+                {_is_durable(setting, in_force[place]) for place in places}
+                for places in (asked_for.positive, asked_for.negative)
+            )
+            sides = (asked_for.treatment, asked_for.baseline)
+            yield _traded(setting, mine, theirs, sides)
 
 
 def _is_durable(name: str, in_force: Mapping[str, str]) -> bool | None:
@@ -114,18 +117,16 @@ def _is_durable(name: str, in_force: Mapping[str, str]) -> bool | None:
     return value not in weak
 
 
-def _traded(name: str, durable: Mapping[str, bool | None]) -> Ruling:
-    if any(keeps is None for keeps in durable.values()):
-        return lacking(name)
-    weak = [treatment for treatment, keeps in durable.items() if not keeps]
-    strong = [treatment for treatment, keeps in durable.items() if keeps]
-    if not weak or not strong:
-        return KEPT
-    return broken(
-        f"{', '.join(weak)}: {name} gives up durability that {', '.join(strong)}"
-        f" {'keeps' if len(strong) == 1 else 'keep'}",
-        subject=weak[0] if len(weak) == 1 else "",
-    )
+def _traded(
+    setting: str, mine: set[bool | None], theirs: set[bool | None], sides: tuple[str, str]
+) -> Ruling:
+    """Rule on one setting of two sides, by what their treatments keep."""
+    if None in mine | theirs:
+        return lacking(f"{setting} in force")
+    if len(mine) > 1 or len(theirs) > 1 or mine == theirs:
+        return KEPT  # with factors another one decides it, on both sides alike
+    weak, strong = sides if mine == {False} else (sides[1], sides[0])
+    return broken(f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak)
 
 
 def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -194,10 +195,10 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     ),
     Rule(
         code="durability-traded",
-        judges=Judges.CAMPAIGN,
+        judges=Judges.COMPARISON,
         severity=Severity.WARNING,
-        what="fsync, full_page_writes or synchronous_commit keeps less in some treatments than in"
-        " others, by the settings in force.",
+        what="fsync, full_page_writes or synchronous_commit keeps less on one side than on the"
+        " other, by the settings in force.",
         why="A part of the speed is bought with commits, or the whole database, that a crash may"
         " take.",
         remedy="Compare at equal durability, or say what the speed costs.",
