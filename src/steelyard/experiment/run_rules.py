@@ -383,7 +383,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         ),
         remedy="Give it more threads (`loads.threads`) or simpler scripts, or put the load"
         " generator on a machine of its own.",
-        source="docs/validity.md; threshold: a guess",
+        source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
         judge=_generator_saturated,
     ),
     Rule(
@@ -396,7 +396,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         " run whether they are.",
         remedy="Give both `cgroup: {cpuset: ..., generator_cpuset: ...}`: the same CPUs where"
         " sharing is what you want to measure.",
-        source="docs/validity.md",
+        source="PostgreSQL's documentation, pgbench, Good Practices",
         judge=_shared_cpus,
     ),
     Rule(

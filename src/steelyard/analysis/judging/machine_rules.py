@@ -306,7 +306,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
             ),
         ),
         remedy="Make room, or name another place with `target.directory`.",
-        source="docs/validity.md; threshold: a guess",
+        source="statvfs of the data directory; threshold: a guess",
         judge=_disk_nearly_full,
     ),
     Rule(
@@ -346,7 +346,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         " better or worse than with a generator elsewhere.",
         remedy="For numbers of the server alone put the load generator elsewhere, or bind both"
         " with `cgroup`.",
-        source="docs/validity.md",
+        source="PostgreSQL's documentation, pgbench, Good Practices",
         judge=_shared_machine,
     ),
     Rule(
