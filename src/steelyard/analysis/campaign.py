@@ -19,6 +19,7 @@ from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.analysis.scalability import scalability_curves, scalability_findings
 from steelyard.analysis.settings import differing_settings
 from steelyard.analysis.stalls import compare_stalls
+from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
@@ -33,8 +34,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the scalability curves and the noise floor, which no decision needs and which
-            take a while; a look after a block leaves them out, and a list of campaigns.
+        curves: Also the scalability curves, the noise floor and whatever else no decision needs and
+            takes a while; a look after a block leaves them out, and a list of campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
@@ -79,6 +80,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         noise=noise_floor(record, seen, comparisons) if curves else None,
         checkpoints=summarise_phases(seen),
         instances=instance_noise(seen, plan, experiment),
+        statements=fit_of_statements(seen, experiment) if curves else None,
     )
 
 

@@ -18,6 +18,7 @@ from steelyard.report.single import (
     pass_title,
     published_section,
 )
+from steelyard.report.statements import statement_section
 from steelyard.report.sustained import sustained_section
 from steelyard.report.tables import (
     cell_section,
@@ -55,6 +56,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         cell_section(analysis),
         comparison_section(analysis),
         *scalability_section(analysis),
+        *statement_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         settings_section(analysis),
@@ -72,6 +74,7 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *published_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
+        *statement_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         fact_section(analysis),

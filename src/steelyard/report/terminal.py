@@ -33,7 +33,7 @@ from steelyard.report.document import (
 # What a terminal shows; the rest is in the files.
 _SHOWN = (
     *("verdicts", "attribution", "noise", "published", "cells", "comparisons", "scalability"),
-    *("sustained", "findings", "settings"),
+    *("statements", "sustained", "findings", "settings"),
 )
 _STYLE = {
     Tone.GOOD: "bold green",
