@@ -333,18 +333,16 @@ class FakePlatform:
 
     def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
         """Take limits as they are asked for, but for those that the world does not keep."""
+        asked = [s for t in self._world.experiment.treatments for s in t.settings]
+        keys = {setting.name for setting in asked if setting.layer is Layer.CGROUP}
         self._world.limits = dict(limits)
-        self._world.steps.append(f"limit {limits}" if limits else "unlimited")
+        if keys:
+            self._world.steps.append(f"limit {limits}" if limits else "unlimited")
         kept = {key: value for key, value in limits.items() if key not in self._world.stubborn}
         return LimitsInForce(
             effective=tuple(
                 EffectiveSetting(name=Layer.CGROUP.name_of(key), value=kept.get(key, "unlimited"))
-                for key in KEYS
-                if any(
-                    (s.layer, s.name) == (Layer.CGROUP, key)
-                    for treatment in self._world.experiment.treatments
-                    for s in treatment.settings
-                )
+                for key in sorted(keys)
             ),
             deviations=tuple(f"{key} is not in force" for key in limits if key not in kept),
         )
