@@ -94,8 +94,12 @@ def _treatment(name: str, merged: Merged, base: Path) -> Treatment:
         target=_target(merged.target, base),
         settings=tuple(
             sorted(
-                Setting(layer=Layer.POSTGRES, name=setting, value=value)
-                for setting, value in merged.settings.items()
+                Setting(layer=layer, name=setting, value=value)
+                for layer, asked in (
+                    (Layer.POSTGRES, merged.settings),
+                    (Layer.CGROUP, merged.limits),
+                )
+                for setting, value in asked.items()
             )
         ),
         protocol=merged.protocol,

@@ -20,6 +20,11 @@ class Layer(StrEnum):
     KUBERNETES = "kubernetes"
     POSTGRES = "postgres"
     REDIS = "redis"
+    CGROUP = "cgroup"
+
+    def name_of(self, setting: str) -> str:
+        """Return what tables call a setting: alone where it is the database's, else after us."""
+        return setting if self in (Layer.POSTGRES, Layer.REDIS) else f"{self}: {setting}"
 
 
 class EngineName(StrEnum):
@@ -134,6 +139,11 @@ class Setting:
     layer: Layer
     name: str
     value: str
+
+    @property
+    def label(self) -> str:
+        """Return its name in tables: ``work_mem``, ``cgroup: cpus``."""
+        return self.layer.name_of(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

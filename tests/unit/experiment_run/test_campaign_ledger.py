@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import an_experiment
+from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
@@ -33,7 +34,13 @@ def processes() -> FakeProcesses:
 @pytest.fixture
 def doors(processes: FakeProcesses) -> Doors:
     """Return doors to nothing but these processes."""
-    return Doors(processes=processes, sql=FakeSql(), clock=processes.clock, host=FakeHost())
+    return Doors(
+        processes=processes,
+        sql=FakeSql(),
+        clock=processes.clock,
+        host=FakeHost(),
+        cgroups=FakeCgroups(),
+    )
 
 
 class _Campaign:
