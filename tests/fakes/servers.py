@@ -195,6 +195,9 @@ class FakeEngine:
             series=series,
         )
 
+    def ceilings(self) -> None:
+        """Return no tools: what a formula can do at most is not measured."""
+
 
 class FakePlatform:
     """A machine on which the world's one server runs."""
