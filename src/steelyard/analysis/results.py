@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard.analysis.noise_floor import NoiseFloor
+from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
@@ -336,6 +337,7 @@ class CampaignAnalysis:
         noise: The noise floor, of a finished A/A campaign; else None.
         checkpoints: Phase of the checkpoint cycle by treatment; empty where no run recorded it.
         instances: Noise between newly made servers and between runs in them, where known.
+        ceilings: What the place can do at most; empty where that was not measured.
     """
 
     campaign_id: str
@@ -365,6 +367,7 @@ class CampaignAnalysis:
     noise: NoiseFloor | None = None
     checkpoints: tuple[CheckpointPhase, ...] = ()
     instances: tuple[InstanceNoise, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
     format: int = 1
 
     @property

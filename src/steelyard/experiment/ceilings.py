@@ -96,10 +96,8 @@ class CeilingTaker:
         reason = device_refused(self._experiment, len(places))
         found = [*self._trips.values(), *self._ping_pongs(places[0][0])]
         for names in places:
-            here = self._platforms[names[0]]
-            found += (
-                no_device(str(here.root), reason) if reason else self._device(self._tools, names)
-            )
+            place = str(self._platforms[names[0]].root) if len(places) > 1 else ""
+            found += no_device(place, reason) if reason else self._device(self._tools, names, place)
         return tuple(found)
 
     def _ping_pongs(self, treatment: str) -> list[Ceiling]:
@@ -122,9 +120,10 @@ class CeilingTaker:
             found += or_why_not(CeilingKind.PING_PONG, _CPUS[where], lambda: take(where))  # noqa: B023 - called at once
         return found
 
-    def _device(self, tools: CeilingTools, names: Sequence[str]) -> tuple[Ceiling, ...]:
+    def _device(self, tools: CeilingTools, names: Sequence[str], place: str) -> tuple[Ceiling, ...]:
         return device_ceilings(
             tools,
+            place=place,
             scratch=self._platforms[names[0]].scripts / _SCRATCH,
             data=self._bench.state(names[0]).data,
             methods={name: self._methods.get(name) for name in names},

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from steelyard.engines.engine import CeilingTools, SyncRate
@@ -42,6 +43,7 @@ def no_device(place: str, reason: str) -> tuple[Ceiling, ...]:
 def device_ceilings(
     tools: CeilingTools,
     *,
+    place: str,
     scratch: Path,
     data: Path,
     methods: Mapping[str, str | None],
@@ -51,27 +53,34 @@ def device_ceilings(
 
     Args:
         tools: Of the engine.
+        place: What tells it from other devices; empty when there is one.
         scratch: Directory to make on the file system of the data; removed again.
         data: Prepared data, which are only read.
         methods: By which each treatment's commits are forced out; None: they wait for none.
         processes: Runs programs.
     """
-    place = str(data)
 
     def syncs() -> Sequence[Ceiling]:
         with _made(scratch):
             return _syncs(_sync_rates(tools, scratch, processes), methods)
 
-    found = [*or_why_not(CeilingKind.SYNC, place, syncs)]
+    def reads(size_bytes: int) -> Sequence[Ceiling]:
+        with _made(scratch):
+            return [_reads(data, size_bytes, scratch, processes)]
+
+    found = [*or_why_not(CeilingKind.SYNC, "", syncs)]
     for size_bytes in _READ_SIZES:
-        subject = f"{size_bytes // KIB} KiB"
+        taken = or_why_not(CeilingKind.DIRECT_READ, _size(size_bytes), partial(reads, size_bytes))
+        found += (replace(each, treatments=tuple(methods)) for each in taken)
+    return tuple(_placed(each, place) for each in found)
 
-        def reads(size_bytes: int = size_bytes, subject: str = subject) -> Sequence[Ceiling]:
-            with _made(scratch):
-                return [_reads(data, size_bytes, subject, scratch, processes)]
 
-        found += or_why_not(CeilingKind.DIRECT_READ, subject, reads)
-    return tuple(found)
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes // KIB} KiB"
+
+
+def _placed(ceiling: Ceiling, place: str) -> Ceiling:
+    return replace(ceiling, subject=", ".join(filter(None, (ceiling.subject, place))))
 
 
 @contextmanager
@@ -130,9 +139,7 @@ def _end(process: RunningProcess) -> None:
             return
 
 
-def _reads(
-    data: Path, size_bytes: int, subject: str, scratch: Path, processes: Processes
-) -> Ceiling:
+def _reads(data: Path, size_bytes: int, scratch: Path, processes: Processes) -> Ceiling:
     file = largest_file(data)
     if file is None:
         raise MeasurementError(f"there is no file to read in {data}")
@@ -143,5 +150,5 @@ def _reads(
         f"O_DIRECT at random places of {format_bytes(found.file_bytes)} of data; latency of one"
         f" reader, rate of {READERS}"
     )
-    latency = timed(CeilingKind.DIRECT_READ, subject, found.latencies_s, how=how)
+    latency = timed(CeilingKind.DIRECT_READ, _size(size_bytes), found.latencies_s, how=how)
     return replace(latency, rate_per_s=found.rate_per_s)
