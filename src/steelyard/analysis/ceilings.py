@@ -13,8 +13,8 @@ from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.units import US_PER_S, format_percent
 
-# A ceiling is the mean of one second, and a device that others use moves by more: a guess that
-# keeps the two sides of a coin apart.
+# A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
+# use moves by more, which the remedy says.
 MARGIN = 0.2
 # One commit per transaction, which writes. Of own scripts nobody knows.
 _COMMITTING = frozenset({"simple-update", "tpcb-like"})
