@@ -14,6 +14,7 @@ from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from steelyard.engines.engine import Complaint, Dataset, RunRequest
 from steelyard.engines.postgres import settings as postgres_settings
+from steelyard.gateways.files import remove_tree
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
@@ -357,7 +358,7 @@ class FakePlatform:
         """Remove what was made."""
         self.stop(keep_data=False)
         if self._live.exists():
-            self._live.rmdir()
+            remove_tree(self._live)
             self._ledger.removed(self._live)
 
     def _made(self) -> Path:
