@@ -14,6 +14,7 @@ from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
 from steelyard.engines.postgres import settings as postgres_settings
+from steelyard.gateways.files import remove_tree
 from steelyard.model.cgroup import KEYS
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
@@ -201,6 +202,9 @@ class FakeEngine:
             series=series,
         )
 
+    def ceilings(self) -> None:
+        """Return no tools: what a formula can do at most is not measured."""
+
 
 class FakePlatform:
     """A machine on which the world's one server runs."""
@@ -384,7 +388,7 @@ class FakePlatform:
         """Remove what was made."""
         self.stop(keep_data=False)
         if self._live.exists():
-            self._live.rmdir()
+            remove_tree(self._live)
             self._ledger.removed(self._live)
 
     def _made(self) -> Path:

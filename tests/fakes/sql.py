@@ -19,6 +19,7 @@ class FakeSql:
         self.executed: list[tuple[str, str]] = []
         self.asked: list[tuple[str, str, tuple[object, ...]]] = []
         self.passwords: dict[str, str] = {}
+        self.trips: tuple[float, ...] = ()
 
     def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
         """Return the address that the keywords spell out."""
@@ -54,6 +55,15 @@ class FakeSql:
         """Note the password of the address's user."""
         self._require_reachable(address)
         self.passwords[address.user] = password
+
+    def round_trips(
+        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the trips that the test planted."""
+        self._require_reachable(address)
+        assert most_s > 0
+        self.asked.append((address.database, statement, ()))
+        return self.trips[:most]
 
     def _require_reachable(self, address: ServerAddress) -> None:
         if not self.reachable:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
+from steelyard.analysis.ceilings import ceiling_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
@@ -46,6 +47,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     scalability = scalability_curves(seen, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
     comparisons = _comparisons(experiment, seen, plan, terms) if plan and terms else ()
+    ceilings = record.environment.ceilings if record.environment is not None else ()
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -66,6 +68,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *pair_findings(comparisons),
             *campaign_findings(record, seen, stalls, warmup),
             *phase_findings(seen, experiment),
+            *ceiling_findings(ceilings, cells, experiment),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
         ),
@@ -81,6 +84,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         checkpoints=summarise_phases(seen),
         instances=instance_noise(seen, plan, experiment),
         statements=fit_of_statements(seen, experiment) if curves else None,
+        ceilings=ceilings,
     )
 
 

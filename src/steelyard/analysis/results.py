@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.statement_costs import StatementFit
+from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
@@ -339,6 +340,7 @@ class CampaignAnalysis:
         instances: Noise between newly made servers and between runs in them, where known.
         statements: What a statement and a commit cost a single client; None where not all three
             of pgbench's scripts ran with one.
+        ceilings: What the place can do at most; empty where that was not measured.
     """
 
     campaign_id: str
@@ -369,6 +371,7 @@ class CampaignAnalysis:
     checkpoints: tuple[CheckpointPhase, ...] = ()
     instances: tuple[InstanceNoise, ...] = ()
     statements: StatementFit | None = None
+    ceilings: tuple[Ceiling, ...] = ()
     format: int = 1
 
     @property

@@ -130,6 +130,12 @@ class MeasureForm(Form):
     prewarm: values.Switch = Field(
         default=False, description="Load the data into memory after each activation."
     )
+    ceilings: values.CeilingsWord = Field(
+        default="auto",
+        description="Measure before the first block what the place can do at most; auto leaves"
+        " the device out where that costs more than 2 % of the budget.",
+        examples=["on"],
+    )
 
 
 class StopForm(Form):

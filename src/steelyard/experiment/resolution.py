@@ -18,6 +18,7 @@ from steelyard.experiment.form import (
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.form_values import SEED_LIMIT
 from steelyard.experiment.lineage import Merged
+from steelyard.model.ceilings import CeilingsAsked
 from steelyard.model.experiment import (
     Calibration,
     Design,
@@ -181,6 +182,7 @@ def _measure(form: MeasureForm) -> Measure:
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
         rounds=form.rounds,
+        ceilings=CeilingsAsked(form.ceilings),
     )
 
 

@@ -15,6 +15,7 @@ from psycopg import sql
 
 from steelyard.gateways.libpq import address_of, asked_for, connection_failure
 from steelyard.gateways.patience import PATIENCE_S, PatientConnection
+from steelyard.gateways.roundtrip import time_round_trips
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 
@@ -49,6 +50,12 @@ class Sql(Protocol):
 
     def set_password(self, address: ServerAddress, password: str) -> None:
         """Give the address's user a password; only its verifier travels."""
+        ...
+
+    def round_trips(
+        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the seconds of each round trip of a statement on one open connection."""
         ...
 
 
@@ -126,6 +133,20 @@ class PsycopgSql:
                 connection.execute(
                     sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, verifier.decode())
                 )
+        except psycopg.Error as error:
+            raise _translated(error, address) from error
+
+    def round_trips(
+        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the seconds of each round trip of a statement on one open connection.
+
+        Raises:
+            TargetError: The server cannot be reached, refuses or does not answer.
+        """
+        try:
+            with self._connect(address) as connection:
+                return time_round_trips(connection, statement.encode(), most=most, most_s=most_s)
         except psycopg.Error as error:
             raise _translated(error, address) from error
 

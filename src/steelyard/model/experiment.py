@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from steelyard.model.attribution import Attribution
+from steelyard.model.ceilings import CeilingsAsked
 
 
 class Layer(StrEnum):
@@ -249,6 +250,7 @@ class Measure:
         switch: Least switch cost to assume; None: what the differences need.
         rounds: Runs of each cell in a visit; None: auto.
         prewarm: Load the data into memory after each activation, before the discard.
+        ceilings: What the place can do at most is measured before the first block.
     """
 
     slice_s: float = 5.0
@@ -259,6 +261,7 @@ class Measure:
     switch: SwitchCost | None = None
     prewarm: bool = False
     rounds: int | None = None
+    ceilings: CeilingsAsked = CeilingsAsked.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

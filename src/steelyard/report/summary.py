@@ -19,6 +19,7 @@ from steelyard.model.findings import Finding
 from steelyard.model.plan import CampaignPlan, RoundsFor
 from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
+from steelyard.report.ceilings import ceilings_json
 from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, interval, number, percent
 from steelyard.report.noise_summary import noise_json
@@ -63,6 +64,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **({} if analysis.noise is None else {"noise": noise_json(analysis.noise)}),
         **_phases(analysis),
         **_instance_noise(analysis),
+        **ceilings_json(analysis),
     }
 
 

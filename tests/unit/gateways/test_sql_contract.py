@@ -29,7 +29,7 @@ def nowhere(tmp_path: Path) -> ServerAddress:
     )
 
 
-@pytest.mark.parametrize("call", ["rows", "execute", "set_password"])
+@pytest.mark.parametrize("call", ["rows", "execute", "set_password", "round_trips"])
 def test_an_unreachable_server_is_a_target_error(
     unreachable: Sql, nowhere: ServerAddress, call: str
 ) -> None:
@@ -38,6 +38,7 @@ def test_an_unreachable_server_is_a_target_error(
         "rows": lambda: unreachable.rows(nowhere, "SELECT 1"),
         "execute": lambda: unreachable.execute(nowhere, ["SELECT 1"]),
         "set_password": lambda: unreachable.set_password(nowhere, "other-secret"),
+        "round_trips": lambda: unreachable.round_trips(nowhere, "SELECT 1", most=5, most_s=0.1),
     }
     with pytest.raises(TargetError, match="cannot be reached") as caught:
         calls[call]()
