@@ -9,6 +9,7 @@ from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReade
 from steelyard.engines.postgres import checkpoints, checks, pgbench, settings
 from steelyard.engines.postgres.ceilings import PostgresCeilings
 from steelyard.engines.postgres.installation import Installation
+from steelyard.engines.postgres.reader import open_reader
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry
 from steelyard.gateways.network import LOOPBACK
@@ -273,7 +274,7 @@ class PostgresEngine:
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads the server's statistics while a workload runs."""
-        raise TargetError(f"nothing is read of {workload.name} at {address.host} yet")
+        return open_reader(self._sql, address.at(dataset_of(workload).name))
 
     def run_command(self, request: RunRequest) -> Command:
         """Return the pgbench command line for one run."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.probes.probe import Probe
+from steelyard.experiment.probes.server import ServerProbe
 from steelyard.gateways.host import Host
 from steelyard.model.command import ServerAddress
 from steelyard.model.experiment import Workload
@@ -26,5 +27,12 @@ class Place:
 
 def probes_for(place: Place, host: Host, *, ramp_s: float) -> tuple[Probe, ...]:
     """Return new probes for one run."""
-    del place, host, ramp_s
-    return ()
+    nearby = host if place.vantage is not None else None
+    server = ServerProbe(
+        engine=place.engine,
+        address=place.address,
+        workload=place.workload,
+        ramp_s=ramp_s,
+        nearby=nearby,
+    )
+    return (server,)
