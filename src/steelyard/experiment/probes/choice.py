@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from steelyard.engines.engine import Engine
+from steelyard.experiment.probes.machine import MachineProbe
 from steelyard.experiment.probes.probe import Probe
 from steelyard.gateways.host import Host
 from steelyard.model.command import ServerAddress
@@ -26,5 +27,5 @@ class Place:
 
 def probes_for(place: Place, host: Host, *, ramp_s: float) -> tuple[Probe, ...]:
     """Return new probes for one run."""
-    del place, host, ramp_s
-    return ()
+    del ramp_s
+    return (MachineProbe(host=host, vantage=place.vantage),)
