@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from steelyard.engines.engine import Engine
+from steelyard.experiment.probes.machine import MachineProbe
 from steelyard.experiment.probes.probe import Probe
 from steelyard.experiment.probes.server import ServerProbe
 from steelyard.gateways.host import Host
@@ -35,4 +36,4 @@ def probes_for(place: Place, host: Host, *, ramp_s: float) -> tuple[Probe, ...]:
         ramp_s=ramp_s,
         nearby=nearby,
     )
-    return (server,)
+    return (server, MachineProbe(host=host, vantage=place.vantage))

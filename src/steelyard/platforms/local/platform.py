@@ -271,7 +271,7 @@ class LocalPlatform:
 
     def vantage(self) -> Vantage | None:
         """Return the running server's first process and data directory."""
-        return Vantage(pid=self.server.pid, data=self.server.data)
+        return Vantage(pid=self.server.pid, data=self.server.data, groups=self.groups())
 
     def means(self) -> tuple[str, ...]:
         """Return all means; which is best depends on the file system."""
