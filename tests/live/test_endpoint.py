@@ -14,7 +14,7 @@ import pytest
 
 from support.endpoint import ADMIN_PASSWORD, PLAIN_PASSWORD, Server
 from support.endpoint import run as command
-from support.live import Steelyard, wait_for
+from support.live import LIMIT_S, Steelyard, lasting, wait_for
 
 if TYPE_CHECKING:
     import subprocess
@@ -29,7 +29,7 @@ workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
 measure: {slice: 1s, ramp: 0s, discard: 0s, rounds: 1}
-stop: {budget: 20s}
+stop: {budget: 5m, equivalence: 99%}
 seed: 7
 treatments:
   default:
@@ -93,7 +93,7 @@ def test_pg_variables_and_a_password_that_nobody_sees(steelyard: Steelyard, serv
     watcher = threading.Thread(target=_watch, args=(seen, stop))
     watcher.start()
     try:
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=LIMIT_S)
     finally:
         stop.set()
         watcher.join()
@@ -125,10 +125,11 @@ def _everything(steelyard: Steelyard) -> Iterator[tuple[Path, str]]:
 @pytest.mark.usefixtures("untouched")
 def test_ctrl_c_puts_everything_back(steelyard: Steelyard, server: Server) -> None:
     """SIGINT in the middle of a run: settings restored, databases dropped, exit 130."""
-    process = steelyard.start("run", steelyard.experiment(at(server)), "--out", "c", "--yes")
-    wait_for(lambda: _runs(steelyard) >= 1)
+    source = steelyard.experiment(at(server, lasting(TINY)))
+    process = steelyard.start("run", source, "--out", "c", "--yes")
+    wait_for(lambda: _runs(steelyard) >= 1, process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, err
 
 
@@ -136,7 +137,7 @@ def test_ctrl_c_puts_everything_back(steelyard: Steelyard, server: Server) -> No
 def test_clean_puts_everything_back_after_kill_9(steelyard: Steelyard, server: Server) -> None:
     """What a killed campaign changed is listed by `clean --dry-run` and undone by `clean`."""
     process = steelyard.start("run", steelyard.experiment(at(server)), "--out", "c", "--yes")
-    wait_for(lambda: _runs(steelyard) >= 1)
+    wait_for(lambda: _runs(steelyard) >= 1, process)
     process.kill()
     process.communicate()
     assert server.databases
@@ -155,7 +156,7 @@ def test_clean_puts_everything_back_after_kill_9(steelyard: Steelyard, server: S
 def test_resume_after_kill_9_goes_on(steelyard: Steelyard, server: Server) -> None:
     """A resumed campaign undoes the dead session first, keeps its runs, and ends in order."""
     process = steelyard.start("run", steelyard.experiment(at(server)), "--out", "c", "--yes")
-    wait_for(lambda: _runs(steelyard) >= 2)
+    wait_for(lambda: _runs(steelyard) >= 2, process)
     process.kill()
     process.communicate()
     before = [entry for entry in _journal(steelyard) if entry["kind"] == "run"]
@@ -342,12 +343,12 @@ def test_a_server_that_wants_tls_is_said(steelyard: Steelyard, server: Server) -
 @pytest.mark.usefixtures("untouched")
 def test_a_server_that_dies_is_told_and_cleaned_later(steelyard: Steelyard, server: Server) -> None:
     """The campaign fails, says what it could not put back, and `clean` does it afterwards."""
-    text = TINY.replace("budget: 20s", "budget: 2m")
-    process = steelyard.start("run", steelyard.experiment(at(server, text)), "--out", "c", "--yes")
-    wait_for(lambda: _runs(steelyard) >= 1)
+    source = steelyard.experiment(at(server, lasting(TINY)))
+    process = steelyard.start("run", source, "--out", "c", "--yes")
+    wait_for(lambda: _runs(steelyard) >= 1, process)
     command(server.control("stop", "-m", "immediate"))
     try:
-        _, err = process.communicate(timeout=240)
+        _, err = process.communicate(timeout=LIMIT_S)
     finally:
         command(server.control("start", "-l", str(server.home / "log")))
     assert process.returncode == 5, err
