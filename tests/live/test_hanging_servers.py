@@ -14,12 +14,20 @@ import pytest
 
 from support.endpoint import Server, at_work
 from support.endpoint import run as command
-from support.live import LIMIT_S, TINY, Steelyard, redone_in_all_arms, wait_for
+from support.live import (
+    LIMIT_S,
+    TINY,
+    Steelyard,
+    interrupted,
+    lasting,
+    redone_in_all_arms,
+    wait_for,
+)
 from support.striking import signal_server, strike, strike_local
 
 pytestmark = pytest.mark.live
 
-SLOWER = TINY.replace("slice: 1s", "slice: 2s")
+SLOWER = lasting(TINY.replace("slice: 1s", "slice: 2s"))
 
 
 def _at(server: Server) -> str:
@@ -55,11 +63,10 @@ def _in_a_run(steelyard: Steelyard, text: str) -> "subprocess.Popen[str]":
 
 
 def _ended_with_a_block_redone(process: "subprocess.Popen[str]", steelyard: Steelyard) -> None:
-    _, err = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 0, err
+    wait_for(lambda: redone_in_all_arms(steelyard), process)
+    err = interrupted(process).stderr
     assert "is redone" in err
     assert "Traceback" not in err
-    assert redone_in_all_arms(steelyard)
 
 
 def test_a_local_server_that_hangs_for_ever_costs_one_block(steelyard: Steelyard) -> None:
@@ -119,8 +126,7 @@ def test_an_endpoint_that_hangs_for_ever_ends_the_campaign(
     before = steelyard.runs
     cleaned = steelyard.run("clean", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
-    resumed = steelyard.run("run", "--resume", "c")
-    assert resumed.returncode == 0, resumed.stderr
+    steelyard.resumed_for_a_block()
     assert steelyard.runs[: len(before)] == before
     assert len(steelyard.runs) > len(before)
 
@@ -181,7 +187,7 @@ def test_an_endpoint_that_stays_full_ends_the_campaign(
     assert "left behind: " in err
     cleaned = steelyard.run("clean", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
-    assert steelyard.run("run", "--resume", "c").returncode == 0
+    steelyard.resumed_for_a_block()
 
 
 @pytest.mark.usefixtures("untouched")
