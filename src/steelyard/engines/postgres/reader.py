@@ -44,7 +44,7 @@ class PostgresReader:
         self._session = session
         self._clock = clock
         self._own_commits = 0
-        self._seen = self._hidden = False
+        self._hidden = False
         self._lacking: list[Absence] = []
         ((number, pid, tables),) = self._rows(_FACTS)
         self._version = counters.major_version(int(str(number)))
@@ -70,7 +70,7 @@ class PostgresReader:
     @property
     def absent(self) -> tuple[Absence, ...]:
         """Return what this version or this role does not show."""
-        if self._hidden and not self._seen:
+        if self._hidden:
             hidden = Absence(
                 subject="wait events",
                 reason="The server does not show this role what the generator's sessions do;"
@@ -82,10 +82,8 @@ class PostgresReader:
     def waits(self) -> Sequence[Waiting]:
         """Return what the generator's sessions do now; also those that wait for their client."""
         rows = self._rows(waits.WAITS)
-        found = waits.read_waits(rows)
-        self._seen = self._seen or bool(found)
         self._hidden = self._hidden or waits.hidden_sessions(rows) > 0
-        return found
+        return waits.read_waits(rows)
 
     def counters(self) -> Mapping[str, float]:
         """Return all counters there are, since an arbitrary start, by ``Quantity``."""
@@ -100,7 +98,7 @@ class PostgresReader:
         A session reports before it leaves pg_stat_activity.
         """
         deadline_s = self._clock.monotonic() + _SETTLES_WITHIN_S
-        while self.waits():
+        while self._rows(waits.WAITS):
             if self._clock.monotonic() > deadline_s:
                 self._lacking.append(_unsettled())
                 return {}

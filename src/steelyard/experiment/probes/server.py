@@ -100,15 +100,17 @@ class ServerProbe:
                 totals=totals,
                 levels=levels,
                 waits=waits,
-                series=(
-                    waits_series(self._sightings, at_s),
-                    counters_series(self._readings),
-                ),
+                series=self._series(at_s, seen=waits is not None),
                 absent=(*_absent(reader.absent, waits), *reset),
                 server_cpu_s=self._server_cpu_s(reader),
             )
         reader.close()
         return part
+
+    def _series(self, at_s: float, *, seen: bool) -> tuple[Series, ...]:
+        """Return the timelines; of wait events only where any session was seen."""
+        counted = counters_series(self._readings)
+        return (waits_series(self._sightings, at_s), counted) if seen else (counted,)
 
     def abandon(self) -> None:
         """End the session, also while a statement hangs."""
