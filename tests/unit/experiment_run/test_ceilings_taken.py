@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
+from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.servers import FakeEngine, FakePlatform, World
 from steelyard.analysis.campaign import analyse
@@ -81,7 +82,7 @@ class Place:
     def taker(self) -> CeilingTaker:
         """Return the taker, on a bench whose servers are up and whose data were prepared."""
         assembly = Assembly(engine=self.engine, platforms=self.platforms)
-        bench = Bench(self.experiment, assembly, self.stage.clock)
+        bench = Bench(self.experiment, assembly, self.stage.clock, FakeHost())
         bench.prepare(lambda _: None)
         self.stage.world.running = True
         return CeilingTaker(self.experiment, self.engine, bench, self.processes)

@@ -14,16 +14,14 @@ from steelyard.gateways.sql import Row
 from steelyard.model.evidence import WaitClass
 
 _CPU: Final = "CPU"
-# By name and not by process id, which a pooler invents. Without the right to see another's
-# session PostgreSQL shows neither its name nor its wait event, which must not pass for CPU: such
-# sessions have no application_name at all and are counted on their own.
-# The name is part of the text, because a statement with a parameter is planned again five times.
+# By name and not by process id, which a pooler invents; the name is part of the text, because a
+# statement with a parameter is planned again five times. Without the right to see another's session
+# PostgreSQL shows its name, but neither its wait event nor its kind: that must not pass for CPU.
 WAITS: Final = f"""
-SELECT wait_event_type, wait_event, count(application_name), count(*) - count(application_name)
+SELECT wait_event_type, wait_event, count(backend_type), count(*) - count(backend_type)
 FROM pg_stat_activity
-WHERE datname = current_database()
-  AND (application_name = '{SESSION_NAME}' AND backend_type = 'client backend'
-       OR application_name IS NULL)
+WHERE datname = current_database() AND application_name = '{SESSION_NAME}'
+  AND (backend_type = 'client backend' OR backend_type IS NULL)
 GROUP BY 1, 2
 """  # noqa: S608 - all of it ours
 
@@ -74,7 +72,7 @@ def read_waits(rows: Sequence[Row]) -> tuple[Waiting, ...]:
 
 
 def hidden_sessions(rows: Sequence[Row]) -> int:
-    """Return how many sessions of the database may not be looked at."""
+    """Return how many of the generator's sessions may not be looked at."""
     return sum(hidden for _, _, _, hidden in map(_typed, rows))
 
 

@@ -28,12 +28,9 @@ class Place:
 
 def probes_for(place: Place, host: Host, *, ramp_s: float) -> tuple[Probe, ...]:
     """Return new probes for one run."""
-    nearby = host if place.vantage is not None else None
     server = ServerProbe(
-        engine=place.engine,
-        address=place.address,
-        workload=place.workload,
+        open_reader=lambda: place.engine.reader(place.address, place.workload),
         ramp_s=ramp_s,
-        nearby=nearby,
+        nearby=host if place.vantage is not None else None,
     )
     return (server, MachineProbe(host=host, vantage=place.vantage))

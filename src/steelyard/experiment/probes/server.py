@@ -2,15 +2,14 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from steelyard.engines.engine import Engine, ServerReader, Waiting
+from steelyard.engines.engine import ServerReader, Waiting
 from steelyard.experiment.probes.probe import Part
 from steelyard.gateways.host import Host
-from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 from steelyard.model.evidence import (
     Absence,
@@ -20,7 +19,6 @@ from steelyard.model.evidence import (
     WaitEvent,
     Waits,
 )
-from steelyard.model.experiment import Workload
 
 _INTERVAL_S = 0.1
 _NS_PER_S = 1e9
@@ -57,13 +55,12 @@ class ServerProbe:
     """Samples a server by SQL on a session of its own: wait events at 10 Hz, counters at 1 Hz.
 
     Attributes:
+        open_reader: Opens the session; in the probe's thread, because it may hang.
         ramp_s: Wait events before it are not averaged.
         nearby: The machine, where the server runs on it too and its processes can be seen.
     """
 
-    engine: Engine
-    address: ServerAddress
-    workload: Workload
+    open_reader: Callable[[], ServerReader]
     ramp_s: float
     nearby: Host | None
     subject: str = "server"
@@ -75,7 +72,7 @@ class ServerProbe:
 
     def begin(self) -> None:
         """Open the session and read all counters, while the server is still idle."""
-        reader = self.engine.reader(self.address, self.workload)
+        reader = self.open_reader()
         self._reader = reader
         with self._closing_on_failure():
             if self._abandoned.is_set():
@@ -85,7 +82,7 @@ class ServerProbe:
     def sample(self, at_s: float) -> None:
         """Look at the sessions, and once a second at the counters."""
         with self._closing_on_failure():
-            reader = self._open_reader()
+            reader = self._opened()
             self._sightings.append(Sighting(at_s=at_s, waiting=reader.waits()))
             # Half an interval early rather than a whole one late.
             if at_s - self._readings[-1].at_s >= 1.0 - _INTERVAL_S / 2:
@@ -94,7 +91,7 @@ class ServerProbe:
     def finish(self, at_s: float, *, lost: int) -> Part:
         """Read everything once more when the generator's sessions are gone."""
         with self._closing_on_failure():
-            reader = self._open_reader()
+            reader = self._opened()
             settled = reader.settled_counters()
             levels = reader.levels()
             waits = average(self._sightings, reader.source, ramp_s=self.ramp_s, lost=lost)
@@ -103,15 +100,17 @@ class ServerProbe:
                 totals=totals,
                 levels=levels,
                 waits=waits,
-                series=(
-                    waits_series(self._sightings, at_s),
-                    counters_series(self._readings),
-                ),
+                series=self._series(at_s, seen=waits is not None),
                 absent=(*_absent(reader.absent, waits), *reset),
                 server_cpu_s=self._server_cpu_s(reader),
             )
         reader.close()
         return part
+
+    def _series(self, at_s: float, *, seen: bool) -> tuple[Series, ...]:
+        """Return the timelines; of wait events only where any session was seen."""
+        counted = counters_series(self._readings)
+        return (waits_series(self._sightings, at_s), counted) if seen else (counted,)
 
     def abandon(self) -> None:
         """End the session, also while a statement hangs."""
@@ -119,7 +118,7 @@ class ServerProbe:
         if self._reader is not None:
             self._reader.close()
 
-    def _open_reader(self) -> ServerReader:
+    def _opened(self) -> ServerReader:
         if self._reader is None:
             raise TargetError("it never began")
         return self._reader
@@ -129,7 +128,7 @@ class ServerProbe:
         try:
             yield
         except Exception:
-            self._open_reader().close()
+            self._opened().close()
             raise
 
     def _server_cpu_s(self, reader: ServerReader) -> float | None:
