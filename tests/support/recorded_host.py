@@ -1,5 +1,6 @@
 """Recorded files of a machine's /proc and /sys: a server with three sessions under pgbench."""
 
+from functools import cache
 from pathlib import Path
 
 from fakes.host import FakeHost
@@ -25,13 +26,9 @@ def process_line(
 
 def recorded_files() -> dict[str, str]:
     """Return the files by path, with a Steelyard that runs the recorded generator."""
-    root = RECORDINGS / "server"
-    files = {
-        f"/{path.relative_to(root)}": path.read_text() for path in root.rglob("*") if path.is_file()
-    }
     own = process_line(STEELYARD, "steelyard", 1)
     return {
-        **files,
+        **_recorded(),
         "/proc/self/stat": own,
         f"/proc/{STEELYARD}/stat": own,
         f"/proc/{STEELYARD}/task/{STEELYARD}/children": f"{GENERATOR} ",
@@ -39,6 +36,14 @@ def recorded_files() -> dict[str, str]:
         **{f"/proc/{pid}/task/{pid}/children": "" for pid in SESSIONS},
         f"{DATA}/PG_VERSION": "18\n",
         f"{DATA}/pg_wal/1": "",
+    }
+
+
+@cache
+def _recorded() -> dict[str, str]:
+    root = RECORDINGS / "server"
+    return {
+        f"/{path.relative_to(root)}": path.read_text() for path in root.rglob("*") if path.is_file()
     }
 
 

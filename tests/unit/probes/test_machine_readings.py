@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.machine import SERIES_COLUMNS, MachineProbe
+from steelyard.experiment.probes.machine import MachineProbe
 from steelyard.experiment.probes.probe import Part
 from steelyard.model.evidence import Quantity
 from steelyard.model.vantage import Vantage
+from steelyard.record.tables import HOST_QUANTITIES
 from support.recorded_host import (
     DATA,
     SERVER,
@@ -95,7 +96,7 @@ def test_rows_of_the_timeline_add_up_to_the_totals() -> None:
         assert whole == pytest.approx(part.totals[name])
     others = [row[series.names.index(Quantity.OTHERS_CPU_S)] for row in series.rows]
     assert others == pytest.approx([0.29, 0.29, 0.29])
-    assert set(series.names) <= set(SERIES_COLUMNS)
+    assert set(series.names) <= set(HOST_QUANTITIES)
 
 
 def test_a_sample_just_before_the_end_makes_no_row_of_its_own() -> None:
@@ -180,7 +181,7 @@ def test_a_machine_that_says_nothing_is_absent_with_reasons() -> None:
     assert len({absence.subject for absence in part.absent}) == len(part.absent)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.sampled_from(sorted(_at(1))), max_size=12),
     st.sampled_from(["", "odd", "1 2", "cpu 1 2\n", "9" * 40]),
