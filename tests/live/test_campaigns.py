@@ -30,7 +30,7 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     assert {c["workload"] for c in headlines} == {"reads", "writes"}
     for name in ("experiment.yaml", "schedule.json", "environment.json", "journal.jsonl"):
         assert (record / name).stat().st_size > 0
-    for name in ("runs.parquet", "intervals.parquet", "report.md", "report.html"):
+    for name in ("runs.parquet", "host.parquet", "intervals.parquet", "report.md", "report.html"):
         assert (record / name).stat().st_size > 0
     assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in headlines)
     assert "default" in done.stdout

@@ -11,24 +11,9 @@ from steelyard.experiment.probes.sources import Counted, Sources
 from steelyard.gateways.host import Host
 from steelyard.model.evidence import Absence, Quantity, Series
 from steelyard.model.vantage import Vantage
+from steelyard.record.tables import HOST_QUANTITIES
 
 SERIES = "host"
-SERIES_COLUMNS = (
-    Quantity.SERVER_CPU_S,
-    Quantity.SERVER_RUN_QUEUE_S,
-    Quantity.GENERATOR_CPU_S,
-    Quantity.OTHERS_CPU_S,
-    Quantity.CPU_IOWAIT_S,
-    Quantity.CPU_IDLE_S,
-    Quantity.CPU_STEAL_S,
-    Quantity.DEVICE_READS,
-    Quantity.DEVICE_READ_BYTES,
-    Quantity.DEVICE_WRITES,
-    Quantity.DEVICE_WRITE_BYTES,
-    Quantity.DEVICE_BUSY_S,
-    Quantity.DEVICE_QUEUE_S,
-    Quantity.THROTTLED_S,
-)
 _DIGITS = 4  # a tenth of a millisecond; counts are whole
 # What is left after the last sample is a row of its own only when it is long enough for a rate.
 _LEAST_ROW_S = 0.5
@@ -119,7 +104,7 @@ class MachineProbe:
             self._with_others(_difference(begin, end))
             for (_, begin), (_, end) in pairwise(readings)
         ]
-        names = [name for name in SERIES_COLUMNS if any(name in row for row in used)]
+        names = [name for name in HOST_QUANTITIES if any(name in row for row in used)]
         if not names:
             return ()
         return (
