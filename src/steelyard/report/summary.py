@@ -22,6 +22,7 @@ from steelyard.report import findings
 from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, number, percent
 from steelyard.report.noise_summary import noise_json
+from steelyard.report.reasons_summary import reasons_json
 
 __all__ = ["FORMAT", "Json", "number", "percent", "published_json", "summary"]
 
@@ -61,6 +62,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **({} if analysis.noise is None else {"noise": noise_json(analysis.noise)}),
         **_phases(analysis),
         **_instance_noise(analysis),
+        **({} if analysis.reasons is None else reasons_json(analysis.reasons)),
     }
 
 
