@@ -9,6 +9,7 @@ from enum import StrEnum
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.statement_costs import StatementFit
 from steelyard.model.ceilings import Ceiling
+from steelyard.analysis.reasons import Reasons
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
@@ -341,6 +342,7 @@ class CampaignAnalysis:
         statements: What a statement and a commit cost a single client; None where not all three
             of pgbench's scripts ran with one.
         ceilings: What the place can do at most; empty where that was not measured.
+        reasons: What the evidence around the runs says; None where there is none, and at looks.
     """
 
     campaign_id: str
@@ -372,6 +374,7 @@ class CampaignAnalysis:
     instances: tuple[InstanceNoise, ...] = ()
     statements: StatementFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
+    reasons: Reasons | None = None
     format: int = 1
 
     @property

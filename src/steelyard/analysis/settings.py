@@ -1,7 +1,9 @@
 """Effective settings that differ between the servers, asked for or not."""
 
 import re
+from collections.abc import Sequence
 
+from steelyard.analysis.contrasts import HeadlineContrast
 from steelyard.analysis.results import SettingDifference
 from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.model.experiment import Experiment
@@ -50,6 +52,23 @@ def differing_settings(
     ]
     ordered = sorted(differences, key=lambda difference: not difference.requested)
     return (*asked_for, *ordered)
+
+
+def differing_sides(
+    settings: Sequence[SettingDifference], asked: HeadlineContrast
+) -> tuple[str, ...]:
+    """Return the names of what separates the two sides of a comparison.
+
+    What was asked for, if anything was; else what the servers say: two versions differ unasked.
+    """
+    apart = [
+        each
+        for each in settings
+        if not {each.values[place] for place in asked.negative}
+        & {each.values[place] for place in asked.positive}
+    ]
+    requested = tuple(each.name for each in apart if each.requested)
+    return requested or tuple(each.name for each in apart)
 
 
 def shown_settings(server: ServerEnvironment) -> dict[str, str]:

@@ -3,6 +3,8 @@
 from steelyard.analysis.attribution import design_words
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.attribution import attribution_section
+from steelyard.report.budget import budget_section
+from steelyard.report.costs import cost_section
 from steelyard.report.document import Document, Section
 from steelyard.report.figures import chart_section
 from steelyard.report.findings import finding_section
@@ -55,6 +57,8 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *budget_section(analysis),
+        *cost_section(analysis),
         *scalability_section(analysis),
         *statement_section(analysis),
         *sustained_section(analysis),
@@ -75,6 +79,8 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         *statement_section(analysis),
+        *budget_section(analysis),
+        *cost_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         fact_section(analysis),

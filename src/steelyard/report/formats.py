@@ -103,3 +103,13 @@ def ended(text: str) -> str:
 def enumeration(names: tuple[str, ...]) -> str:
     """Return names as a list in words: ``a``, ``a and b``, ``a, b and c``."""
     return ", ".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def significant(value: float, *, signed: bool = False) -> str:
+    """Return a number of any size with three significant digits: ``1,230``, ``0.0123``, ``0``."""
+    size = abs(value)
+    sign = "+" if signed else ""
+    if not size or size >= 1000:
+        return f"{value:{sign},.0f}"
+    digits = min(8, max(0, 2 - math.floor(math.log10(size))))
+    return f"{value:{sign}.{digits}f}"

@@ -24,6 +24,7 @@ from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, interval, number, percent
 from steelyard.report.noise_summary import noise_json
 from steelyard.report.statement_summary import statements_json
+from steelyard.report.reasons_summary import reasons_json
 
 __all__ = ["FORMAT", "Json", "number", "percent", "published_json", "summary"]
 
@@ -65,6 +66,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_phases(analysis),
         **_instance_noise(analysis),
         **ceilings_json(analysis),
+        **({} if analysis.reasons is None else reasons_json(analysis.reasons)),
     }
 
 
