@@ -12,6 +12,7 @@ from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
+from steelyard.analysis.judging.campaign_rules import judged
 from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import pair_findings, with_instances
@@ -71,6 +72,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         findings=(
             *pair_findings(comparisons),
             *campaign_findings(record, seen, stalls, warmup),
+            *judged(record, seen),
             *phase_findings(seen, experiment),
             *ceiling_findings(ceilings, cells, experiment),
             *scalability_findings(scalability),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard.analysis.noise_floor import NoiseFloor
+from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.statement_costs import StatementFit
 from steelyard.model.ceilings import Ceiling
-from steelyard.analysis.reasons import Reasons
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity

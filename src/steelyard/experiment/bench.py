@@ -58,6 +58,17 @@ class Bench:
         self._host = host
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()
+        self._effective: tuple[EffectiveSetting, ...] = ()
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return what it serves."""
+        return self._experiment
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """Return the settings by name, as the server reported them after the last switch."""
+        return {setting.name: setting.value for setting in self._effective}
 
     def prepare(self, told: Callable[[str], None]) -> None:
         """Make the prepared state of every treatment, or find it in the cache.
@@ -120,7 +131,7 @@ class Bench:
         copied = self._clock.monotonic()
         platform.start(self._states[name], self._engine.program(name), settings_of(treatment))
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
-        effective = self._engine.effective(platform.address)
+        effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         # Last: starting, restoring and prewarming are no part of what is compared.
@@ -173,8 +184,9 @@ class Bench:
         if platform.configure(settings_of(treatment)):
             self._engine.reload(platform.address)
         limits = platform.limit(settings_of(treatment, Layer.CGROUP))
-        effective = self._engine.effective(platform.address)
-        return (*self._engine.deviations(treatment.settings, effective), *limits.deviations)
+        self._effective = self._engine.effective(platform.address)
+        deviations = self._engine.deviations(treatment.settings, self._effective)
+        return (*deviations, *limits.deviations)
 
     def checkpoint_age(self, name: str) -> CheckpointAge:
         """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""

@@ -24,6 +24,7 @@ from steelyard.experiment.form_cgroup import CgroupForm
 from steelyard.experiment.form_target import Form, TargetForm
 from steelyard.experiment.form_values import empty_as_mapping, refusal
 from steelyard.experiment.suggestions import choice, shown
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.tuning.profiles import profile_names
 
 SETTING_KEYS: Final = ("postgres", "cgroup")  # the layers that this version sets
@@ -135,6 +136,12 @@ class MeasureForm(Form):
         description="Measure before the first block what the place can do at most; auto leaves"
         " the device out where that costs more than 2 % of the budget.",
         examples=["on"],
+    )
+    neighbours: values.Neighbours = Field(
+        default=DEFAULT_NEIGHBOURS,
+        description="Share of the machine that other processes may use during a run before its"
+        " block is redone; ignore only notes it.",
+        examples=["15%", "ignore"],
     )
 
 

@@ -183,6 +183,7 @@ def _measure(form: MeasureForm) -> Measure:
         prewarm=form.prewarm,
         rounds=form.rounds,
         ceilings=CeilingsAsked(form.ceilings),
+        neighbours=form.neighbours,
     )
 
 

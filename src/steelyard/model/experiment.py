@@ -7,10 +7,12 @@ None, and the record says what it became.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from steelyard.model.attribution import Attribution
 from steelyard.model.ceilings import CeilingsAsked
+
+DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
 
 class Layer(StrEnum):
@@ -251,6 +253,8 @@ class Measure:
         rounds: Runs of each cell in a visit; None: auto.
         prewarm: Load the data into memory after each activation, before the discard.
         ceilings: What the place can do at most is measured before the first block.
+        neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
+            None: as much as they like, and it is noted.
     """
 
     slice_s: float = 5.0
@@ -262,6 +266,7 @@ class Measure:
     prewarm: bool = False
     rounds: int | None = None
     ceilings: CeilingsAsked = CeilingsAsked.AUTO
+    neighbours: float | None = DEFAULT_NEIGHBOURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ from steelyard.report.ceilings import ceilings_json
 from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, interval, number, percent
 from steelyard.report.noise_summary import noise_json
-from steelyard.report.statement_summary import statements_json
 from steelyard.report.reasons_summary import reasons_json
+from steelyard.report.statement_summary import statements_json
 
 __all__ = ["FORMAT", "Json", "number", "percent", "published_json", "summary"]
 

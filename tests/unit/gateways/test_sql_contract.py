@@ -29,9 +29,7 @@ def nowhere(tmp_path: Path) -> ServerAddress:
     )
 
 
-@pytest.mark.parametrize(
-    "call", ["rows", "execute", "set_password", "round_trips", "session"]
-)
+@pytest.mark.parametrize("call", ["rows", "execute", "set_password", "round_trips", "session"])
 def test_an_unreachable_server_is_a_target_error(
     unreachable: Sql, nowhere: ServerAddress, call: str
 ) -> None:
