@@ -1,8 +1,10 @@
 """A whole campaign, from its record to everything that a report says."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
+from steelyard.analysis.ceilings import ceiling_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
@@ -15,11 +17,13 @@ from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import pair_findings, with_instances
 from steelyard.analysis.published import beside_published
+from steelyard.analysis.reasons import Reasons, find_reasons
 from steelyard.analysis.replication import replication_unit
-from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.analysis.results import CampaignAnalysis, Comparison, SettingDifference
 from steelyard.analysis.scalability import scalability_curves, scalability_findings
-from steelyard.analysis.settings import differing_settings
+from steelyard.analysis.settings import differing_settings, differing_sides
 from steelyard.analysis.stalls import compare_stalls
+from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
@@ -34,8 +38,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the scalability curves and the noise floor, which no decision needs and which
-            take a while; a look after a block leaves them out, and a list of campaigns.
+        curves: Also the scalability curves, the noise floor and the reasons, which no decision
+            needs and which take a while; a look after a block leaves them out, and a list of
+            campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
@@ -46,6 +51,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     scalability = scalability_curves(seen, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
     comparisons = _comparisons(experiment, seen, plan, terms) if plan and terms else ()
+    ceilings = record.environment.ceilings if record.environment is not None else ()
+    settings = differing_settings(record.environment, experiment)
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -67,10 +74,11 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *campaign_findings(record, seen, stalls, warmup),
             *judged(record, seen),
             *phase_findings(seen, experiment),
+            *ceiling_findings(ceilings, cells, experiment),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
         ),
-        settings=differing_settings(record.environment, experiment),
+        settings=settings,
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
@@ -81,7 +89,20 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         noise=noise_floor(record, seen, comparisons) if curves else None,
         checkpoints=summarise_phases(seen),
         instances=instance_noise(seen, plan, experiment),
+        statements=fit_of_statements(seen, experiment) if curves else None,
+        ceilings=ceilings,
+        reasons=_reasons(record, seen, settings) if curves else None,
     )
+
+
+def _reasons(
+    record: CampaignRecord, seen: Observations, settings: Sequence[SettingDifference]
+) -> Reasons | None:
+    differing = {
+        (asked.baseline, asked.treatment): differing_sides(settings, asked)
+        for asked in headline_contrasts(record.experiment)
+    }
+    return find_reasons(record, seen, differing)
 
 
 def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Terms:

@@ -1,7 +1,9 @@
 """Effective settings that differ between the servers, asked for or not."""
 
 import re
+from collections.abc import Sequence
 
+from steelyard.analysis.contrasts import HeadlineContrast
 from steelyard.analysis.results import SettingDifference
 from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.model.experiment import Experiment
@@ -36,7 +38,7 @@ def differing_settings(
     asked_for = _outside_the_server(experiment)
     if environment is None or len(environment.servers) < 2:
         return asked_for
-    asked = {s.name.lower() for treatment in experiment.treatments for s in treatment.settings}
+    asked = {s.label.lower() for treatment in experiment.treatments for s in treatment.settings}
     seen = {server.treatment: shown_settings(server) for server in environment.servers}
     names = sorted({name for settings in seen.values() for name in settings})
     differences = [
@@ -50,6 +52,23 @@ def differing_settings(
     ]
     ordered = sorted(differences, key=lambda difference: not difference.requested)
     return (*asked_for, *ordered)
+
+
+def differing_sides(
+    settings: Sequence[SettingDifference], asked: HeadlineContrast
+) -> tuple[str, ...]:
+    """Return the names of what separates the two sides of a comparison.
+
+    What was asked for, if anything was; else what the servers say: two versions differ unasked.
+    """
+    apart = [
+        each
+        for each in settings
+        if not {each.values[place] for place in asked.negative}
+        & {each.values[place] for place in asked.positive}
+    ]
+    requested = tuple(each.name for each in apart if each.requested)
+    return requested or tuple(each.name for each in apart)
 
 
 def shown_settings(server: ServerEnvironment) -> dict[str, str]:

@@ -23,6 +23,7 @@ _VERBS = {
     "noise": "Measure what this set-up can see: a configuration against itself.",
     "list": "List the campaigns that are there.",
     "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
+    "explain": "Say which part of the latency changed, from what was seen around the runs.",
     "compare": "Compare two treatments of a campaign, or two campaigns.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",

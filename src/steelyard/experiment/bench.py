@@ -18,7 +18,7 @@ from steelyard.gateways.host import Host
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, SwitchCost, Treatment, Workload
+from steelyard.model.experiment import Experiment, Layer, SwitchCost, Treatment, Workload
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
 from steelyard.model.schedule import PlannedRun
@@ -134,13 +134,18 @@ class Bench:
         effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
+        # Last: starting, restoring and prewarming are no part of what is compared.
+        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
         ready = self._clock.monotonic()
         return Activation(
             restore_s=copied - begun + templated_s if restore else 0.0,
             start_s=ready - copied - templated_s,
             at=ready,
-            deviations=self._engine.deviations(treatment.settings, effective),
-            effective=effective,
+            deviations=(
+                *self._engine.deviations(treatment.settings, effective),
+                *limits.deviations,
+            ),
+            effective=(*effective, *limits.effective),
         )
 
     def _make_anew(self, name: str) -> None:
@@ -164,7 +169,8 @@ class Bench:
         return self._clock.monotonic() - begun
 
     def restore_templates(self, name: str) -> None:
-        """Bring the data back from templates on the running server."""
+        """Bring the data back from templates on the running server, which is unlimited then."""
+        self._platforms[name].limit({})
         self._engine.restore_from_templates(self._platforms[name].address)
 
     def switch(self, name: str) -> tuple[str, ...]:
@@ -177,8 +183,10 @@ class Bench:
         platform = self._platforms[name]
         if platform.configure(settings_of(treatment)):
             self._engine.reload(platform.address)
+        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
-        return self._engine.deviations(treatment.settings, self._effective)
+        deviations = self._engine.deviations(treatment.settings, self._effective)
+        return (*deviations, *limits.deviations)
 
     def checkpoint_age(self, name: str) -> CheckpointAge:
         """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""

@@ -254,4 +254,9 @@ SwitchWord = Annotated[
     PlainValidator(one_of("auto", "session", "reload", "restart", "reprovision")),
     _schema(enum=["auto", "session", "reload", "restart", "reprovision"]),
 ]
+CeilingsWord = Annotated[
+    str,
+    PlainValidator(one_of("auto", "on", "off")),
+    _schema(enum=["auto", "on", "off"]),
+]
 Rounds = Annotated[int | None, PlainValidator(rounds), _schema(anyOf=[{"const": "auto"}, _COUNT])]

@@ -18,6 +18,7 @@ from steelyard.experiment import durations
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
+from steelyard.experiment.ceilings import CeilingTaker
 from steelyard.experiment.completing import BlockCompleter
 from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.noise_profiles import profile_for
@@ -67,6 +68,7 @@ class Campaign:
     progress: Progress
     facts: tuple[Fact, ...]
     findings: tuple[Finding, ...] = ()
+    ceilings: CeilingTaker | None = None
     _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
 
     def run(self) -> CampaignAnalysis:
@@ -259,6 +261,8 @@ class Campaign:
                     f" {'; '.join(activation.deviations)}",
                     hint="Correct the setting, or what keeps the server from taking it.",
                 )
+            if self.ceilings is not None:
+                self.ceilings.activated(treatment.name, activation.effective)
             restore_s = max(restore_s, activation.restore_s)
             start_s = max(start_s, activation.start_s)
             self._servers[treatment.name] = ServerEnvironment(
@@ -307,6 +311,7 @@ class Campaign:
             servers=tuple(
                 self._servers[t.name] for t in self.experiment.treatments if t.name in self._servers
             ),
+            ceilings=() if self.ceilings is None else self.ceilings.taken(self.progress.stage),
         )
         self.directory.write_environment(environment)
         self.directory.journal.append(EnvironmentRead(environment=environment))

@@ -1,6 +1,7 @@
 """Units: parsing what users write, writing what users read; inside, base units only."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from steelyard.model.errors import InputError
@@ -10,6 +11,8 @@ US_PER_S = 1e6
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
+
+_LEAST_MS_S = 0.1e-3  # shorter times are told in microseconds
 
 _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES_PER = {
@@ -98,3 +101,16 @@ def format_percent(fraction: float, *, signed: bool = True) -> str:
     percent = 100.0 * fraction
     digits = 0 if abs(percent) >= 99.95 else 1 if abs(percent) >= 0.95 else 2
     return f"{percent:{'+' if signed else ''}.{digits}f} %"
+
+
+def format_latencies(seconds: Sequence[float], *, signed: bool = False) -> tuple[str, ...]:
+    """Return times of milliseconds or less in one unit and with as many digits as the largest.
+
+    ``("-5.70 ms", "-6.10 ms")``, ``("41.0 µs", "3.2 µs")``.
+    """
+    largest = max(map(abs, seconds), default=0.0)
+    factor, unit = (MS_PER_S, "ms") if largest >= _LEAST_MS_S else (US_PER_S, "µs")
+    size = largest * factor
+    digits = 0 if size >= 99.5 else 1 if size >= 9.95 else 2
+    sign = "+" if signed else ""
+    return tuple(f"{each * factor:{sign},.{digits}f} {unit}" for each in seconds)

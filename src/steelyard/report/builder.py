@@ -3,6 +3,8 @@
 from steelyard.analysis.attribution import design_words
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.attribution import attribution_section
+from steelyard.report.budget import budget_section
+from steelyard.report.costs import cost_section
 from steelyard.report.document import Document, Section
 from steelyard.report.figures import chart_section
 from steelyard.report.findings import finding_section
@@ -18,6 +20,7 @@ from steelyard.report.single import (
     pass_title,
     published_section,
 )
+from steelyard.report.statements import statement_section
 from steelyard.report.sustained import sustained_section
 from steelyard.report.tables import (
     cell_section,
@@ -54,7 +57,10 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *budget_section(analysis),
+        *cost_section(analysis),
         *scalability_section(analysis),
+        *statement_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         settings_section(analysis),
@@ -72,6 +78,9 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *published_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
+        *statement_section(analysis),
+        *budget_section(analysis),
+        *cost_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         fact_section(analysis),

@@ -2,7 +2,7 @@
 
 import math
 
-from steelyard.model.units import MS_PER_S, format_percent, format_utc
+from steelyard.model.units import MS_PER_S, US_PER_S, format_percent, format_utc
 from steelyard.model.verdicts import Estimate
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
@@ -71,6 +71,14 @@ def milliseconds(seconds: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
+def microseconds(seconds: float | None) -> str:
+    """Return a duration in µs with two significant digits or more, or a dash."""
+    if present(seconds) is None or seconds is None:
+        return MISSING
+    value = seconds * US_PER_S
+    return f"{value:,.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
+
+
 def p_value(value: float) -> str:
     """Return a probability without false precision."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
@@ -95,3 +103,13 @@ def ended(text: str) -> str:
 def enumeration(names: tuple[str, ...]) -> str:
     """Return names as a list in words: ``a``, ``a and b``, ``a, b and c``."""
     return ", ".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def significant(value: float, *, signed: bool = False) -> str:
+    """Return a number of any size with three significant digits: ``1,230``, ``0.0123``, ``0``."""
+    size = abs(value)
+    sign = "+" if signed else ""
+    if not size or size >= 1000:
+        return f"{value:{sign},.0f}"
+    digits = min(8, max(0, 2 - math.floor(math.log10(size))))
+    return f"{value:{sign}.{digits}f}"

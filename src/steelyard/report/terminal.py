@@ -32,9 +32,11 @@ from steelyard.report.document import (
 
 # What a terminal shows; the rest is in the files.
 _SHOWN = (
-    *("verdicts", "attribution", "noise", "published", "cells", "comparisons", "scalability"),
-    *("sustained", "findings", "settings"),
+    *("verdicts", "attribution", "noise", "published", "cells", "comparisons"),
+    *("time", "scalability", "statements", "sustained", "findings", "settings"),
 )
+# Of these the words alone, for `steelyard explain` shows their tables.
+_WORDS_ONLY = ("time",)
 _STYLE = {
     Tone.GOOD: "bold green",
     Tone.BAD: "bold red",
@@ -100,7 +102,9 @@ class _Page:
         return Group(*parts)
 
     def section(self, section: Section) -> RenderableType:
-        drawn = [block for block in section.blocks if not isinstance(block, Figure)]
+        brief = section.anchor in _WORDS_ONLY and not self.whole
+        left_out = (Figure, Table) if brief else (Figure,)
+        drawn = [block for block in section.blocks if not isinstance(block, left_out)]
         blocks = [self.block(block, section.title) for block in drawn]
         if section.anchor == "verdicts":
             return Group(*_spaced(blocks))

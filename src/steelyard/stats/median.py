@@ -7,6 +7,8 @@ from steelyard.stats.signed_rank import signed_rank_interval
 
 BOUNDED_FROM = 6
 LEVEL = 0.05
+_VARIATION_FROM = 3
+_MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
 
 
 def median_interval(values: FloatArray) -> Interval:
@@ -36,3 +38,50 @@ def median_interval(values: FloatArray) -> Interval:
         high=max(median, float(np.exp(ranks.high))),
         confidence=ranks.confidence,
     )
+
+
+def plain_median_interval(values: FloatArray) -> Interval:
+    """Return the median with the signed-rank interval at 95 %, of values that may be 0 or below.
+
+    The same description as ``median_interval``, without the logarithm.
+
+    Args:
+        values: Shape (n,), any unit and sign, one value per block, n >= 1.
+
+    Returns:
+        Same unit; confidence at least 0.95, infinite bounds below 6 blocks; widened where needed
+        so that it holds the median.
+
+    Raises:
+        ValueError: There is no value.
+    """
+    ranks = signed_rank_interval(values, LEVEL)
+    median = float(np.median(values))
+    return Interval(
+        estimate=median,
+        low=min(median, ranks.low),
+        high=max(median, ranks.high),
+        confidence=ranks.confidence,
+    )
+
+
+def robust_variation(values: FloatArray) -> float | None:
+    """Return the coefficient of variation from the median absolute deviation.
+
+    Args:
+        values: Shape (n,), any unit, one value per block, n >= 3.
+
+    Returns:
+        A fraction: 1.4826 times the median absolute deviation over the size of the median, which
+        for normal values is their coefficient of variation; None below 3 values or where the
+        median is 0.
+
+    Source:
+        Hampel (1974), "The influence curve and its role in robust estimation", JASA 69.
+    """
+    if len(values) < _VARIATION_FROM:
+        return None
+    median = float(np.median(values))
+    if not median:
+        return None
+    return float(_MAD_TO_DEVIATION * np.median(np.abs(values - median)) / abs(median))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from steelyard.stats.median import median_interval
+from steelyard.stats.median import median_interval, plain_median_interval, robust_variation
 
 rates = arrays(np.float64, st.integers(1, 20), elements=st.floats(1.0, 1e6))
 
@@ -51,3 +51,36 @@ def test_it_holds_its_estimate_in_any_unit(values: np.ndarray, scale: float) -> 
     assert other.estimate == pytest.approx(one.estimate * scale)
     assert other.low == pytest.approx(one.low * scale)
     assert other.high == pytest.approx(one.high * scale)
+
+
+@pytest.mark.parametrize("n", [6, 12, 30])
+def test_the_plain_one_covers_the_median(n: int) -> None:
+    """In normal noise around 0 the true median is inside in at least 95 % of campaigns."""
+    campaigns = 2000
+    values = np.random.default_rng(n).standard_normal((campaigns, n))
+    found = [plain_median_interval(sample) for sample in values]
+    covered = np.mean([interval.low <= 0.0 <= interval.high for interval in found])
+    assert covered >= lowest_rate(0.95, campaigns)
+
+
+def test_the_plain_one_takes_zeros_and_negative_values() -> None:
+    """Nothing needs a logarithm; below 6 values there are no bounds, without one no median."""
+    interval = plain_median_interval(np.array([-1.0, 0.0, 0.0, 0.0, 2.0, 5.0, 9.0]))
+    assert interval.low <= interval.estimate == 0.0 <= interval.high
+    assert not plain_median_interval(np.zeros(5)).bounded
+    with pytest.raises(ValueError, match="no interval"):
+        plain_median_interval(np.array([]))
+
+
+def test_the_robust_variation_is_that_of_normal_values() -> None:
+    """Within a few percent of their coefficient of variation, and blind to a few stalls."""
+    values = 100.0 + 5.0 * np.random.default_rng(1).standard_normal(20_000)
+    assert robust_variation(values) == pytest.approx(0.05, rel=0.03)
+    stalled = np.where(np.arange(len(values)) % 50 == 0, 1.0, values)
+    assert robust_variation(stalled) == pytest.approx(0.05, rel=0.06)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, 2.0], [-1.0, 0.0, 1.0]])
+def test_a_variation_that_would_say_nothing_is_none(values: list[float]) -> None:
+    """Below three values, or around 0, there is none."""
+    assert robust_variation(np.array(values)) is None

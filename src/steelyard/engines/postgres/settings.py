@@ -13,7 +13,7 @@ from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Setting, SwitchCost
+from steelyard.model.experiment import Layer, Setting, SwitchCost
 
 _TIMEOUT_S = 20.0
 _SWITCH_COST = {
@@ -140,12 +140,12 @@ def _complaint(stderr: str) -> str:
 
 
 def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
-    """Return a sentence for each setting that is not in force as asked."""
+    """Return a sentence for each setting of the server that is not in force as asked."""
     found: dict[str, list[EffectiveSetting]] = {}
     for setting in effective:
         found.setdefault(setting.name.lower(), []).append(setting)
     sentences = []
-    for wanted in asked:
+    for wanted in (setting for setting in asked if setting.layer is Layer.POSTGRES):
         in_force = found.get(wanted.name.lower(), [])
         if not in_force:
             sentences.append(f"{wanted.name} is not known to the running server")

@@ -1,0 +1,341 @@
+"""One sentence per comparison that says which part of the latency changed, from evidence alone.
+
+Named is only what is clear (see ``block_values.is_clear``) and weighs at least a tenth of the
+change. The sentence says what changed, and what differs between the two; that the one is because
+of the other is said nowhere.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.analysis.budget import Budget, BudgetChange, Part, PartChange, class_of
+from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
+from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
+from steelyard.analysis.observations import Observations
+from steelyard.model.evidence import Evidence, Quantity
+from steelyard.model.experiment import Experiment
+from steelyard.model.measurement import Run
+from steelyard.model.schedule import CellKey
+from steelyard.model.units import format_latencies, format_percent
+from steelyard.model.verdicts import Estimate
+
+NOTABLE_SHARE = 0.1  # of the change: less is not worth a word
+_GONE = 0.1  # of the baseline's part: less is called gone
+_EVENTS = 2  # that are named of a class
+_EVENT_SHARE = 0.1  # of a class's sessions: rarer events are not named
+_BEFORE_DEVICE = 2.0  # waiting sessions per request in the device: more wait in front of it
+_NOTHING = "no part of the latency changed by more than its interval"
+_NAMES = {
+    Part.ON_CPU: "the server's CPU time",
+    Part.CPU_WAIT: "the server's waiting for a CPU",
+    Part.CPU: "the server on a CPU or waiting for one",
+    Part.IO: "waiting for data files",
+    Part.WAL: "WAL",
+    Part.LWLOCK: "the server's internal locks",
+    Part.LOCK: "locks of rows and tables",
+    Part.REPLICATION: "waiting for a standby",
+    Part.OTHER: "other waits",
+    Part.CLIENT: "the client (round trip, generator, wake-ups)",
+    Part.UNSEEN: "unseen by the samples",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a comparison came out as it did, as far as the evidence says.
+
+    Attributes:
+        sentence: To be read alone, without a full stop at its end.
+        parts: Of the latency, those that it names, largest change first.
+        costs: Of the ledger, those that it names.
+        differing: Settings that differ between the two sides.
+    """
+
+    baseline: str
+    treatment: str
+    cell: CellKey
+    sentence: str
+    parts: tuple[Part, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    differing: tuple[str, ...] = ()
+
+
+Differing = Mapping[tuple[str, str], tuple[str, ...]]  # by baseline and treatment
+
+
+def explain(
+    seen: Observations,
+    experiment: Experiment,
+    ledger: Ledger,
+    budget: Budget,
+    differing: Differing,
+) -> tuple[Explanation, ...]:
+    """Return an explanation of every comparison in every cell, cell by cell."""
+    asked = {(each.baseline, each.treatment): each for each in headline_contrasts(experiment)}
+    costs = {(each.baseline, each.treatment, each.cell): each for each in ledger.changes}
+    explained = []
+    for change in budget.changes:
+        pair = change.baseline, change.treatment
+        case = _Case(
+            change=change,
+            costs=costs[*pair, change.cell],
+            runs=_sides(seen, asked[pair], change.cell),
+            differing=differing.get(pair, ()),
+        )
+        explained.append(_explanation(case))
+    return tuple(explained)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """Everything that is known of one comparison in one cell."""
+
+    change: BudgetChange
+    costs: LedgerChange
+    runs: tuple[tuple[Run, ...], tuple[Run, ...]]
+    differing: tuple[str, ...]
+
+    def evidence(self, side: int) -> list[Evidence]:
+        """Return what was seen around the runs of the negative (0) or the positive side (1)."""
+        return [run.evidence for run in self.runs[side] if run.evidence is not None]
+
+
+def _sides(
+    seen: Observations, asked: HeadlineContrast, cell: CellKey
+) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    def of(places: Sequence[int]) -> tuple[Run, ...]:
+        return tuple(run for place in places for run in seen.runs[seen.treatments[place], cell])
+
+    return of(asked.negative), of(asked.positive)
+
+
+def _explanation(case: _Case) -> Explanation:
+    change = case.change
+    parts = notable_parts(change)
+    costs = tuple(_named_costs(case, parts))
+    return Explanation(
+        baseline=change.baseline,
+        treatment=change.treatment,
+        cell=change.cell,
+        sentence="; ".join([_finding(case, parts, costs), *_apart(case, parts, costs)]),
+        parts=tuple(part.part for part in parts),
+        costs=tuple(cost.cost for cost in costs),
+        differing=case.differing,
+    )
+
+
+def notable_parts(change: BudgetChange) -> tuple[PartChange, ...]:
+    """Return the parts that are clear and weigh at least a tenth of the change."""
+    whole_s = 0.0 if change.change is None else abs(change.change.value)
+    weight_s = max([whole_s, *(abs(part.change.value) for part in change.parts)])
+    return tuple(
+        part
+        for part in change.parts
+        if part.clear and abs(part.change.value) >= NOTABLE_SHARE * weight_s
+    )
+
+
+def _finding(case: _Case, parts: Sequence[PartChange], costs: Sequence[CostChange]) -> str:
+    """Return what changed, in one clause."""
+    change = case.change
+    told = [_cost_clause(cost) for cost in costs if not parts or cost.cost is Cost.SERVER_CPU]
+    if change.missing:
+        return "; ".join([f"the latency was not split: {change.missing}", *told])
+    if change.change is None or change.change.low is None:
+        return "too few blocks for an interval, so nothing is named"
+    if parts:
+        named = " and ".join(_part_clause(case, part) for part in parts)
+        return "; ".join([f"of {format_change(change.change)} per transaction, {named}", *told])
+    if change.clear:
+        whole = f"the latency changed by {format_change(change.change)}"
+        return "; ".join([f"{whole}, but no part of it by more than its interval", *told])
+    return "; ".join([_NOTHING, *told])
+
+
+def format_change(seconds: Estimate) -> str:
+    """Return a change of a time with its interval: ``-4.90 ms [-5.20, -4.60]``."""
+    if seconds.low is None or seconds.high is None:
+        return format_latencies([seconds.value], signed=True)[0]
+    told = format_latencies([seconds.value, seconds.low, seconds.high], signed=True)
+    value, low, high = told[0], *(end.split(" ")[0] for end in told[1:])
+    return f"{value} [{low}, {high}]"
+
+
+def _part_clause(case: _Case, part: PartChange) -> str:
+    details = "; ".join(_DETAILS.get(part.part, _events)(case, part))
+    remark = f" ({details})" if details else ""
+    gone = part.treatment_s < _GONE * part.baseline_s and part.baseline_s > 0.0
+    left = ", which is all but gone" if gone else ""
+    return f"{format_change(part.change)} is {_name(case, part)}{remark}{left}"
+
+
+def _name(case: _Case, part: PartChange) -> str:
+    if part.part is Part.WAL and "sync" in " ".join(_top_events(case, part)).lower():
+        return "WAL sync"
+    return _NAMES[part.part]
+
+
+def _events(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield the names of the events that make up a part, the most frequent first."""
+    events = _top_events(case, part)
+    if events:
+        yield ", ".join(events)
+
+
+def _top_events(case: _Case, part: PartChange) -> list[str]:
+    """Return them of the side where the part is larger."""
+    group = class_of(part.part)
+    sessions: dict[str, float] = defaultdict(float)
+    for evidence in case.evidence(_larger_side(part)):
+        events = () if evidence.waits is None else evidence.waits.events
+        for event in events:
+            if event.group is group and event.name:
+                sessions[event.name] += event.sessions
+    whole = sum(sessions.values())
+    frequent = sorted(sessions, key=lambda name: (-sessions[name], name))[:_EVENTS]
+    return [name for name in frequent if sessions[name] >= _EVENT_SHARE * whole]
+
+
+def _larger_side(part: PartChange) -> int:
+    return int(part.treatment_s > part.baseline_s)
+
+
+def _wal(case: _Case, part: PartChange) -> Iterator[str]:
+    yield from _events(case, part)
+    syncs = case.costs.cost(Cost.WAL_SYNCS)
+    if syncs.clear and syncs.baseline is not None and syncs.treatment is not None:
+        yield f"WAL syncs per transaction {syncs.baseline:.3g} to {syncs.treatment:.3g}"
+
+
+def _io(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield the events, and how the data device stood where more was waited for it."""
+    yield from _events(case, part)
+    side = _larger_side(part)
+    evidence = case.evidence(side)
+    busy = _median(evidence, _busy)
+    requests = _median(evidence, _requests_per_s)
+    if busy is None or requests is None:
+        return
+    await_s = _median(evidence, _await_s)
+    each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
+    who = (case.change.baseline, case.change.treatment)[side]
+    yield (
+        f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
+        f" {requests:,.0f} requests/s{each}"
+    )
+    waiting, queued = _median(evidence, _io_sessions), _median(evidence, _in_device)
+    if waiting and queued is not None and waiting > _BEFORE_DEVICE * queued:
+        yield (
+            f"{waiting:.1f} sessions waited while {queued:.1f} requests were in it, so most of"
+            " this wait is in front of the device"
+        )
+
+
+def _cpu_wait(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield how often a quota stopped the server, where it did."""
+    side = _larger_side(part)
+    periods = _median(case.evidence(side), _throttled_share)
+    if periods:
+        who = (case.change.baseline, case.change.treatment)[side]
+        yield (
+            f"a CPU quota stopped the server of {who} in"
+            f" {format_percent(periods, signed=False)} of its periods"
+        )
+
+
+_DETAILS: Mapping[Part, Callable[[_Case, PartChange], Iterator[str]]] = {
+    Part.WAL: _wal,
+    Part.IO: _io,
+    Part.CPU_WAIT: _cpu_wait,
+    Part.CPU: _cpu_wait,
+    # Its one event says nothing that its name does not say.
+    Part.CLIENT: lambda _case, _part: iter(()),
+}
+
+
+def _named_costs(case: _Case, parts: Sequence[PartChange]) -> Iterator[CostChange]:
+    """Yield the costs that the sentence rests on."""
+    named = {part.part for part in parts}
+    wanted = [Cost.SERVER_CPU]  # steadier than tps: told even where no part of the latency is
+    if Part.WAL in named:
+        wanted.append(Cost.WAL_SYNCS)
+    if named & {Part.CPU, Part.CPU_WAIT}:
+        wanted.append(Cost.THROTTLED)
+    for cost in map(case.costs.cost, wanted):
+        if cost.clear:
+            yield cost
+
+
+def _cost_clause(cost: CostChange) -> str:
+    """Return how the server's CPU time changed, the one cost that stands alone."""
+    if cost.change is None or not cost.relative:
+        return "the server's CPU per transaction changed"
+    low, high = cost.change.low or 0.0, cost.change.high or 0.0
+    interval = f"[{format_percent(low)}, {format_percent(high)}]"
+    return f"CPU per transaction of the server {format_percent(cost.change.value)} {interval}"
+
+
+def _apart(case: _Case, parts: Sequence[PartChange], costs: Sequence[CostChange]) -> Iterator[str]:
+    """Yield what differs between the two, where something changed at all."""
+    names = case.differing
+    if not names or not (parts or costs or case.change.clear):
+        return
+    if len(names) == 1:
+        yield f"what differs is {names[0]}"
+        return
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    yield f"{listed} differ at once and are not separated by this comparison"
+
+
+def _median(
+    evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
+) -> float | None:
+    found = [value(each) for each in evidence]
+    known = [each for each in found if each is not None]
+    return float(np.median(known)) if known else None
+
+
+def _ratio(dividend: float | None, divisor: float | None) -> float | None:
+    return None if dividend is None or not divisor else dividend / divisor
+
+
+def _busy(evidence: Evidence) -> float | None:
+    return _ratio(evidence.total(Quantity.DEVICE_BUSY_S), evidence.seconds)
+
+
+def _in_device(evidence: Evidence) -> float | None:
+    return _ratio(evidence.total(Quantity.DEVICE_QUEUE_S), evidence.seconds)
+
+
+def _requests(evidence: Evidence) -> float | None:
+    reads = evidence.total(Quantity.DEVICE_READS)
+    writes = evidence.total(Quantity.DEVICE_WRITES)
+    return None if reads is None or writes is None else reads + writes
+
+
+def _requests_per_s(evidence: Evidence) -> float | None:
+    return _ratio(_requests(evidence), evidence.seconds)
+
+
+def _await_s(evidence: Evidence) -> float | None:
+    read_s = evidence.total(Quantity.DEVICE_READ_S)
+    write_s = evidence.total(Quantity.DEVICE_WRITE_S)
+    if read_s is None or write_s is None:
+        return None
+    return _ratio(read_s + write_s, _requests(evidence))
+
+
+def _io_sessions(evidence: Evidence) -> float | None:
+    group = class_of(Part.IO)
+    if evidence.waits is None or group is None:
+        return None
+    return evidence.waits.sessions_in(group)
+
+
+def _throttled_share(evidence: Evidence) -> float | None:
+    return _ratio(
+        evidence.total(Quantity.THROTTLED_PERIODS), evidence.total(Quantity.QUOTA_PERIODS)
+    )

@@ -1,0 +1,329 @@
+"""The ledger of runs: what a transaction costs, of each treatment and between them.
+
+Totals are of the whole run with its ramp, so they are divided by all of its transactions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+import numpy as np
+
+from steelyard.analysis.block_values import (
+    RunsOfBlock,
+    by_block,
+    change,
+    is_clear,
+    level,
+    side_means,
+    sum_of,
+    whole_transactions,
+)
+from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
+from steelyard.analysis.observations import Observations
+from steelyard.model.evidence import Quantity
+from steelyard.model.experiment import Experiment, Workload
+from steelyard.model.measurement import Run
+from steelyard.model.schedule import CellKey
+from steelyard.model.verdicts import Estimate
+from steelyard.stats.confidence import FloatArray
+from steelyard.stats.median import robust_variation
+
+
+class Cost(StrEnum):
+    """What a transaction takes; in base units per transaction, but for the read amplification."""
+
+    SERVER_CPU = "server_cpu_s"
+    GENERATOR_CPU = "generator_cpu_s"
+    SERVER_RUN_QUEUE = "server_run_queue_s"
+    GENERATOR_RUN_QUEUE = "generator_run_queue_s"
+    THROTTLED = "throttled_s"
+    SERVER_SWITCHES = "server_switches"
+    CONTEXT_SWITCHES = "context_switches"
+    ROUND_TRIPS = "round_trips"
+    ROWS_READ = "rows_read"
+    ROWS_CHANGED = "rows_changed"
+    WAL_BYTES = "wal_bytes"
+    WAL_RECORDS = "wal_records"
+    FULL_PAGE_IMAGES = "full_page_images"
+    WAL_SYNCS = "wal_syncs"
+    PAGES_HIT = "pages_hit"
+    PAGES_READ = "pages_read"
+    PAGES_WRITTEN = "pages_written"
+    DEVICE_READS = "device_reads"
+    DEVICE_READ_BYTES = "device_read_bytes"
+    DEVICE_WRITES = "device_writes"
+    DEVICE_WRITE_BYTES = "device_write_bytes"
+    DEVICE_FLUSHES = "device_flushes"
+    READ_AMPLIFICATION = "read_amplification"
+
+
+# What each is the sum of; the others are named as the quantity they come from.
+_SUMS = {
+    Cost.ROWS_READ: (Quantity.ROWS_RETURNED, Quantity.ROWS_FETCHED),
+    Cost.ROWS_CHANGED: (
+        Quantity.ROWS_INSERTED,
+        Quantity.ROWS_UPDATED,
+        Quantity.ROWS_DELETED,
+    ),
+    Cost.READ_AMPLIFICATION: (Quantity.DEVICE_READ_BYTES,),
+}
+# Statements of pgbench's builtin scripts, BEGIN and END included; each waits for its answer, in
+# all query modes. Source: pgbench's documentation, "What Is the Transaction Actually Performed".
+_STATEMENTS = {"select-only": 1, "simple-update": 5, "tpcb-like": 7}
+_OWN_SCRIPTS = "the statements of own scripts are not counted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLevel:
+    """One cost of a treatment in a cell.
+
+    Attributes:
+        value: Median over blocks with its interval (none below 6 blocks); None when missing.
+        blocks: Behind it; 0 for what is known without measuring.
+        variation: Robust coefficient of variation over blocks; None below 3.
+        missing: Why there is no value; empty when there is one.
+    """
+
+    cost: Cost
+    value: Estimate | None
+    blocks: int
+    variation: float | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellLedger:
+    """All costs of a treatment in a cell.
+
+    Attributes:
+        tps_variation: Robust coefficient of variation of tps over the same blocks.
+    """
+
+    treatment: str
+    cell: CellKey
+    costs: tuple[CostLevel, ...]
+    tps_variation: float | None
+
+    def cost(self, cost: Cost) -> CostLevel:
+        """Return one of them."""
+        return next(each for each in self.costs if each.cost is cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostChange:
+    """How one cost differs between two treatments, within blocks.
+
+    Attributes:
+        baseline: Median over blocks of the baseline's side, None when missing.
+        treatment: Of the other side, likewise.
+        change: Relative where ``relative`` is set, else a difference in the cost's unit; with a
+            pointwise interval, none below 6 blocks. None when missing.
+        relative: Both sides are positive in every block, so that the ratio says it.
+        clear: Its interval leaves out 0 also when all costs are looked at together.
+        blocks: In which both sides have it.
+        missing: Why there is none; empty when there is one.
+    """
+
+    cost: Cost
+    baseline: float | None
+    treatment: float | None
+    change: Estimate | None
+    relative: bool
+    clear: bool
+    blocks: int
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerChange:
+    """What a transaction costs more or less under a treatment than under the baseline."""
+
+    baseline: str
+    treatment: str
+    cell: CellKey
+    costs: tuple[CostChange, ...]
+
+    def cost(self, cost: Cost) -> CostChange:
+        """Return one of them."""
+        return next(each for each in self.costs if each.cost is cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The ledger of a campaign: its cells, workload by workload, and its comparisons."""
+
+    cells: tuple[CellLedger, ...]
+    changes: tuple[LedgerChange, ...]
+
+
+def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
+    """Return the ledger of a campaign; None where no run has evidence."""
+    if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
+        return None
+    ramp_s = experiment.measure.ramp_s
+    values: dict[Cost, FloatArray] = {
+        cost: by_block(seen, partial(_value, cost=cost, ramp_s=ramp_s))
+        for cost in Cost
+        if cost is not Cost.ROUND_TRIPS
+    }
+    places = list(enumerate(seen.cells))
+    return Ledger(
+        cells=tuple(
+            _cell(seen, values, (side, column), experiment.workload(cell.workload))
+            for column, cell in places
+            for side in range(len(seen.treatments))
+        ),
+        changes=tuple(
+            _changes(seen, values, column, asked)
+            for column, _ in places
+            for asked in headline_contrasts(experiment)
+        ),
+    )
+
+
+def quantities_of(cost: Cost) -> tuple[Quantity, ...]:
+    """Return what has to be measured for a cost; the divisor of the read amplification last."""
+    if cost is Cost.READ_AMPLIFICATION:
+        return (Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES)
+    return _SUMS.get(cost) or (Quantity(cost.value),)
+
+
+def _value(runs: RunsOfBlock, *, cost: Cost, ramp_s: float) -> float | None:
+    """Return a cost of one block: sums over its rounds, then their ratio."""
+    parts = _SUMS.get(cost) or (Quantity(cost.value),)
+    dividend = sum_of([_total(run, part) for run in runs for part in parts])
+    if cost is Cost.READ_AMPLIFICATION:
+        divisor = sum_of([_total(run, Quantity.RELATION_READ_BYTES) for run in runs])
+    else:
+        divisor = sum_of([whole_transactions(run, ramp_s) for run in runs])
+    return dividend / divisor if dividend is not None and divisor else None
+
+
+def _total(run: Run, quantity: Quantity) -> float | None:
+    return None if run.evidence is None else run.evidence.total(quantity)
+
+
+def _cell(
+    seen: Observations,
+    values: dict[Cost, FloatArray],
+    place: tuple[int, int],
+    workload: Workload,
+) -> CellLedger:
+    side, column = place
+    key = seen.treatments[side], seen.cells[column]
+    runs = seen.runs[key]
+    return CellLedger(
+        treatment=key[0],
+        cell=key[1],
+        costs=tuple(
+            _round_trips(workload)
+            if cost is Cost.ROUND_TRIPS
+            else _level(cost, values[cost][:, side, column], runs)
+            for cost in Cost
+        ),
+        tps_variation=robust_variation(np.exp(seen.log_tps[:, side, column])),
+    )
+
+
+def _round_trips(workload: Workload) -> CostLevel:
+    known = _STATEMENTS.get(workload.builtin or "")
+    return CostLevel(
+        cost=Cost.ROUND_TRIPS,
+        value=None if known is None else Estimate(value=float(known)),
+        blocks=0,
+        missing=_OWN_SCRIPTS if known is None else "",
+    )
+
+
+def _level(cost: Cost, values: FloatArray, runs: Sequence[Run]) -> CostLevel:
+    known = values[np.isfinite(values)]
+    return CostLevel(
+        cost=cost,
+        value=level(values),
+        blocks=len(known),
+        variation=robust_variation(known),
+        missing="" if len(known) else _why_missing(cost, runs),
+    )
+
+
+def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
+    """Return the reason that the runs give, or the general one."""
+    wanted = {quantity.value for quantity in quantities_of(cost)}
+    watched = [run.evidence for run in runs if run.evidence is not None]
+    if not watched:
+        return "the runs were not watched"
+    told = [gone for evidence in watched for gone in evidence.absent if gone.subject in wanted]
+    if told:
+        return told[0].reason
+    if cost is Cost.READ_AMPLIFICATION and wanted <= set(watched[0].totals):
+        return "PostgreSQL read nothing from its files"
+    lacking = sorted(name for name in wanted if all(name not in each.totals for each in watched))
+    return f"{' and '.join(lacking)} not measured" if lacking else "not measured in a whole block"
+
+
+def _changes(
+    seen: Observations, values: dict[Cost, FloatArray], column: int, asked: HeadlineContrast
+) -> LedgerChange:
+    places = [*asked.negative, *asked.positive]
+    runs = [run for p in places for run in seen.runs[seen.treatments[p], seen.cells[column]]]
+    shared = {cost: _shared(of_cost[:, :, column], places) for cost, of_cost in values.items()}
+    family = max(1, sum(bool(len(of_cost)) for of_cost in shared.values()))
+    return LedgerChange(
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        cell=seen.cells[column],
+        costs=tuple(
+            _change(cost, of_cost, asked, family)
+            if len(of_cost)
+            else _no_change(cost, _why_missing(cost, runs))
+            for cost, of_cost in shared.items()
+        ),
+    )
+
+
+def _shared(values: FloatArray, places: Sequence[int]) -> FloatArray:
+    """Return the blocks in which both sides have the value, shape (blocks, treatments)."""
+    return values[np.isfinite(values[:, list(places)]).all(axis=1)]
+
+
+def _no_change(cost: Cost, missing: str) -> CostChange:
+    return CostChange(
+        cost=cost,
+        baseline=None,
+        treatment=None,
+        change=None,
+        relative=False,
+        clear=False,
+        blocks=0,
+        missing=missing,
+    )
+
+
+def _change(cost: Cost, values: FloatArray, asked: HeadlineContrast, family: int) -> CostChange:
+    places = [*asked.negative, *asked.positive]
+    relative = bool((values[:, places] > 0.0).all())
+    negative, positive = side_means(values, asked)
+    if relative:
+        weights = np.asarray(asked.weights)[places]
+        differences = np.asarray(np.log(values[:, places]) @ weights)
+    else:
+        differences = positive - negative
+    return CostChange(
+        cost=cost,
+        baseline=float(np.median(negative)),
+        treatment=float(np.median(positive)),
+        change=_as_ratio(change(differences)) if relative else change(differences),
+        relative=relative,
+        clear=is_clear(differences, family),
+        blocks=len(values),
+    )
+
+
+def _as_ratio(logs: Estimate) -> Estimate:
+    return Estimate(
+        value=float(np.expm1(logs.value)),
+        low=None if logs.low is None else float(np.expm1(logs.low)),
+        high=None if logs.high is None else float(np.expm1(logs.high)),
+    )

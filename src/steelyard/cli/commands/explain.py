@@ -1,0 +1,60 @@
+"""``steelyard explain``: which part of the latency changed, and what a transaction costs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from steelyard.analysis.results import CampaignAnalysis
+    from steelyard.report.explaining import Choice
+
+
+@click.command("explain")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--cell", metavar="WORKLOAD[/CLIENTS]", help="Only this workload, or this load of it."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+def command(directory: Path, cell: str | None, *, as_json: bool) -> None:
+    """Explain the comparisons of the campaign in DIRECTORY from what was seen around its runs.
+
+    For each: the verdict, which part of a transaction's time changed, the way from one latency to
+    the other, and what a transaction costs on both sides, with intervals.
+    """
+    from steelyard.cli import campaigns  # noqa: PLC0415 - lazy
+    from steelyard.model.errors import RecordError  # noqa: PLC0415
+    from steelyard.record.directory import require_campaign  # noqa: PLC0415
+    from steelyard.report.explaining import explain_document, explain_json  # noqa: PLC0415
+
+    require_campaign(directory)
+    found = campaigns.listed_campaign(directory)
+    if found.analysis is None:
+        raise RecordError(found.problem, hint="Restore it from a copy.")
+    choice = _choice(found.analysis, cell)
+    if as_json:
+        campaigns.print_json(explain_json(found.analysis, choice))
+        return
+    campaigns.print_whole(explain_document(found.analysis, choice))
+
+
+def _choice(analysis: "CampaignAnalysis", cell: str | None) -> "Choice":
+    """Return what the option chooses.
+
+    Raises:
+        InputError: The campaign has no such cell.
+    """
+    from steelyard.model.errors import InputError  # noqa: PLC0415 - lazy
+    from steelyard.report.explaining import Choice  # noqa: PLC0415
+
+    if cell is None:
+        return Choice()
+    workload, _, clients = cell.rpartition("/") if "/" in cell else (cell, "", "")
+    known = [each.name for each in analysis.experiment.workloads]
+    loads = dict.fromkeys(str(load.clients) for load in analysis.experiment.loads)
+    if workload not in known or (clients and clients not in loads):
+        raise InputError(
+            f"the campaign has no cell {cell}",
+            hint=f"Its workloads: {', '.join(known)}; numbers of clients: {', '.join(loads)}.",
+        )
+    return Choice(workload=workload, clients=int(clients) if clients else None)

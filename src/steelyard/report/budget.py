@@ -1,0 +1,221 @@
+"""Where the time goes: the latency of a transaction in parts, and how the parts differ."""
+
+from collections.abc import Iterable
+
+from steelyard.analysis.budget import BudgetChange, CellBudget, Part, PartChange
+from steelyard.analysis.explanation import Explanation
+from steelyard.analysis.reasons import Reasons
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.analysis.watching import Watching
+from steelyard.model.units import MS_PER_S, format_duration, format_percent
+from steelyard.model.verdicts import Estimate
+from steelyard.report.costs import POINTWISE
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
+from steelyard.report.formats import MISSING, bounds, count, ended, milliseconds
+from steelyard.report.waterfall import PART_LABELS, REMAINDER, bars, steps
+from steelyard.report.wording import cell_name
+
+TITLE = "Where the time goes"
+_NOTE = (
+    "Sessions in a class / tps, by Little's law; on a CPU: the CPU time of all of the server's"
+    " processes per transaction, at most what the class holds; unseen: clients / tps minus the"
+    f" rest, which may be below 0 within noise. Differences are taken within blocks. {POINTWISE}"
+    " Medians do not add exactly."
+)
+_CELL_NOTE = (
+    "Milliseconds, medians over blocks: a closed loop's latency, clients / tps, and its parts."
+    " As the generator tells it the latency lacks its own time between two transactions, and"
+    " has the ramp in it."
+)
+
+
+def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the parts of the latency; nothing where no run was watched."""
+    reasons = analysis.reasons
+    if reasons is None:
+        return ()
+    largest = max(analysis.experiment.loads, key=lambda load: load.clients)
+    told = [each for each in reasons.explanations if each.cell.load == largest]
+    changes = [each for each in reasons.budget.changes if each.cell.load == largest]
+    blocks: list[Block] = []
+    if told:
+        items = tuple(explanation_line(analysis, each) for each in told)
+        blocks.append(BulletList(lead="What changed in a transaction's time", items=items))
+    blocks += [change_table(analysis, each) for each in changes if each.parts]
+    blocks += _cell_tables(analysis, reasons.budget.cells)
+    blocks += watching_lines(reasons)
+    return (Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
+
+
+def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
+    """Return an explanation with its comparison, as a sentence."""
+    place = cell_name(analysis.experiment, explanation.cell.load)
+    who = f"{explanation.treatment} against {explanation.baseline}"
+    return ended(f"{explanation.cell.workload}, {place}, {who}: {explanation.sentence}")
+
+
+def change_table(
+    analysis: CampaignAnalysis, change: BudgetChange, *, with_bars: bool = False
+) -> Table:
+    """Return the parts of both sides with their differences; as a waterfall with bars."""
+    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
+    drawn = bars(steps(change)) if with_bars else ()
+    rows = [
+        _whole_row(change),
+        *(_part_row(change, part) for part in change.parts),
+        *_remainder_rows(change),
+    ]
+    columns = (
+        Column(name="part of the latency"),
+        _right(change.baseline, "ms"),
+        _right(change.treatment, "ms"),
+        _right("difference", "ms"),
+        _right("95 % interval", "ms"),
+        _right("of the change", spare=with_bars),
+        *((Column(name="from baseline to treatment"),) if with_bars else ()),
+    )
+    if with_bars:
+        rows = [
+            Row(cells=(*row.cells, bar))
+            for row, bar in zip([*rows, _end_row(change)], drawn, strict=True)
+        ]
+    return Table(
+        title=f"{place}: {change.treatment} against {change.baseline}",
+        columns=columns,
+        rows=tuple(rows),
+        note=f"{count(change.blocks, 'block')}. {_NOTE}",
+    )
+
+
+def _whole_row(change: BudgetChange) -> Row:
+    cells = (milliseconds(change.start_s), milliseconds(change.end_s))
+    return Row(cells=("latency", *cells, *_difference(change.change), MISSING))
+
+
+def _end_row(change: BudgetChange) -> Row:
+    return Row(cells=("latency", "", milliseconds(change.end_s), "", "", ""))
+
+
+def _part_row(change: BudgetChange, part: PartChange) -> Row:
+    cells = (milliseconds(part.baseline_s), milliseconds(part.treatment_s))
+    label = PART_LABELS[part.part]
+    return Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
+
+
+def _share(change: BudgetChange, part: PartChange) -> str:
+    """Return a part's share of a change that is there; of one that is not it would say nothing."""
+    if change.change is None or not change.clear:
+        return MISSING
+    return format_percent(part.change.value / change.change.value, signed=False)
+
+
+def _remainder_rows(change: BudgetChange) -> tuple[Row, ...]:
+    told = signed_ms(change.remainder_s)
+    return (Row(cells=(REMAINDER, MISSING, MISSING, told, MISSING, MISSING)),)
+
+
+def _difference(change: Estimate | None) -> tuple[str, str]:
+    if change is None:
+        return MISSING, MISSING
+    pair = bounds(change)
+    told = MISSING if pair is None else f"[{signed_ms(pair[0])}, {signed_ms(pair[1])}]"
+    return signed_ms(change.value), told
+
+
+def signed_ms(seconds: float) -> str:
+    """Return a difference in ms with its sign."""
+    value = seconds * MS_PER_S
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:+,.{digits}f}"
+
+
+def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[Table]:
+    """Return the parts of every cell; nothing where none was split."""
+    split = [each for each in cells if each.parts]
+    if not split:
+        return []
+    parts = [part for part in Part if any(_level(each, part) is not None for each in split)]
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("clients"),
+        _right("latency"),
+        _right("95 % interval"),
+        *(_right(PART_LABELS[part], spare=True) for part in parts),
+        _right("as the generator tells it", spare=True),
+    )
+    rows = tuple(_cell_row(each, parts) for each in split)
+    missing = [
+        f"{each.treatment}, {each.cell.workload}, {cell_name(analysis.experiment, each.cell.load)}:"
+        f" {each.missing}"
+        for each in cells
+        if each.missing
+    ]
+    note = " ".join([_CELL_NOTE, *(ended(f"Not split: {text}") for text in missing)])
+    title = "Latency and its parts in all cells, ms"
+    return [Table(title=title, columns=columns, rows=rows, note=note)]
+
+
+def _level(budget: CellBudget, part: Part) -> Estimate | None:
+    return next((each.seconds for each in budget.parts if each.part is part), None)
+
+
+def _cell_row(budget: CellBudget, parts: Iterable[Part]) -> Row:
+    pair = bounds(budget.latency)
+    interval = MISSING if pair is None else f"{milliseconds(pair[0])} to {milliseconds(pair[1])}"
+    levels = [_level(budget, part) for part in parts]
+    return Row(
+        cells=(
+            budget.cell.workload,
+            budget.treatment,
+            str(budget.cell.load.clients),
+            milliseconds(None if budget.latency is None else budget.latency.value),
+            interval,
+            *(MISSING if each is None else milliseconds(each.value) for each in levels),
+            milliseconds(budget.measured_s),
+        )
+    )
+
+
+def watching_lines(reasons: Reasons) -> list[Block]:
+    """Return what was not visible, and what the watching cost."""
+    watched = reasons.watching
+    sources = " and ".join(watched.sources) or "nowhere: they were not sampled"
+    lines: list[Block] = [Paragraph(text=f"Wait events come from {sources}. {_cost(watched)}")]
+    if watched.unseen:
+        items = tuple(
+            f"{each.subject}: {ended(each.reason)} ({count(each.runs, 'run')} of {watched.runs})"
+            for each in watched.unseen
+        )
+        lines.append(BulletList(lead="What was not visible", items=items))
+    return lines
+
+
+def _cost(watched: Watching) -> str:
+    if watched.own_cpu_s is None:
+        return "What the watching cost was not measured."
+    server = (
+        "not visible" if watched.server_cpu_s is None else format_duration(watched.server_cpu_s)
+    )
+    own = format_duration(watched.own_cpu_s)
+    share = (
+        ""
+        if watched.share is None
+        else f", {format_percent(watched.share, signed=False)} of the CPU time used in these runs"
+    )
+    runs = count(watched.runs, "run")
+    return f"Watching {runs} cost {own} of CPU time here, and on the server {server}{share}."
+
+
+def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
+    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
