@@ -10,7 +10,7 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.judging.machine_rules import AMPLIFICATION, DISK_FREE_SHARE
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.evidence import Absence, Quantity
-from steelyard.model.experiment import EndpointTarget, Experiment
+from steelyard.model.experiment import EndpointTarget, Experiment, Layer
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.rules import NOT_JUDGED
 from steelyard.report.findings import collected
@@ -36,7 +36,7 @@ def test_throttling_under_a_quota(periods: float, *, told: bool) -> None:
 def test_a_quota_that_nobody_watched_is_not_judged() -> None:
     """Where no quota is asked for nothing is lacking; where one is, its counters are."""
     assert missing(both(seen(), seen()), "quota-throttled") == ""
-    limited = asking(an_experiment(), "cgroup", cpus="0.6")
+    limited = asking(an_experiment(), Layer.CGROUP, cpus="0.6")
     assert missing(both(seen(), seen(), experiment=limited), "quota-throttled")
 
 
@@ -127,7 +127,7 @@ def test_a_shared_machine_is_told_of_with_the_generators_share() -> None:
     assert finding is not None
     assert finding.severity is Severity.INFO
     assert "shared the machine's 2 CPUs; the generator used 25.0 %" in finding.message
-    bound = asking(an_experiment(), "cgroup", cpuset="0", generator_cpuset="1")
+    bound = asking(an_experiment(), Layer.CGROUP, cpuset="0", generator_cpuset="1")
     assert found(generating(experiment=bound), "shared-machine") is None
     assert missing(both(seen(), seen()), "shared-machine")
 
@@ -179,13 +179,13 @@ def test_a_report_tells_of_neighbours_once() -> None:
 
 
 def test_absent_probes_are_told_once_each() -> None:
-    """With the number of runs; no probe absent, nothing told."""
+    """In one line, with the number of runs; no probe absent, nothing told."""
     gone = Absence(subject="host", reason="/proc was not readable")
     record = both(seen(absent=(gone, gone)), seen())
     finding = found(record, "not-measured")
     assert finding is not None
     assert finding.severity is Severity.INFO
-    assert finding.message == "host: not measured in 60 of 120 runs: /proc was not readable"
+    assert finding.message == "not measured: host (/proc was not readable; 60 of 120 runs)"
     assert len(rulings(record, "not-measured")) == 1
     assert found(both(seen(), seen()), "not-measured") is None
 
@@ -197,6 +197,22 @@ def test_what_could_not_be_judged_is_one_line() -> None:
     assert finding.severity is Severity.INFO
     assert "swapping (swapped_pages)" in finding.message
     assert found(watched(lambda _: None), NOT_JUDGED) is None
+
+
+@pytest.mark.parametrize(("tries", "told"), [(5, False), (6, True)])
+def test_neighbours_under_one_treatment_alone_are_told(tries: int, *, told: bool) -> None:
+    """Five of five under one of two treatments are chance (6 %), six of six hardly (3 %)."""
+    record = compared(30)
+    thrown = tuple(
+        BlockOutcome(
+            index=number, attempt=7, complete=False, reason="r", cause="steal", treatment="t1"
+        )
+        for number in range(tries)
+    )
+    findings = analyse(replace(record, blocks=(*thrown, *record.blocks))).findings
+    redone = next(finding for finding in findings if finding.code == "blocks-redone")
+    assert (redone.severity is Severity.WARNING) is told
+    assert ("asks for more of what" in redone.remedy) is told
 
 
 def test_redone_blocks_are_counted_by_cause() -> None:

@@ -13,7 +13,7 @@ from steelyard.analysis.judging.campaign_rules import CAMPAIGN_RULES
 from steelyard.analysis.judging.work_rules import half_change
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import LocalTarget
+from steelyard.model.experiment import Layer, LocalTarget
 from steelyard.model.measurement import Run, Second
 from steelyard.model.rules import Standing
 
@@ -137,7 +137,7 @@ def stored(levels: Mapping[str, float], *, differ: str = "directory") -> Campaig
         moved = replace(second, target=LocalTarget(directory="/mnt/other"))
         experiment = replace(experiment, treatments=(first, moved))
     elif differ == "read_iops":
-        experiment = asking(experiment, "cgroup", read_iops="200")
+        experiment = asking(experiment, Layer.CGROUP, read_iops="200")
     elif differ:
         experiment = asking(experiment, **{differ: "200"})
     evidence = seen({}, {Quantity.DATABASE_BYTES: 100 * MIB, **levels})

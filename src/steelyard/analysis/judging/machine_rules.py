@@ -214,11 +214,12 @@ def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
     )
     if not absences:
         yield KEPT
-    for (subject, reason), number in absences.most_common(_MOST_ABSENCES):
-        yield broken(
-            f"{subject}: not measured in {number} of {count(len(watched), 'run')}: {reason}",
-            subject=subject,
-        )
+        return
+    told = [
+        f"{subject} ({reason.rstrip('.')}; {number} of {count(len(watched), 'run')})"
+        for (subject, reason), number in absences.most_common(_MOST_ABSENCES)
+    ]
+    yield broken(f"not measured: {', '.join(told)}", subject="campaign")
 
 
 MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
