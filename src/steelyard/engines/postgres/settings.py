@@ -88,6 +88,28 @@ def parse_catalogue(text: str) -> Mapping[str, SettingEntry]:
     return entries
 
 
+def undescribed(
+    postgres: str, names: Sequence[str], empty: Path, processes: Processes
+) -> Mapping[str, SettingEntry]:
+    """Return those of these settings that the server knows and keeps to itself, by name.
+
+    ``--describe-config`` leaves out what is no part of a sample file, such as the settings for
+    developers. What it takes to change them it does not tell, so a restart is assumed.
+
+    Args:
+        postgres: Path of the server program.
+        names: Not described by it.
+        empty: Directory with nothing but an empty ``postgresql.conf``.
+        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    """
+    known = {}
+    for name in names:
+        argv = (postgres, "-C", name, "-D", str(empty))
+        if processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S).succeeded:
+            known[name] = SettingEntry(name=name, context="", group="", kind="")
+    return known
+
+
 def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
     """Return the dearest switch cost among the named settings, from their context.
 
