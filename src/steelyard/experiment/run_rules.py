@@ -12,6 +12,7 @@ from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     FOREIGN_DISK,
+    GENERATOR_SATURATED,
     KEPT,
     NEIGHBOUR_CPU,
     NOTHING_TO_JUDGE,
@@ -23,6 +24,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
+from steelyard.model.run_needs import RUN_NEEDS
 from steelyard.model.units import format_bytes, format_percent
 
 CLOCK_JUMP_S: Final = 0.5  # wall against monotonic clock over one run; NTP slews by far less
@@ -81,7 +83,7 @@ def _no_huge_pages(facts: RunFacts) -> Iterator[Ruling]:
 def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
     used, had = facts.total(Quantity.OTHERS_CPU_S), facts.cpu_seconds
     if used is None or had is None:
-        yield lacking("others_cpu_s and cpus")
+        yield _unmeasured(NEIGHBOUR_CPU)
         return
     share = used / had
     if share <= facts.allowance:
@@ -99,7 +101,7 @@ def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
 def _steal(facts: RunFacts) -> Iterator[Ruling]:
     stolen, had = facts.total(Quantity.CPU_STEAL_S), facts.cpu_seconds
     if stolen is None or had is None:
-        yield lacking("cpu_steal_s and cpus")
+        yield _unmeasured(STEAL)
         return
     share = stolen / had
     if share <= STEAL_SHARE:
@@ -119,7 +121,7 @@ def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
     )
     visible = _with_known_io(facts.evidence)
     if facts.evidence is None or busy_s is None or device is None or own is None or not visible:
-        yield lacking("bytes of the device, of the server and of another process")
+        yield _unmeasured(FOREIGN_DISK)
         return
     # A device also writes its file system's journal, and what was dirty before the run: what no
     # other process asked for is nobody's neighbour.
@@ -136,6 +138,10 @@ def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
     )
 
 
+def _unmeasured(code: str) -> Ruling:
+    return lacking(", ".join(RUN_NEEDS[code]))
+
+
 def _sum(facts: RunFacts, one: Quantity, other: Quantity) -> float | None:
     first, second = facts.total(one), facts.total(other)
     return None if first is None or second is None else first + second
@@ -149,7 +155,7 @@ def _with_known_io(evidence: Evidence | None) -> list[tuple[OtherProcess, float]
 def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
     used, cpus = facts.total(Quantity.GENERATOR_CPU_S), facts.level(Quantity.CPUS)
     if facts.evidence is None or used is None or cpus is None:
-        yield lacking("generator_cpu_s and cpus")
+        yield _unmeasured(GENERATOR_SATURATED)
         return
     threads = min(facts.load.threads, max(int(cpus), 1))
     share = used / (threads * facts.evidence.seconds) if facts.evidence.seconds > 0 else 0.0
@@ -319,7 +325,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         judge=_foreign_disk,
     ),
     Rule(
-        code="generator-saturated",
+        code=GENERATOR_SATURATED,
         judges=Judges.RUN,
         severity=Severity.ERROR,
         what="The load generator used nearly all CPU time that its threads can use.",

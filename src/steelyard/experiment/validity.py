@@ -8,7 +8,7 @@ from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.run_rules import CLOCK_JUMP_S, RUN_RULES
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
-from steelyard.model.rules import ENVIRONMENT, Rule, Standing, not_judged
+from steelyard.model.rules import ENVIRONMENT, Rule, Standing
 
 __all__ = [
     "CLOCK_JUMP_S",
@@ -42,7 +42,7 @@ def rule_of(code: str) -> Rule[RunFacts]:
 
 
 def judge(facts: RunFacts, *, bearing: bool = False) -> tuple[Finding, ...]:
-    """Return what the rules find in a run, and at last what could not be judged.
+    """Return what the rules find in a run; what they lack is told once for the whole campaign.
 
     Args:
         facts: Of the run. Of one without a result only why there is none is judged.
@@ -50,12 +50,11 @@ def judge(facts: RunFacts, *, bearing: bool = False) -> tuple[Finding, ...]:
     """
     if facts.failure or facts.server_died:
         return _found(rule_of("server-died" if facts.server_died else "generator-failed"), facts)
-    found = [
+    return tuple(
         _borne(finding, facts, bearing=bearing)
         for rule in RUN_RULES
         for finding in _found(rule, facts)
-    ]
-    return (*found, *_not_judged(facts))
+    )
 
 
 def _found(rule: Rule[RunFacts], facts: RunFacts) -> tuple[Finding, ...]:
@@ -77,18 +76,6 @@ def _borne(finding: Finding, facts: RunFacts, *, bearing: bool) -> Finding:
     if facts.neighbours is None:
         return replace(finding, severity=Severity.INFO, remedy=_ASKED_FOR)
     return replace(finding, severity=Severity.WARNING, remedy=_BORNE) if bearing else finding
-
-
-def _not_judged(facts: RunFacts) -> tuple[Finding, ...]:
-    """Return what nobody saw; nothing where nothing was watched at all."""
-    if facts.evidence is None:
-        return ()
-    return not_judged(
-        (rule.code, ruling.missing)
-        for rule in RUN_RULES
-        for ruling in rule.judge(facts)
-        if ruling.missing
-    )
 
 
 def generator_failed(message: str, *, server_died: bool) -> Finding:

@@ -13,6 +13,7 @@ from steelyard.model.findings import Finding, Severity
 NEIGHBOUR_CPU: Final = "neighbour-cpu"
 STEAL: Final = "steal"
 FOREIGN_DISK: Final = "foreign-disk"
+GENERATOR_SATURATED: Final = "generator-saturated"
 # Causes that come and go with the surroundings of the machine: redone within limits, then borne.
 ENVIRONMENT: Final = frozenset({NEIGHBOUR_CPU, STEAL, FOREIGN_DISK})
 BESIDE_NEIGHBOUR: Final = "measured-beside-neighbour"  # what a campaign tells of them

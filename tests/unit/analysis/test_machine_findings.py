@@ -196,6 +196,7 @@ def test_what_could_not_be_judged_is_one_line() -> None:
     assert finding is not None
     assert finding.severity is Severity.INFO
     assert "swapping (swapped_pages)" in finding.message
+    assert "steal (cpu_steal_s, cpus; 120 of 120 runs)" in finding.message
     assert found(watched(lambda _: None), NOT_JUDGED) is None
 
 

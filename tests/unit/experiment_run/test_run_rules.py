@@ -1,6 +1,7 @@
 """Every rule for single runs on both sides of its threshold, and without its facts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,8 @@ from steelyard.model.evidence import Evidence, OtherProcess, Quantity
 from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
-from steelyard.model.rules import ENVIRONMENT, NOT_JUDGED, Ruling, Standing
+from steelyard.model.rules import Ruling, Standing
+from steelyard.model.run_needs import OTHERS_IO, RUN_NEEDS, missing_for
 
 SECONDS, CPUS = 10.0, 4
 CPU_S = SECONDS * CPUS
@@ -143,7 +145,7 @@ LACKING = {
     "clock-jump": "both clocks",
     "neighbour-cpu": "others_cpu_s",
     "steal": "cpu_steal_s",
-    "foreign-disk": "bytes of the device",
+    "foreign-disk": "device_busy_s",
     "generator-saturated": "generator_cpu_s",
     "no-transactions": "a result",
     "failed-transactions": "a result",
@@ -214,10 +216,10 @@ def test_a_disk_is_no_more_foreign_than_others_used_it() -> None:
     assert ruling("foreign-disk", on_disk(300, others=(small,))).standing is Standing.KEPT
 
 
-def findings_of(facts: RunFacts, **how: bool) -> tuple[Validity, list[Finding]]:
-    """Return what becomes of a run, and why, leaving out what could not be judged."""
+def findings_of(facts: RunFacts, **how: bool) -> tuple[Validity, tuple[Finding, ...]]:
+    """Return what becomes of a run, and why."""
     found = judge(facts, **how)
-    return validity_of(found), [each for each in found if each.code != NOT_JUDGED]
+    return validity_of(found), found
 
 
 def test_a_neighbour_makes_a_run_invalid() -> None:
@@ -259,10 +261,20 @@ def test_ignored_neighbours_are_noted() -> None:
     )
 
 
-def test_what_could_not_be_judged_is_said_once_and_harms_nothing() -> None:
-    """A watched run without the machine's facts is valid, and says which rules had none."""
-    seen = Evidence(seconds=5.0, totals={}, levels={}, waits=None, series=(), others=(), absent=())
-    found = judge(RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen))
-    assert [(f.code, f.severity) for f in found] == [(NOT_JUDGED, Severity.INFO)]
-    assert all(code in found[0].message for code in (*ENVIRONMENT, "generator-saturated"))
-    assert judge(RunFacts(measurement=measured(), clock_jump_s=0.0)) == ()
+@pytest.mark.parametrize("code", RUN_NEEDS)
+def test_what_a_rule_needs_is_what_the_campaign_says_that_it_needs(code: str) -> None:
+    """Without any of its facts it does not judge, and the campaign says so; with all it does."""
+    whole = evidence(dict.fromkeys(RUN_NEEDS[code], 1.0), others=(TAR,))
+    for dropped in (None, *RUN_NEEDS[code]):
+        totals = {name: value for name, value in whole.totals.items() if name != dropped}
+        levels = {name: value for name, value in whole.levels.items() if name != dropped}
+        each = replace(whole, totals=totals, levels=levels)
+        is_judged = ruling(code, RunFacts(evidence=each)).standing is not Standing.NOT_APPLICABLE
+        assert is_judged is (missing_for(code, each) == ()) is (dropped is None)
+
+
+def test_a_foreign_disk_needs_processes_whose_bytes_are_seen() -> None:
+    """The campaign says so, too."""
+    seen = on_disk(300, others=(BZIP2,)).evidence
+    assert seen is not None
+    assert missing_for("foreign-disk", seen) == (OTHERS_IO,)

@@ -6,10 +6,12 @@ from steelyard.analysis.judging.facts import CampaignFacts
 from steelyard.analysis.judging.machine_rules import MACHINE_RULES
 from steelyard.analysis.judging.storage_rules import STORAGE_RULES
 from steelyard.analysis.judging.work_rules import WORK_RULES
+from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.findings import Finding
 from steelyard.model.rules import Rule, Standing, not_judged
+from steelyard.model.run_needs import RUN_NEEDS, missing_for
 
 CAMPAIGN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     *MACHINE_RULES,
@@ -29,4 +31,17 @@ def judged(record: CampaignRecord, seen: Observations) -> tuple[Finding, ...]:
     rulings = [(rule, ruling) for rule in CAMPAIGN_RULES for ruling in rule.judge(facts)]
     found = [rule.finding(ruling) for rule, ruling in rulings if ruling.standing is Standing.BROKEN]
     missing = [(rule.code, ruling.missing) for rule, ruling in rulings if ruling.missing]
+    missing += _missing_of_runs(facts)
     return (*found, *(not_judged(missing, "campaign") if facts.watched else ()))
+
+
+def _missing_of_runs(facts: CampaignFacts) -> list[tuple[str, str]]:
+    """Return the rules for runs that lacked a fact, and in how many runs they did."""
+    watched = [run.evidence for run in facts.runs if run.evidence is not None]
+    found = []
+    for code in RUN_NEEDS:
+        lacked = [missing for each in watched if (missing := missing_for(code, each))]
+        if lacked:
+            told = ", ".join(dict.fromkeys(name for missing in lacked for name in missing))
+            found.append((code, f"{told}; {len(lacked)} of {count(len(watched), 'run')}"))
+    return found
