@@ -7,11 +7,12 @@ from typing import Any
 from steelyard.gateways.files import write_bytes
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
+from steelyard.model.evidence import Evidence
 from steelyard.model.measurement import Measurement, Run, SustainedRun
 
 
 def write_tables(record: CampaignRecord, path: Path) -> None:
-    """Write ``runs.parquet`` and ``intervals.parquet`` into a campaign's directory.
+    """Write a table of the runs, of their seconds, wait events and counters.
 
     Raises:
         RecordError: The disk is full or fails.
@@ -24,6 +25,12 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
         seconds += _interval_rows(_sustained_key(long), long.measurement)
     _write(path / "runs.parquet", runs, _RUN_COLUMNS)
     _write(path / "intervals.parquet", seconds, _INTERVAL_COLUMNS)
+    seen = [(_key(run), run.evidence) for run in record.runs]
+    seen += [(_sustained_key(long), long.evidence) for long in record.sustained]
+    waits = [row for key, evidence in seen for row in _wait_rows(key, evidence)]
+    _write(path / "waits.parquet", waits, _WAIT_COLUMNS)
+    totals = [row for key, evidence in seen for row in _counter_rows(key, evidence)]
+    _write(path / "counters.parquet", totals, _COUNTER_COLUMNS)
 
 
 _KEY_COLUMNS = {
@@ -61,6 +68,14 @@ _INTERVAL_COLUMNS = {
     "latency_mean_s": "float64",
     "failed": "int64",
 }
+_WAIT_COLUMNS = {
+    **_KEY_COLUMNS,
+    "kind": "string",
+    "name": "string",
+    "class": "string",
+    "sessions": "float64",
+}
+_COUNTER_COLUMNS = {**_KEY_COLUMNS, "name": "string", "total": "float64"}
 
 
 def _key(run: Run) -> dict[str, Any]:
@@ -138,6 +153,28 @@ def _interval_rows(key: dict[str, Any], taken: Measurement | None) -> list[dict[
         }
         for second in taken.series
     ]
+
+
+def _wait_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
+    """Return a row per wait event; none for a run in which nobody could look."""
+    if evidence is None or evidence.waits is None:
+        return []
+    return [
+        {
+            **key,
+            "kind": event.kind,
+            "name": event.name,
+            "class": event.group.value,
+            "sessions": event.sessions,
+        }
+        for event in evidence.waits.events
+    ]
+
+
+def _counter_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
+    """Return a row per quantity that was counted over the run."""
+    totals = evidence.totals if evidence is not None else {}
+    return [{**key, "name": str(name), "total": total} for name, total in totals.items()]
 
 
 def _write(path: Path, rows: list[dict[str, Any]], columns: dict[str, str]) -> None:
