@@ -162,6 +162,7 @@ def test_sessions_are_as_many_as_clients(watched: Server) -> None:
     """Each client is seen in each sample, in one class or another, and the cost is told."""
     _, evidence = _watched_run(watched, "--builtin=select-only", seconds=4)
     assert evidence.absent == () or {a.subject for a in evidence.absent} == {
+        Quantity.PAGES_WRITTEN,
         Quantity.RELATION_READ_BYTES,
         Quantity.RELATION_SYNCS,
     }
