@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import analyses, curves
+from fakes import analyses, curves, reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.render import build_document, render_markdown, render_terminal, summary
 
@@ -26,6 +26,7 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.noise_floor,
     analyses.two_servers,
     analyses.made_servers,
+    reasons.explained,
 )
 
 
