@@ -11,7 +11,7 @@ run: setup
 	$(BIN)/steelyard run
 
 test: setup
-	$(BIN)/python -m pytest -n 4 --dist loadfile
+	.ci/test $(BIN)/python
 
 setup: $(STAMP)
 

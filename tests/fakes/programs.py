@@ -51,6 +51,7 @@ class FakeLedger:
 
     notes: list[tuple[str, Path, bool]] = field(default_factory=list)
     things: list[tuple[str, OnServer]] = field(default_factory=list)
+    groups: list[tuple[str, Path]] = field(default_factory=list)
 
     def created(self, directory: Path) -> None:
         """Note a directory about to be made."""
@@ -67,6 +68,14 @@ class FakeLedger:
     def undone(self, thing: OnServer) -> None:
         """Note that it is as it was."""
         self.things.append(("undone", thing))
+
+    def group_made(self, directory: Path) -> None:
+        """Note a control group about to be made."""
+        self.groups.append(("made", directory))
+
+    def group_removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        self.groups.append(("removed", directory))
 
     @property
     def open(self) -> set[Path]:

@@ -14,13 +14,15 @@ from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
 from steelyard.engines.postgres import settings as postgres_settings
+from steelyard.gateways.files import remove_tree
+from steelyard.model.cgroup import KEYS
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
-from steelyard.platforms.platform import Ledger, PreparedState
+from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 
 Fault = Callable[["World", Completed], Completed]
 
@@ -47,6 +49,7 @@ class World:
     restore_s: float = 0.0
     start_s: float = 0.0
     settings: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, str] = field(default_factory=dict)
     running: bool = False
     started_at: float = 0.0
     uses: int = 0
@@ -199,6 +202,9 @@ class FakeEngine:
             series=series,
         )
 
+    def ceilings(self) -> None:
+        """Return no tools: what a formula can do at most is not measured."""
+
 
 class FakePlatform:
     """A machine on which the world's one server runs."""
@@ -331,6 +337,27 @@ class FakePlatform:
         self._world.settings = {n: v for n, v in settings.items() if n not in self._world.stubborn}
         return True
 
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return none."""
+        assert set(limits) <= set(KEYS)
+        return ()
+
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+        """Take limits as they are asked for, but for those that the world does not keep."""
+        asked = [s for t in self._world.experiment.treatments for s in t.settings]
+        keys = {setting.name for setting in asked if setting.layer is Layer.CGROUP}
+        self._world.limits = dict(limits)
+        if keys:
+            self._world.steps.append(f"limit {limits}" if limits else "unlimited")
+        kept = {key: value for key, value in limits.items() if key not in self._world.stubborn}
+        return LimitsInForce(
+            effective=tuple(
+                EffectiveSetting(name=Layer.CGROUP.name_of(key), value=kept.get(key, "unlimited"))
+                for key in sorted(keys)
+            ),
+            deviations=tuple(f"{key} is not in force" for key in limits if key not in kept),
+        )
+
     def stop(self, *, keep_data: bool) -> None:
         """Stop the server, if there is one."""
         if self._world.running:
@@ -361,7 +388,7 @@ class FakePlatform:
         """Remove what was made."""
         self.stop(keep_data=False)
         if self._live.exists():
-            self._live.rmdir()
+            remove_tree(self._live)
             self._ledger.removed(self._live)
 
     def _made(self) -> Path:

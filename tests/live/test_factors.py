@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.live import TINY, Steelyard
+from support.live import TINY, Steelyard, lasting
 
 pytestmark = pytest.mark.live
 
@@ -25,9 +25,8 @@ FACTORIAL = (
 
 def test_a_factorial_is_measured_in_complete_blocks_and_reported(steelyard: Steelyard) -> None:
     """Two factors of sessions: four combinations in every block, effects in every form."""
-    options = ("--out", "c", "--yes", "--set", "stop.budget=60s")
-    done = steelyard.run("run", steelyard.experiment(FACTORIAL), *options)
-    assert done.returncode == 0, done.stderr
+    source = steelyard.experiment(lasting(FACTORIAL))
+    done = steelyard.until_blocks(8, "run", source, "--out", "c", "--yes")
     assert "full factorial (4 combinations)" in done.stderr
     assert "What each factor buys" in done.stdout
     record = steelyard.directory / "c"

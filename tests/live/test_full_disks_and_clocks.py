@@ -4,11 +4,23 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from support.live import TINY, Steelyard, living_servers, redone_in_all_arms, wait_for
+from support.live import (
+    LIMIT_S,
+    TINY,
+    Steelyard,
+    interrupted,
+    lasting,
+    living_servers,
+    redone_in_all_arms,
+    wait_for,
+)
+from support.striking import strike
 
 pytestmark = pytest.mark.live
 
@@ -18,11 +30,20 @@ _CHUNK_BYTES = 1 << 20
 @pytest.fixture
 def small_disk(steelyard: Steelyard) -> Iterator[Path]:
     """Return a file system of its own, with room for a small server twice."""
+    yield from _mounted(steelyard.cache / "small", "500m")
+
+
+@pytest.fixture
+def small_record(steelyard: Steelyard) -> Iterator[Path]:
+    """Return a file system of its own, with room for a record."""
+    yield from _mounted(steelyard.directory / "small", "50m")
+
+
+def _mounted(place: Path, size: str) -> Iterator[Path]:
     if os.geteuid() != 0 or not Path("/bin/mount").exists():
         pytest.skip("mounting a small file system needs root")
-    place = steelyard.cache / "small"
     place.mkdir()
-    mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=500m,mode=755", "tmpfs", str(place)]
+    mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(place)]
     if subprocess.run(mount, check=False).returncode != 0:
         pytest.skip("this kernel or container does not mount tmpfs")
     try:
@@ -45,6 +66,24 @@ def _fill(place: Path) -> Path:
     return ballast
 
 
+def test_a_full_disk_of_the_record_keeps_what_is_there(
+    steelyard: Steelyard, small_record: Path
+) -> None:
+    """When the record's disk fills up, the journal stays readable and --resume goes on."""
+    there = replace(steelyard, directory=small_record)
+    source = there.experiment(lasting())
+    process = there.start("run", source, "--out", "c", "--yes")
+    wait_for(lambda: len(there.runs) >= 1, process)
+    ballast = _fill(small_record)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 6, err
+    assert "no space is left" in err
+    before = there.runs
+    ballast.unlink()
+    there.resumed_for_a_block()
+    assert there.runs[: len(before)] == before
+
+
 def _generating(place: Path) -> bool:
     return any("--progress" in line for line in living_servers(place))
 
@@ -55,16 +94,15 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     """Exit 5 with the fact; nothing of the campaign is left, no run is lost, and it goes on."""
     target = f"{{kind: local, bin: embedded, directory: {small_disk}}}"
     text = TINY.replace("{kind: local, bin: embedded}", target)
-    text = text.replace("slice: 1s", "slice: 3s").replace("budget: 2m", "budget: 130s")
+    text = lasting(text.replace("slice: 1s", "slice: 3s"))
     # Less WAL than usual, so that the disk may be small.
     little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
     text = text.replace("  buffers:\n", f"{little}  buffers:\n")
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
-    wait_for(lambda: len(steelyard.runs) >= 1 or process.poll() is not None, 180)
-    wait_for(lambda: _generating(small_disk) or process.poll() is not None)
-    assert process.poll() is None, process.communicate()
+    wait_for(lambda: len(steelyard.runs) >= 1, process)
+    wait_for(lambda: _generating(small_disk), process)
     ballast = _fill(small_disk)
-    _, err = process.communicate(timeout=240)
+    _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 5, err
     assert "Traceback" not in err
     assert "no space left" in err.lower() or "no space is left" in err
@@ -77,10 +115,15 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     assert refused.returncode == 3, refused.stderr
     assert "this campaign needs" in refused.stderr
     ballast.unlink()
-    resumed = steelyard.run("run", "--resume", "c")
-    assert resumed.returncode == 0, resumed.stderr
+    steelyard.resumed_for_a_block()
     assert steelyard.runs[: len(before)] == before
     assert len(steelyard.runs) > len(before)
+
+
+def _set_clock(directory: Path, off_s: float) -> None:
+    """Let the wall clock be off by so many seconds from now on."""
+    (directory / "step.new").write_text(str(off_s))
+    (directory / "step.new").rename(directory / "step")
 
 
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0])
@@ -89,24 +132,26 @@ def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(
 ) -> None:
     """The run is invalid by its clock and redone; budget and durations are monotonic.
 
-    An hour's step in a campaign of half a minute would end it, or never let it end, if any
-    duration came from the wall.
+    The seconds of the journal, which the budget is compared with, would show an hour's step.
     """
     stepped = steelyard.with_a_stepped_clock
-    text = TINY.replace("slice: 1s", "slice: 2s").replace("budget: 2m", "budget: 30s")
+    text = lasting(TINY.replace("slice: 1s", "slice: 2s"))
     process = stepped.start("run", stepped.experiment(text), "--out", "c", "--yes")
-    wait_for(lambda: len(stepped.runs) >= 1, 180)
-    wait_for(lambda: _generating(stepped.cache))
-    step = stepped.directory / "step"
-    step.with_suffix(".new").write_text(str(step_s))
-    step.with_suffix(".new").rename(step)
-    _, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
+    steps = count(1)
+    strike(
+        stepped,
+        process,
+        lambda: _generating(stepped.cache),
+        lambda: _set_clock(stepped.directory, next(steps) * step_s),
+    )
+    wait_for(lambda: redone_in_all_arms(stepped), process)
+    taken = stepped.complete_blocks
+    wait_for(lambda: stepped.complete_blocks > taken, process)
+    err = interrupted(process).stderr
     assert f"the clock was set by {step_s:+.1f} s" in err
     assert "Traceback" not in err
     codes = {finding["code"] for run in stepped.runs for finding in run["findings"]}
     assert codes == {"clock-jump"}
-    assert redone_in_all_arms(stepped)
     lines = (stepped.directory / "c" / "journal.jsonl").read_text().splitlines()
     elapsed_s = [json.loads(line)["elapsed_s"] for line in lines]
     assert elapsed_s == sorted(elapsed_s)

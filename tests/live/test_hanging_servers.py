@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -13,11 +14,20 @@ import pytest
 
 from support.endpoint import Server, at_work
 from support.endpoint import run as command
-from support.live import TINY, Steelyard, redone_in_all_arms, wait_for
+from support.live import (
+    LIMIT_S,
+    TINY,
+    Steelyard,
+    interrupted,
+    lasting,
+    redone_in_all_arms,
+    wait_for,
+)
+from support.striking import signal_server, strike, strike_local
 
 pytestmark = pytest.mark.live
 
-SLOWER = TINY.replace("slice: 1s", "slice: 2s").replace("budget: 2m", "budget: 35s")
+SLOWER = lasting(TINY.replace("slice: 1s", "slice: 2s"))
 
 
 def _at(server: Server) -> str:
@@ -27,46 +37,14 @@ def _at(server: Server) -> str:
     return text.replace("shared_buffers: 64MB", "work_mem: 9MB")
 
 
-def _within(directory: Path) -> list[int]:
-    """Return the processes that work in a directory."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cwd").readlink() == directory:
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def _live_data(steelyard: Steelyard) -> Path | None:
-    """Return the data of the server on which the load generator works just now."""
-    for data in (steelyard.cache / "live").glob("*/*/data"):
-        if any(_is_generator(pid) for pid in _within(data.parent.parent)):
-            return data
-    return None
-
-
-def _is_generator(pid: int) -> bool:
-    try:
-        return b"--progress" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def _send(data: Path, number: int) -> None:
-    for pid in _within(data):
-        os.kill(pid, number)
-
-
 @contextmanager
 def _hanging(server: Server) -> Iterator[None]:
     """Stop every process of a server, and let them go on afterwards."""
-    _send(server.data, signal.SIGSTOP)
+    signal_server(server.data, signal.SIGSTOP)
     try:
         yield
     finally:
-        _send(server.data, signal.SIGCONT)
+        signal_server(server.data, signal.SIGCONT)
 
 
 @pytest.fixture
@@ -77,29 +55,24 @@ def untouched(server: Server) -> Iterator[None]:
     assert (server.configuration, server.databases) == before
 
 
-def _in_a_run(steelyard: Steelyard, text: str, *more: str) -> "subprocess.Popen[str]":
+def _in_a_run(steelyard: Steelyard, text: str) -> "subprocess.Popen[str]":
     """Start a campaign and return after its first run."""
-    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes", *more)
-    wait_for(lambda: len(steelyard.runs) >= 1 or process.poll() is not None, 180)
-    assert process.poll() is None, process.communicate()
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    wait_for(lambda: len(steelyard.runs) >= 1, process)
     return process
 
 
 def _ended_with_a_block_redone(process: "subprocess.Popen[str]", steelyard: Steelyard) -> None:
-    _, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
+    wait_for(lambda: redone_in_all_arms(steelyard), process)
+    err = interrupted(process).stderr
     assert "is redone" in err
     assert "Traceback" not in err
-    assert redone_in_all_arms(steelyard)
 
 
 def test_a_local_server_that_hangs_for_ever_costs_one_block(steelyard: Steelyard) -> None:
     """All its processes are stopped in a run: the run is given up, they are ended, it is redone."""
     process = _in_a_run(steelyard.impatient, SLOWER)
-    wait_for(lambda: _live_data(steelyard) is not None)
-    data = _live_data(steelyard)
-    assert data is not None
-    _send(data, signal.SIGSTOP)
+    strike_local(steelyard, process, lambda data: signal_server(data, signal.SIGSTOP))
     _ended_with_a_block_redone(process, steelyard)
     assert any("did not end within" in block["reason"] for block in steelyard.blocks)
 
@@ -109,20 +82,21 @@ def test_a_local_server_restarted_by_somebody_else_costs_one_block(
 ) -> None:
     """A `pg_ctl restart` in a run makes a server that is not ours: it is ended, ours is back."""
     process = _in_a_run(steelyard, SLOWER)
-    wait_for(lambda: _live_data(steelyard) is not None)
-    data = _live_data(steelyard)
-    assert data is not None
+    strike_local(steelyard, process, partial(_restart, programs))
+    _ended_with_a_block_redone(process, steelyard)
+
+
+def _restart(programs: Path, data: Path) -> None:
+    """Restart a server as its account would."""
     owner = data.stat()
     argv = [str(programs / "pg_ctl"), "restart", "-D", str(data), "-m", "fast", "-w"]
     argv += ["-l", "/dev/null"]
     if os.geteuid() == 0:
         ids = [f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}"]
         argv = ["setpriv", *ids, "--clear-groups", *argv]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     # Whether it comes up before Steelyard ends it is a race that both may win.
-    subprocess.run(
-        argv, check=False, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=90
-    )
-    _ended_with_a_block_redone(process, steelyard)
+    subprocess.run(argv, check=False, cwd="/", timeout=LIMIT_S, **quiet)  # type: ignore[call-overload]
 
 
 @pytest.mark.usefixtures("untouched")
@@ -131,9 +105,9 @@ def test_an_endpoint_that_hangs_for_a_while_costs_one_block(
 ) -> None:
     """The run is given up; once the server goes on, the block is redone."""
     process = _in_a_run(steelyard.impatient, _at(server))
-    wait_for(lambda: at_work(server))
+    wait_for(lambda: at_work(server), process)
     with _hanging(server):
-        wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), 120)
+        wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), process)
     _ended_with_a_block_redone(process, steelyard)
 
 
@@ -142,18 +116,17 @@ def test_an_endpoint_that_hangs_for_ever_ends_the_campaign(
     steelyard: Steelyard, server: Server
 ) -> None:
     """Exit 5 and the way out; `clean` puts back what is recorded, and `--resume` goes on."""
-    process = _in_a_run(steelyard.impatient, _at(server), "--set", "stop.budget=130s")
-    wait_for(lambda: at_work(server))
+    process = _in_a_run(steelyard.impatient, _at(server))
+    wait_for(lambda: at_work(server), process)
     with _hanging(server):
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 5, err
     assert "Traceback" not in err
     assert "left behind: " in err
     before = steelyard.runs
     cleaned = steelyard.run("clean", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
-    resumed = steelyard.run("run", "--resume", "c")
-    assert resumed.returncode == 0, resumed.stderr
+    steelyard.resumed_for_a_block()
     assert steelyard.runs[: len(before)] == before
     assert len(steelyard.runs) > len(before)
 
@@ -176,7 +149,7 @@ def _full(server: Server) -> Iterator[None]:
     taking = threading.Thread(target=take)
     taking.start()
     try:
-        assert refused.wait(60), "the server never ran out of connections"
+        assert refused.wait(LIMIT_S), "the server never ran out of connections"
         yield
     finally:
         stop.set()
@@ -192,7 +165,7 @@ def test_an_endpoint_without_a_connection_left_costs_one_block(
     """Another client takes all of them for a while: the block is redone when they are back."""
     process = _in_a_run(steelyard, _at(server))
     with _full(server):
-        wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), 120)
+        wait_for(lambda: any(not block["complete"] for block in steelyard.blocks), process)
     _ended_with_a_block_redone(process, steelyard)
     # Who is refused first: Steelyard, pgbench, or the look at the server after a run.
     reasons = " ".join(block["reason"] for block in steelyard.blocks)
@@ -206,7 +179,7 @@ def test_an_endpoint_that_stays_full_ends_the_campaign(
     """Exit 5 with the server's own words; what could not be put back is listed and cleaned."""
     process = _in_a_run(steelyard, _at(server))
     with _full(server):
-        _, err = process.communicate(timeout=240)
+        _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 5, err
     assert "Traceback" not in err
     assert "has no connection left" in err
@@ -214,7 +187,7 @@ def test_an_endpoint_that_stays_full_ends_the_campaign(
     assert "left behind: " in err
     cleaned = steelyard.run("clean", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
-    assert steelyard.run("run", "--resume", "c").returncode == 0
+    steelyard.resumed_for_a_block()
 
 
 @pytest.mark.usefixtures("untouched")
@@ -223,6 +196,5 @@ def test_an_endpoint_restarted_by_somebody_else_costs_one_block(
 ) -> None:
     """Its sessions are lost in a run: the block is redone on the restarted server."""
     process = _in_a_run(steelyard, _at(server))
-    wait_for(lambda: at_work(server))
-    command(server.restart_command)
+    strike(steelyard, process, lambda: at_work(server), lambda: command(server.restart_command))
     _ended_with_a_block_redone(process, steelyard)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from support.live import TINY, Steelyard
+from support.live import TINY, Steelyard, lasting
 
 pytestmark = pytest.mark.live
 
@@ -22,13 +22,12 @@ def _runs(steelyard: Steelyard) -> list[dict[str, object]]:
 def test_every_visit_makes_its_server_and_nothing_is_left(steelyard: Steelyard) -> None:
     """Made by initdb and load, not from prepared data; nothing is kept, and the report says so."""
     text = TINY.replace("discard: 0s", "discard: 0s, switch: reprovision, rounds: 2")
-    options = ("--out", "c", "--yes", "--set", "stop.budget=60s")
     before = set((steelyard.cache / "prepared").glob("*"))
-    done = steelyard.run("run", steelyard.experiment(text), *options)
-    assert done.returncode == 0, done.stderr
+    source = steelyard.experiment(lasting(text))
+    steelyard.until_blocks(2, "run", source, "--out", "c", "--yes")
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
     blocks = summary["blocks"]
-    assert blocks >= 1
+    assert blocks >= 2
     assert (summary["design"]["switch"], summary["design"]["rounds"]) == ("reprovision", 2)
     assert summary["design"]["restore"] == "reprovision"
     assert re.match(rf"{blocks} newly made servers? per treatment", summary["unit"])
@@ -48,9 +47,8 @@ def test_settings_of_the_wal_are_measured_over_a_whole_cycle(steelyard: Steelyar
     text = TINY.replace("shared_buffers: 64MB", "wal_compression: pglz").replace(
         "bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}"
     )
-    options = ("--out", "c", "--yes", "--set", "stop.budget=100s")
-    done = steelyard.run("run", steelyard.experiment(text), *options)
-    assert done.returncode == 0, done.stderr
+    source = steelyard.experiment(lasting(text))
+    steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
     plan = next(e["plan"] for e in _entries(steelyard) if e["kind"] == "planned")
     assert plan["rounds_for"] == "checkpoint cycle"
     rounds = plan["rounds"]

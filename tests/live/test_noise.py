@@ -15,7 +15,7 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
     text = TINY.replace("slice: 1s", "slice: 4s").replace(
         "discard: 0s", "discard: 0s, reset: campaign"
     )
-    options = ("--out", "c", "--budget", "75s", "--switch", "session", "--yes")
+    options = ("--out", "c", "--budget", "90s", "--switch", "session", "--yes")
     done = steelyard.run("noise", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
@@ -38,4 +38,4 @@ def test_a_set_up_is_weighed_against_itself_and_remembered(steelyard: Steelyard)
     again = shlex.split(summary["command"])[1:]
     repeated = steelyard.run(*again, "--dry-run", "--json")
     forecast = json.loads(repeated.stdout)
-    assert (forecast["seed"], forecast["budget_s"]) == (summary["seed"], 75.0)
+    assert (forecast["seed"], forecast["budget_s"]) == (summary["seed"], 90.0)

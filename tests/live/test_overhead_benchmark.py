@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.live import Steelyard
+from support.live import LIMIT_S, Steelyard
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "overhead.py"
 
@@ -22,7 +22,7 @@ def test_the_share_is_measured_and_gated(steelyard: Steelyard) -> None:
         env={**os.environ, "STEELYARD_CACHE": str(steelyard.cache)},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LIMIT_S,
         check=False,
     )
     share = re.search(r"share +([0-9.]+)%", done.stdout)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.live
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PHONE_PX = 400
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 # What the page measures of itself ends up in its title, which --dump-dom prints.
 PROBE = """

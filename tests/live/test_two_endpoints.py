@@ -19,7 +19,7 @@ workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
 measure: {slice: 1s, ramp: 0s, discard: 0s}
-stop: {budget: 15s}
+stop: {budget: 5m, precision: 99%}
 seed: 7
 treatments:
   one:

@@ -83,7 +83,7 @@ class Server:
 
     def control(self, verb: str, *more: str) -> list[str]:
         """Return the command of pg_ctl as the server's account."""
-        own = [str(self.programs / "pg_ctl"), verb, "-D", str(self.data), "-w", *more]
+        own = [str(self.programs / "pg_ctl"), verb, "-D", str(self.data), "-w", "-t", "300", *more]
         return [*as_account(), *own]
 
     @property
@@ -108,7 +108,7 @@ def as_account() -> list[str]:
 def run(argv: list[str]) -> None:
     """Run a command; its output goes nowhere, because a server may inherit it."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(argv, check=True, cwd="/", timeout=120, **quiet)  # type: ignore[call-overload]
+    subprocess.run(argv, check=True, cwd="/", timeout=600, **quiet)  # type: ignore[call-overload]
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from steelyard.model.schedule import Schedule
 from steelyard.record.directory import read_schedule
 from steelyard.record.entries import BlockEnded, BlockStarted, Ended, Entry, Planned, Resumed
 from steelyard.record.journal import read_lines
-from support.live import living_servers
+from support.live import living_servers, write_experiment
 
 SEED = 20261122
 BLOCKS = 6  # the first look: the treatments differ so much that it decides
@@ -36,7 +36,7 @@ workloads:
   - {{name: naps, prepare: [make.sql], scripts: [{{file: work.sql}}]}}
 loads: {{clients: 2, threads: 1}}
 measure: {{slice: 1s, ramp: 0s, {measure}}}
-stop: {{budget: 150s}}
+stop: {{budget: 5m}}
 seed: 7
 treatments:
   default:
@@ -67,7 +67,7 @@ class Kind:
         """Write the experiment and its scripts into an empty folder."""
         folder.mkdir(parents=True)
         text = FILE.format(measure=self.measure, target=self.target, more=self.more)
-        (folder / "killed.yaml").write_text(text)
+        write_experiment(folder / "killed.yaml", text)
         (folder / "make.sql").write_text(MAKE.format(label=label if self.fresh else "shared"))
         (folder / "work.sql").write_text(WORK)
 

@@ -1,4 +1,9 @@
-"""Real servers for the live tests: a cache of their own, and Steelyard as a user starts it."""
+"""Real servers for the live tests: a cache of their own, and Steelyard as a user starts it.
+
+How long a machine takes is nothing that a live test may rest on. A campaign ends because its blocks
+say so (``TINY``) or because the test ends it (``lasting``, ``until_blocks``), never because a small
+budget is over.
+"""
 
 import json
 import os
@@ -8,13 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+# No step of a test takes as long as this, however busy the machine is.
+LIMIT_S = 600.0
+
+# Nearly every effect is known to 99 % after the twelve blocks of the first such look.
 TINY = """\
 version: 1
 name: tiny
@@ -23,7 +32,7 @@ workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
 measure: {slice: 1s, ramp: 0s, discard: 0s}
-stop: {budget: 2m}
+stop: {budget: 5m, precision: 99%}
 seed: 7
 treatments:
   default:
@@ -32,6 +41,13 @@ treatments:
     extends: default
     postgres: {shared_buffers: 64MB}
 """
+
+
+def lasting(text: str = TINY) -> str:
+    """Return an experiment that goes on until the test ends it: nothing is that precise."""
+    ending, going_on = "budget: 5m, precision: 99%", "budget: 20m, precision: 0.1%"
+    assert ending in text
+    return text.replace(ending, going_on)
 
 
 def _heed_interrupts() -> None:
@@ -46,6 +62,7 @@ class Steelyard:
     directory: Path
     extra: Mapping[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = ("-m", "steelyard")
+    started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     @property
     def impatient(self) -> "Steelyard":
@@ -78,9 +95,14 @@ class Steelyard:
         """Return the ends of its blocks so far, complete or not."""
         return [e["outcome"] for e in self.journal if e["kind"] == "block-ended"]
 
+    @property
+    def complete_blocks(self) -> int:
+        """Return how many of its blocks count so far."""
+        return sum(block["complete"] for block in self.blocks)
+
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start it and return at once."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, *self.program, *arguments],
             cwd=self.directory,
             env={**os.environ, "STEELYARD_CACHE": str(self.cache), **self.extra},
@@ -90,8 +112,22 @@ class Steelyard:
             # A background job ignores Ctrl-C, and so would what it starts.
             preexec_fn=_heed_interrupts,  # noqa: PLW1509 - the tests have one thread
         )
+        self.started.append(process)
+        return process
 
-    def run(self, *arguments: str, timeout_s: float = 240) -> "subprocess.CompletedProcess[str]":
+    def until_blocks(self, blocks: int, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run it until so many blocks are complete, then interrupt it."""
+        process = self.start(*arguments)
+        wait_for(lambda: self.complete_blocks >= blocks, process)
+        return interrupted(process)
+
+    def resumed_for_a_block(self) -> "subprocess.CompletedProcess[str]":
+        """Resume the campaign in ``c`` for one more block, then interrupt it."""
+        return self.until_blocks(self.complete_blocks + 1, "run", "--resume", "c")
+
+    def run(
+        self, *arguments: str, timeout_s: float = LIMIT_S
+    ) -> "subprocess.CompletedProcess[str]":
         """Run it to its end."""
         process = self.start(*arguments)
         try:
@@ -104,8 +140,32 @@ class Steelyard:
 
     def experiment(self, text: str = TINY, name: str = "tiny.yaml") -> str:
         """Write an experiment file and return its name."""
-        (self.directory / name).write_text(text)
+        write_experiment(self.directory / name, text)
         return name
+
+    def end_all(self) -> None:
+        """End what a failed test left running, so that it disturbs no other."""
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                try:
+                    process.communicate(timeout=60)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
+
+
+def interrupted(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":
+    """End a campaign as Ctrl-C does; it must end in order."""
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 130, err
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def write_experiment(path: Path, text: str) -> None:
+    """Write an experiment file; those of all live tests come through here."""
+    path.write_text(text)
 
 
 @pytest.fixture(scope="session")
@@ -123,7 +183,9 @@ def cache() -> Iterator[Path]:
 @pytest.fixture
 def steelyard(cache: Path, tmp_path: Path) -> Iterator[Steelyard]:
     """Steelyard in an empty directory; after the test nothing may be left but records."""
-    yield Steelyard(cache=cache, directory=tmp_path)
+    made = Steelyard(cache=cache, directory=tmp_path)
+    yield made
+    made.end_all()
     assert living_servers(cache) == []
     live = cache / "live"
     assert not live.exists() or list(live.iterdir()) == []
@@ -144,13 +206,14 @@ def living_servers(cache: Path) -> list[str]:
     return found
 
 
-def wait_for(condition: "object", timeout_s: float = 60.0) -> None:
-    """Wait until ``condition()`` is true; a long limit, because machines are noisy."""
-    assert callable(condition)
-    deadline = time.monotonic() + timeout_s
+def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str] | None" = None) -> None:
+    """Wait until ``condition()`` is true; fail at once when ``process`` ended before it was."""
+    deadline = time.monotonic() + LIMIT_S
     while not condition():
+        if process is not None and process.poll() is not None and not condition():
+            pytest.fail(f"{condition} did not come true before the end: {process.communicate()}")
         if time.monotonic() > deadline:
-            pytest.fail(f"{condition} did not come true within {timeout_s:.0f} s")
+            pytest.fail(f"{condition} did not come true within {LIMIT_S:.0f} s")
         time.sleep(0.05)
 
 

@@ -71,14 +71,18 @@ class Proxy:
             if self.refuse:
                 client.close()
                 continue
-            server = socket.create_connection(("127.0.0.1", self._target))
+            try:
+                server = socket.create_connection(("127.0.0.1", self._target))
+            except OSError:  # the server is down, and so is the way to it
+                client.close()
+                continue
             self._pairs.append((client, server))
             for source, sink in ((client, server), (server, client)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        source.settimeout(_POLL_S)
-        with suppress(OSError):
+        with suppress(OSError):  # also when the test closed it before this thread began
+            source.settimeout(_POLL_S)
             while True:
                 try:
                     content = source.recv(_BUFFER_BYTES)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
+from steelyard.analysis.ceilings import ceiling_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
@@ -11,6 +12,7 @@ from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
+from steelyard.analysis.judging.campaign_rules import judged
 from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import pair_findings, with_instances
@@ -21,6 +23,7 @@ from steelyard.analysis.results import CampaignAnalysis, Comparison, SettingDiff
 from steelyard.analysis.scalability import scalability_curves, scalability_findings
 from steelyard.analysis.settings import differing_settings, differing_sides
 from steelyard.analysis.stalls import compare_stalls
+from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import summarise_sustained
 from steelyard.analysis.warmup import check_warmup
@@ -48,6 +51,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     scalability = scalability_curves(seen, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
     comparisons = _comparisons(experiment, seen, plan, terms) if plan and terms else ()
+    ceilings = record.environment.ceilings if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
@@ -68,7 +72,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         findings=(
             *pair_findings(comparisons),
             *campaign_findings(record, seen, stalls, warmup),
+            *judged(record, seen),
             *phase_findings(seen, experiment),
+            *ceiling_findings(ceilings, cells, experiment),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
         ),
@@ -83,6 +89,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         noise=noise_floor(record, seen, comparisons) if curves else None,
         checkpoints=summarise_phases(seen),
         instances=instance_noise(seen, plan, experiment),
+        statements=fit_of_statements(seen, experiment) if curves else None,
+        ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import StallTest, WarmupCheck
-from steelyard.model.campaign import CampaignRecord
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import CampaignPlan, RoundsFor
 from steelyard.model.units import format_duration, format_percent, format_utc
@@ -228,7 +228,7 @@ def _redone(record: CampaignRecord) -> Iterator[Finding]:
         severity=Severity.WARNING if many or one_sided else Severity.INFO,
         message=(
             f"{len(thrown)} of {len(record.blocks)} tries of a block were thrown away whole, "
-            f"in all treatments{f' ({by_treatment})' if by_treatment else ''}"
+            f"in all treatments{f' ({by_treatment})' if by_treatment else ''}{_causes(thrown)}"
         ),
         remedy=(
             "They all fell under one treatment: look into its server's log in raw/, for what it "
@@ -239,3 +239,13 @@ def _redone(record: CampaignRecord) -> Iterator[Finding]:
         source="METHOD 3.1",
         subject="campaign",
     )
+
+
+def _causes(thrown: Sequence[BlockOutcome]) -> str:
+    """Return how many tries which rule threw away; nothing where no record says."""
+    causes = Counter(block.cause for block in thrown if block.cause)
+    if not causes:
+        return ""
+    others = len(thrown) - sum(causes.values())
+    told = [f"{code} {number}" for code, number in sorted(causes.items())]
+    return f"; causes: {', '.join([*told, *([f'others {others}'] if others else [])])}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from steelyard.analysis.results import CellSummary, PublishedFigures, PublishedRow
 from steelyard.model.experiment import Experiment
+from steelyard.model.units import MS_PER_S
 
 SCALE_FACTOR = 100
 _CELLS = "published_files/postgres_cells.csv"
@@ -58,11 +59,30 @@ def _own(
     )
 
 
+def published_latencies(scripts: Sequence[str], *, clients: int) -> dict[str, tuple[float, ...]]:
+    """Return mean latencies, in seconds, of the environments that have all these scripts."""
+    found: dict[str, dict[str, float]] = {}
+    for row in _rows():
+        if int(row["clients"]) == clients:
+            latency_s = float(row["latency_ms"]) / MS_PER_S
+            found.setdefault(row["environment"], {})[row["workload"]] = latency_s
+    return {
+        environment: tuple(latencies[script] for script in scripts)
+        for environment, latencies in found.items()
+        if set(scripts) <= set(latencies)
+    }
+
+
+@cache
+def _rows() -> tuple[dict[str, str], ...]:
+    text = files(__package__).joinpath(_CELLS).read_text("utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
 @cache
 def _published() -> dict[tuple[str, str, int], float]:
     """Return transactions per second by environment, pgbench script and clients."""
-    text = files(__package__).joinpath(_CELLS).read_text("utf-8")
     return {
         (row["environment"], row["workload"], int(row["clients"])): float(row["tps"])
-        for row in csv.DictReader(text.splitlines())
+        for row in _rows()
     }

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.reasons import Reasons
+from steelyard.analysis.statement_costs import StatementFit
+from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
@@ -337,6 +339,9 @@ class CampaignAnalysis:
         noise: The noise floor, of a finished A/A campaign; else None.
         checkpoints: Phase of the checkpoint cycle by treatment; empty where no run recorded it.
         instances: Noise between newly made servers and between runs in them, where known.
+        statements: What a statement and a commit cost a single client; None where not all three
+            of pgbench's scripts ran with one.
+        ceilings: What the place can do at most; empty where that was not measured.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
     """
 
@@ -367,6 +372,8 @@ class CampaignAnalysis:
     noise: NoiseFloor | None = None
     checkpoints: tuple[CheckpointPhase, ...] = ()
     instances: tuple[InstanceNoise, ...] = ()
+    statements: StatementFit | None = None
+    ceilings: tuple[Ceiling, ...] = ()
     reasons: Reasons | None = None
     format: int = 1
 

@@ -38,7 +38,7 @@ def differing_settings(
     asked_for = _outside_the_server(experiment)
     if environment is None or len(environment.servers) < 2:
         return asked_for
-    asked = {s.name.lower() for treatment in experiment.treatments for s in treatment.settings}
+    asked = {s.label.lower() for treatment in experiment.treatments for s in treatment.settings}
     seen = {server.treatment: shown_settings(server) for server in environment.servers}
     names = sorted({name for settings in seen.values() for name in settings})
     differences = [

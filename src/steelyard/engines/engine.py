@@ -127,6 +127,39 @@ class ServerReader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRate:
+    """How often one method of forcing a page out gets through.
+
+    Attributes:
+        method: As the server's setting spells it.
+        per_s: None where the method does not exist or the device refuses it.
+    """
+
+    method: str
+    per_s: float | None
+
+
+class CeilingTools(Protocol):
+    """What an engine brings to measure what its server can do at most."""
+
+    def round_trips(self, address: ServerAddress, *, most: int, most_s: float) -> tuple[float, ...]:
+        """Return the seconds of each round trip of an empty statement on one connection."""
+        ...
+
+    def sync_command(self, file: Path) -> Command:
+        """Return the command that tries every method on a new file; PreflightError if absent."""
+        ...
+
+    def sync_rates(self, text: str) -> tuple[SyncRate, ...] | None:
+        """Return what the command printed so far; None before the last method."""
+        ...
+
+    def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
+        """Return the method that commits wait for; None where they wait for none."""
+        ...
+
+
 class Engine(Protocol):
     """One database system under one generator."""
 
@@ -234,4 +267,8 @@ class Engine(Protocol):
 
     def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
         """Return what the generator measured."""
+        ...
+
+    def ceilings(self) -> CeilingTools | None:
+        """Return the tools to measure what a server can do at most; None where there are none."""
         ...

@@ -13,9 +13,10 @@ from steelyard.engines.postgres.factory import Surroundings, postgres_engine
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.endpoints import assemble_endpoints
 from steelyard.gateways.files import cache_directory
-from steelyard.model.experiment import Experiment, LocalTarget
+from steelyard.model.experiment import Experiment, Layer, LocalTarget
 from steelyard.model.outside import OnServer
 from steelyard.platforms.local.account import server_account
+from steelyard.platforms.local.groups import GroupPlan, ServerGroups
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
 from steelyard.platforms.local.staging import staged
 from steelyard.platforms.platform import Ledger, Platform
@@ -47,6 +48,12 @@ class NoLedger:
 
     def undone(self, thing: OnServer) -> None:
         """Nothing was changed."""
+
+    def group_made(self, directory: Path) -> None:
+        """Nothing is made."""
+
+    def group_removed(self, directory: Path) -> None:
+        """Nothing was made."""
 
 
 def assemble(
@@ -91,13 +98,23 @@ def _local(
         reach=reach if ledger is not None else _where_it_is,
     )
     engine = postgres_engine(experiment, surroundings)
+    limited = frozenset(
+        setting.name
+        for treatment in experiment.treatments
+        for setting in treatment.settings
+        if setting.layer is Layer.CGROUP
+    )
     by_place: dict[tuple[Path, int | None], Platform] = {}
     for target in targets.values():
         root, port = data_root(target), target.port
         if (root, port) not in by_place:
             options = LocalOptions(root=root, campaign_id=campaign_id, account=account, port=port)
+            number = f"-{len(by_place) + 1}" if by_place else ""
+            plan = GroupPlan(name=f"steelyard-{campaign_id}{number}", keys=limited, place=root)
+            noted = ledger or NoLedger()
+            groups = ServerGroups(plan, doors.cgroups, noted, doors.clock) if limited else None
             by_place[root, port] = LocalPlatform(
-                options, ledger or NoLedger(), doors.processes, doors.clock
+                options, noted, doors.processes, doors.clock, groups
             )
     platforms = {name: by_place[data_root(t), t.port] for name, t in targets.items()}
     return Assembly(engine=engine, platforms=platforms)

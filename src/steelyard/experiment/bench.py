@@ -18,7 +18,7 @@ from steelyard.gateways.host import Host
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, SwitchCost, Treatment, Workload
+from steelyard.model.experiment import Experiment, Layer, SwitchCost, Treatment, Workload
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
 from steelyard.model.schedule import PlannedRun
@@ -58,6 +58,17 @@ class Bench:
         self._host = host
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()
+        self._effective: tuple[EffectiveSetting, ...] = ()
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return what it serves."""
+        return self._experiment
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """Return the settings by name, as the server reported them after the last switch."""
+        return {setting.name: setting.value for setting in self._effective}
 
     def prepare(self, told: Callable[[str], None]) -> None:
         """Make the prepared state of every treatment, or find it in the cache.
@@ -120,16 +131,21 @@ class Bench:
         copied = self._clock.monotonic()
         platform.start(self._states[name], self._engine.program(name), settings_of(treatment))
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
-        effective = self._engine.effective(platform.address)
+        effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
+        # Last: starting, restoring and prewarming are no part of what is compared.
+        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
         ready = self._clock.monotonic()
         return Activation(
             restore_s=copied - begun + templated_s if restore else 0.0,
             start_s=ready - copied - templated_s,
             at=ready,
-            deviations=self._engine.deviations(treatment.settings, effective),
-            effective=effective,
+            deviations=(
+                *self._engine.deviations(treatment.settings, effective),
+                *limits.deviations,
+            ),
+            effective=(*effective, *limits.effective),
         )
 
     def _make_anew(self, name: str) -> None:
@@ -153,7 +169,8 @@ class Bench:
         return self._clock.monotonic() - begun
 
     def restore_templates(self, name: str) -> None:
-        """Bring the data back from templates on the running server."""
+        """Bring the data back from templates on the running server, which is unlimited then."""
+        self._platforms[name].limit({})
         self._engine.restore_from_templates(self._platforms[name].address)
 
     def switch(self, name: str) -> tuple[str, ...]:
@@ -166,7 +183,10 @@ class Bench:
         platform = self._platforms[name]
         if platform.configure(settings_of(treatment)):
             self._engine.reload(platform.address)
-        return self._engine.deviations(treatment.settings, self._engine.effective(platform.address))
+        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
+        self._effective = self._engine.effective(platform.address)
+        deviations = self._engine.deviations(treatment.settings, self._effective)
+        return (*deviations, *limits.deviations)
 
     def checkpoint_age(self, name: str) -> CheckpointAge:
         """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""

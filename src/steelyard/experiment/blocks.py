@@ -10,13 +10,19 @@ from dataclasses import dataclass, field, replace
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.taking import Taken, Taker
-from steelyard.experiment.validity import validity_of
+from steelyard.experiment.validity import (
+    generator_failed,
+    not_in_force,
+    rule_of,
+    validity_of,
+)
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment, Reset
-from steelyard.model.findings import Validity
+from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Run, RunPlace
 from steelyard.model.plan import CampaignPlan
+from steelyard.model.rules import ENVIRONMENT
 from steelyard.model.schedule import Mode, PlannedBlock, PlannedRun, PlannedVisit
 
 
@@ -40,10 +46,21 @@ class Place:
 class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error of the program
     """The block cannot count any more; the reason is a sentence."""
 
+    def __init__(self, reason: str, *findings: Finding) -> None:
+        super().__init__(reason)
+        self.findings = findings
+
 
 @dataclass(slots=True, kw_only=True)
 class BlockTaker:
-    """Takes blocks of a plan on a bench; ``void_because`` says how the last try ended."""
+    """Takes blocks of a plan on a bench.
+
+    Attributes:
+        void_because: Why the last try was thrown away; empty when it counts.
+        void_under: The treatment that was in force then.
+        void_by: Code of the rule that threw it away.
+        way_out: What that rule advises.
+    """
 
     experiment: Experiment
     engine: Engine
@@ -54,18 +71,28 @@ class BlockTaker:
     store: Callable[[str, str], str]
     void_because: str = ""
     void_under: str = ""
+    void_by: str = ""
+    way_out: str = ""
     _active: str = ""
     _activated_at: float = 0.0
+    _bearing: bool = False
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
 
     def take(
-        self, block: PlannedBlock, attempt: int, kept: Collection[RunPlace] = ()
+        self,
+        block: PlannedBlock,
+        attempt: int,
+        kept: Collection[RunPlace] = (),
+        *,
+        bearing: bool = False,
     ) -> Iterator[Run]:
         """Yield each run as it is finished; after an invalid one the block ends.
 
         Runs whose places are ``kept`` are not taken again: those of a single pass that there are.
+        A try that is ``bearing`` neighbours goes on beside them.
         """
-        self.void_because = self.void_under = ""
+        self.void_because = self.void_under = self.void_by = self.way_out = ""
+        self._bearing = bearing
         if self.plan.reset is Reset.BLOCK:
             self._restored.clear()
         try:
@@ -90,6 +117,9 @@ class BlockTaker:
                     yield run
                     _require_valid(run)
         except Void as end:
+            gravest = next(iter(end.findings), None)
+            self.void_by = gravest.code if gravest else ""
+            self.way_out = rule_of(gravest.code).remedy if gravest else ""
             self._give_up(str(end))
         # The disk of the data may fill up in the middle of a block: then files refuse.
         except (TargetError, MeasurementError, PreflightError) as error:
@@ -125,11 +155,13 @@ class BlockTaker:
                 planned = PlannedRun(treatment=visit.treatment, cell=cell)
                 completed = self.bench.run(planned, seconds=share)
                 if not completed.succeeded:
-                    raise Void(f"the generator failed in the discard: {completed.tail(2)}")
+                    reason = f"the generator failed in the discard: {completed.tail(2)}"
+                    raise Void(reason, generator_failed(reason, server_died=False))
 
     def _require(self, deviations: tuple[str, ...]) -> None:
-        if deviations:
-            raise Void(f"treatment `{self._active}` is not in force: {'; '.join(deviations)}")
+        finding = not_in_force(self._active, deviations)
+        if finding is not None:
+            raise Void(finding.message, finding)
 
     def _run(self, planned: PlannedRun, place: Place) -> Run:
         if planned.treatment != self._active:
@@ -158,9 +190,14 @@ class BlockTaker:
     def _take(self, planned: PlannedRun) -> Taken:
         measure = self.experiment.measure
         taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
-        return taker.take(planned, seconds=measure.slice_s, ramp_s=measure.ramp_s)
+        return taker.take(
+            planned, seconds=measure.slice_s, ramp_s=measure.ramp_s, bearing=self._bearing
+        )
 
 
 def _require_valid(run: Run) -> None:
     if run.validity is Validity.INVALID:
-        raise Void("; ".join(finding.message for finding in run.findings))
+        grave = [finding for finding in run.findings if finding.severity is Severity.ERROR]
+        # A neighbour's redo is limited; where something else is wrong too, that counts.
+        grave.sort(key=lambda finding: finding.code in ENVIRONMENT)
+        raise Void("; ".join(finding.message for finding in grave), *grave)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from steelyard.gateways.cgroups import Cgroups, SystemCgroups
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.host import Host, LocalHost
 from steelyard.gateways.process import Processes, SystemProcesses
@@ -16,10 +17,15 @@ class Doors:
     sql: Sql
     clock: Clock
     host: Host
+    cgroups: Cgroups
 
 
 def system_doors() -> Doors:
     """Return the real ones."""
     return Doors(
-        processes=SystemProcesses(), sql=PsycopgSql(), clock=SystemClock(), host=LocalHost()
+        processes=SystemProcesses(),
+        sql=PsycopgSql(),
+        clock=SystemClock(),
+        host=LocalHost(),
+        cgroups=SystemCgroups(),
     )

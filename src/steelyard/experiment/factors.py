@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Final
 
 from steelyard.experiment.document import Document, Issue, KeyPath, Place, Value
-from steelyard.experiment.form import LevelForm
+from steelyard.experiment.form import SETTING_KEYS, LevelForm
 from steelyard.experiment.form_values import setting_value, word
 from steelyard.experiment.lineage import merge
 from steelyard.experiment.suggestions import shown
@@ -38,17 +38,19 @@ def spelled_out(document: Document) -> Document:
 
 
 def _is_short(factor: Value) -> bool:
-    if not isinstance(factor, dict) or list(factor) != ["postgres"]:
+    if not isinstance(factor, dict) or list(factor) not in [[key] for key in SETTING_KEYS]:
         return False
-    settings = factor["postgres"]
+    (settings,) = factor.values()
     return isinstance(settings, dict) and any(isinstance(v, list) for v in settings.values())
 
 
 def _lengthened(document: Document, path: KeyPath) -> Document:
-    settings = document.at((*path, "postgres"))
+    short = document.at(path)
+    assert isinstance(short, dict)  # noqa: S101 - it is short
+    layer, settings = next(iter(short.items()))
     assert isinstance(settings, dict)  # noqa: S101 - it is short
     name, pair = next(iter(settings.items()))
-    written = (*path, "postgres", name)
+    written = (*path, layer, name)
     if trouble := _not_a_pair(settings, pair):
         hint = "Write two values as in `{postgres: {shared_buffers: [128MB, 2GB]}}`, or two levels."
         problem = document.problem(Issue(path=written, message=trouble, hint=hint))
@@ -60,11 +62,11 @@ def _lengthened(document: Document, path: KeyPath) -> Document:
     for index, value in enumerate(pair):
         level = setting_value(value) or ""
         place = document.place((*written, index))
-        levels[level] = {"postgres": {name: value}}
+        levels[level] = {layer: {name: value}}
         below = (*path, level)
-        places |= {below: place, (*below, "postgres"): place}
+        places |= {below: place, (*below, layer): place}
         key = document.place(written)
-        places[*below, "postgres", name] = replace(place, key=key.key)
+        places[*below, layer, name] = replace(place, key=key.key)
     return _with(document, path, levels, places)
 
 
@@ -218,6 +220,8 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
     for profile in level.profile:
         for profiled in profiled_settings(profile, facts):
             settings.setdefault(("postgres", profiled.setting.name.lower()), (*path, "profile"))
+    for key in level.cgroup.model_fields_set:
+        settings["cgroup", key] = (*path, "cgroup", key)
     for given in level.target.model_dump(exclude_none=True):
         settings["target", given] = (*path, "target", given)
     if level.protocol is not None:
@@ -230,7 +234,10 @@ def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
     base = [*draft.treatments.values()][:1]
     for path, level in draft.levels.items():
         if path[0] == kind:
-            for setting in merge([*base, level], facts).missing:
+            merged = merge([*base, level], facts)
+            vain = [("postgres", name) for name in merged.missing]
+            vain += [("cgroup", key) for key in merged.missing_limits]
+            for layer, setting in vain:
                 message = f"there is no inherited `{setting}` to remove"
                 hint = "Remove the line, or give it in the treatment that all combinations share."
-                yield Issue(path=(*path, "postgres", setting), message=message, hint=hint)
+                yield Issue(path=(*path, layer, setting), message=message, hint=hint)

@@ -9,6 +9,7 @@ from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.ceilings import ceilings_s
 from steelyard.experiment.differences import reset_for, settings_of, switch_cost
 from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choose_rounds
 from steelyard.experiment.schedule import blocks_planned, mode_for
@@ -30,7 +31,7 @@ class Forecast:
     """An estimate of a campaign, from guesses where nothing was measured yet.
 
     Attributes:
-        preparation_s: Data, calibration and the first start of every treatment.
+        preparation_s: Data, calibration, the first start of every treatment, and the ceilings.
         block_s: Of one block.
         max_blocks: That fit into the budget after the preparation.
         disk_bytes: Needed and free, by the directory they are needed in.
@@ -85,6 +86,7 @@ def forecast(
     times = _times(experiment, engine, measured)
     cached = _prepared_already(experiment, assembly)
     preparation = _preparation_s(experiment, engine, times)
+    preparation += ceilings_s(experiment, engine, assembly.platforms)
     frame = VisitFrame(
         mode=mode,
         switch=switch,

@@ -20,12 +20,15 @@ from pydantic_core import CoreSchema
 
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
+from steelyard.experiment.form_cgroup import CgroupForm
 from steelyard.experiment.form_target import Form, TargetForm
 from steelyard.experiment.form_values import empty_as_mapping, refusal
 from steelyard.experiment.suggestions import choice, shown
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.tuning.profiles import profile_names
 
-LATER_LAYERS: Final = ("linux", "kvm", "kubernetes", "redis", "cgroup")
+SETTING_KEYS: Final = ("postgres", "cgroup")  # the layers that this version sets
+LATER_LAYERS: Final = ("linux", "kvm", "kubernetes", "redis")
 
 
 class ScriptForm(Form):
@@ -128,6 +131,18 @@ class MeasureForm(Form):
     prewarm: values.Switch = Field(
         default=False, description="Load the data into memory after each activation."
     )
+    ceilings: values.CeilingsWord = Field(
+        default="auto",
+        description="Measure before the first block what the place can do at most; auto leaves"
+        " the device out where that costs more than 2 % of the budget.",
+        examples=["on"],
+    )
+    neighbours: values.Neighbours = Field(
+        default=DEFAULT_NEIGHBOURS,
+        description="Share of the machine that other processes may use during a run before its"
+        " block is redone; ignore only notes it.",
+        examples=["15%", "ignore"],
+    )
 
 
 class StopForm(Form):
@@ -209,6 +224,11 @@ class LevelForm(Form):
         description="PostgreSQL settings; null removes an inherited one.",
         examples=[{"shared_buffers": "2GB"}],
     )
+    cgroup: Annotated[CgroupForm, BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=CgroupForm,
+        description="Limits of the server and the load generator by control groups; needs root.",
+        examples=[{"cpus": 0.6}],
+    )
 
 
 class _Extending(Form):
@@ -235,10 +255,11 @@ class _TwoLevels:
         one = {"type": "object", "minProperties": 1, "maxProperties": 1}
         levels = {"patternProperties": {"^.+$": {"anyOf": [level, {"type": "null"}]}}}
         settings = {**one, "patternProperties": {"^.+$": pair}}
+        short = ({**one, "required": [key], "properties": {key: settings}} for key in SETTING_KEYS)
         return {
             "anyOf": [
                 {"type": "object", **levels, "minProperties": 2, "maxProperties": 2},
-                {**one, "required": ["postgres"], "properties": {"postgres": settings}},
+                *short,
             ]
         }
 
@@ -350,9 +371,14 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("generator",): GeneratorForm,
     ("treatments", "*"): TreatmentForm,
     ("treatments", "*", "target"): TargetForm,
+    ("treatments", "*", "cgroup"): CgroupForm,
     **{
         (kind, "*", "*", *rest): form
         for kind in WHAT_IS_COMPARED[1:]
-        for rest, form in (((), LevelForm), (("target",), TargetForm))
+        for rest, form in (
+            ((), LevelForm),
+            (("target",), TargetForm),
+            (("cgroup",), CgroupForm),
+        )
     },
 }

@@ -99,6 +99,11 @@ def share(value: object) -> float:
         raise refusal(message, error.hint) from error
 
 
+def neighbours(value: object) -> float | None:
+    """Return a share, or None for ``ignore``."""
+    return None if value == "ignore" else share(value)
+
+
 def switch(value: object) -> bool:
     """Return a boolean from YAML 1.2's words and from those of YAML 1.1 that people still write."""
     words = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
@@ -183,6 +188,7 @@ def empty_as_mapping(value: object) -> object:
 
 _DURATION = {"type": ["string", "number"], "examples": ["5s", "20m", "1h30m"]}
 _SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
+_ALLOWANCE = {"type": ["string", "number"], "examples": ["15%", "ignore"]}
 _COUNT = {"type": "integer", "minimum": 1}
 _COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
 _COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
@@ -219,6 +225,7 @@ LongLength = Annotated[float, PlainValidator(duration(5.0, whole=True)), _schema
 Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
 Discard = Annotated[float | None, PlainValidator(discard), _schema(**_DURATION)]
 Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
+Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLOWANCE)]
 Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
 Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
 SettingValue = Annotated[str | None, PlainValidator(setting_value), _schema(**_SETTING)]
@@ -246,5 +253,10 @@ SwitchWord = Annotated[
     str,
     PlainValidator(one_of("auto", "session", "reload", "restart", "reprovision")),
     _schema(enum=["auto", "session", "reload", "restart", "reprovision"]),
+]
+CeilingsWord = Annotated[
+    str,
+    PlainValidator(one_of("auto", "on", "off")),
+    _schema(enum=["auto", "on", "off"]),
 ]
 Rounds = Annotated[int | None, PlainValidator(rounds), _schema(anyOf=[{"const": "auto"}, _COUNT])]

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from steelyard.engines.residue import residue_of
 from steelyard.experiment.doors import Doors
+from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.files import (
     cache_directory,
     make_directory,
@@ -31,9 +32,11 @@ from steelyard.model.outside import OnServer
 from steelyard.platforms.endpoint.restarting import Means
 from steelyard.platforms.endpoint.undoing import undo as undo_on_server
 from steelyard.platforms.local.ending import end_all
+from steelyard.platforms.local.groups import remove_group
 from steelyard.record.directory import (
     CampaignDirectory,
     is_held,
+    left_groups,
     left_on_servers,
     left_over,
     read_campaign,
@@ -42,6 +45,7 @@ from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
 
 _THING = TypeAdapter(OnServer)
+_GROUP = "cgroup "  # begins the registry's line of a control group; a directory's begins with "/"
 
 
 class JournalLedger:
@@ -74,6 +78,16 @@ class JournalLedger:
         """Note that it is as it was."""
         self._journal.append(Removed(resource="on-server", name=thing.label))
 
+    def group_made(self, directory: Path) -> None:
+        """Note a control group about to be made."""
+        self._journal.append(Created(resource="cgroup", name=str(directory)))
+        with translated(self._registered), self._registered.open("a") as file:
+            file.write(f"{_GROUP}{directory}\n")
+
+    def group_removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        self._journal.append(Removed(resource="cgroup", name=str(directory)))
+
 
 def register(campaign_id: str, directory: Path) -> None:
     """Note where a campaign's record is, so that ``clean`` finds it after a death."""
@@ -95,7 +109,14 @@ def _registry() -> Path:
 
 def _registered(campaign_id: str) -> list[Path]:
     """Return the record's directory and those the campaign made, as noted in the registry."""
-    return [Path(line) for line in _noted(campaign_id) if not line.startswith("{")]
+    noted = _noted(campaign_id)
+    return [Path(line) for line in noted if not line.startswith(("{", _GROUP))]
+
+
+def _registered_groups(campaign_id: str) -> list[Path]:
+    """Return the control groups the campaign made, as noted in the registry."""
+    noted = _noted(campaign_id)
+    return [Path(line.removeprefix(_GROUP)) for line in noted if line.startswith(_GROUP)]
 
 
 def _registered_things(campaign_id: str) -> tuple[OnServer, ...]:
@@ -118,6 +139,7 @@ class Leftover:
         directories: Made and not removed; those that still exist.
         processes: Ids of processes that still run in them.
         things: Made or changed on servers and not undone.
+        groups: Control groups made and not removed; those that still exist.
     """
 
     campaign_id: str
@@ -126,6 +148,7 @@ class Leftover:
     processes: tuple[int, ...]
     size_bytes: int
     things: tuple[OnServer, ...] = ()
+    groups: tuple[Path, ...] = ()
 
 
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
@@ -177,10 +200,13 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         return None
     try:
         names, things = [Path(name) for name in left_over(record)], left_on_servers(record)
+        grouped = [Path(name) for name in left_groups(record)]
     except RecordError:  # the record was deleted or is damaged
         names, things = _registered(campaign_id)[1:], _registered_things(campaign_id)
+        grouped = _registered_groups(campaign_id)
     directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
-    if not directories and not things:
+    groups = tuple(path for path in grouped if _is_our_group(path, campaign_id, doors.cgroups))
+    if not directories and not things and not groups:
         return None
     return Leftover(
         campaign_id=campaign_id,
@@ -189,7 +215,15 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         processes=tuple(pid for path in directories for pid in doors.processes.within(path)),
         size_bytes=sum(tree_bytes(path) for path in directories),
         things=things,
+        groups=groups,
     )
+
+
+def _is_our_group(path: Path, campaign_id: str, cgroups: Cgroups) -> bool:
+    """Return whether a path is an existing group with the name of one that the campaign made."""
+    name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
+    named = path.parent in cgroups.roots() and re.fullmatch(name, path.name) is not None
+    return named and cgroups.exists(path)
 
 
 def _is_ours(path: Path, campaign_id: str) -> bool:
@@ -205,11 +239,11 @@ def _is_ours(path: Path, campaign_id: str) -> bool:
 
 
 def undo(leftover: Leftover, doors: Doors) -> None:
-    """End the processes of a dead campaign, undo what it did on servers, remove its directories.
+    """End a dead campaign's processes, undo what it did on servers, remove groups and directories.
 
     Raises:
-        LeftBehindError: A process would not end, a directory could not be removed, or a server
-            could not be reached; what was undone before is noted.
+        LeftBehindError: A process would not end, a directory or group could not be removed, or a
+            server could not be reached; what was undone before is noted.
     """
     for directory in leftover.directories:
         end_processes(directory, doors)
@@ -217,6 +251,10 @@ def undo(leftover: Leftover, doors: Doors) -> None:
         _undo_on_server(thing, doors)
         with suppress(RecordError):
             _note(leftover, doors, Removed(resource="on-server", name=thing.label))
+    for group in leftover.groups:
+        remove_group(group, doors.cgroups, doors.clock)
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="cgroup", name=str(group)))
     for directory in leftover.directories:
         _free_shared_memory(directory, doors)
         try:
@@ -253,10 +291,13 @@ def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
 
 
 def note_gone(directory: CampaignDirectory) -> None:
-    """Note the directories that a session removed, or never made, before it died without a word."""
+    """Note what a session removed, or never made, before it died without a word."""
     for name in left_over(directory.path):
         if not Path(name).exists():
             directory.journal.append(Removed(resource="directory", name=name))
+    for name in left_groups(directory.path):
+        if not Path(name).exists():
+            directory.journal.append(Removed(resource="cgroup", name=name))
 
 
 def end_processes(directory: Path, doors: Doors) -> None:
@@ -287,7 +328,8 @@ def require_nothing_left(directory: Path) -> None:
         LeftBehindError: With what it lists.
     """
     try:
-        names = [name for name in left_over(directory) if Path(name).exists()]
+        made = [*left_over(directory), *left_groups(directory)]
+        names = [name for name in made if Path(name).exists()]
         names += [thing.label for thing in left_on_servers(directory)]
     except RecordError:
         return

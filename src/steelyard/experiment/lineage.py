@@ -1,10 +1,11 @@
 """Treatments that extend one another, and what each comes down to."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from steelyard.experiment.document import Issue, Value
 from steelyard.experiment.form import LevelForm, TreatmentForm
+from steelyard.experiment.form_cgroup import CgroupForm
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.merged_targets import target_issues
 from steelyard.experiment.suggestions import choice, did_you_mean, shown
@@ -20,6 +21,8 @@ class Merged:
         target: Keys of its target that were given anywhere in its line.
         settings: Value by name, as spelled where it was last given.
         missing: Settings it removes without inheriting them.
+        limits: Value by key of ``cgroup``, as written.
+        missing_limits: Keys of ``cgroup`` it removes without inheriting them.
     """
 
     target: TargetForm
@@ -27,6 +30,8 @@ class Merged:
     settings: Mapping[str, str]
     profiles: tuple[str, ...]
     missing: tuple[str, ...]
+    limits: Mapping[str, str] = field(default_factory=dict)
+    missing_limits: tuple[str, ...] = ()
 
 
 def lineages(draft: Draft) -> dict[str, tuple[str, ...]]:
@@ -95,18 +100,34 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     profiles: list[str] = []
     target: dict[str, object] = {}
     protocol: str | None = None
+    limits: dict[str, str] = {}
+    without: list[str] = []
     for form in forms:
         target |= form.target.model_dump(exclude_none=True)
         protocol = form.protocol or protocol
         profiles += [profile for profile in form.profile if profile not in profiles]
         settings.apply(form, facts)
+        without = _limited(limits, form.cgroup)
     return Merged(
         target=TargetForm.model_validate(target),
         protocol=protocol,
         settings=dict(settings.by_folded.values()),
         profiles=tuple(profiles),
         missing=tuple(settings.missing),
+        limits=limits,
+        missing_limits=tuple(without),
     )
+
+
+def _limited(limits: dict[str, str], form: CgroupForm) -> list[str]:
+    """Put one treatment's limits over those before it; return what it removes in vain."""
+    given = form.model_dump(include=form.model_fields_set)
+    missing = [key for key, value in given.items() if value is None and key not in limits]
+    for key, value in given.items():
+        limits.pop(key, None)
+        if value is not None:
+            limits[key] = value
+    return missing
 
 
 class _Settings:
@@ -146,6 +167,12 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
                 path=("treatments", name, "postgres", missing),
                 message=f"there is no inherited `{missing}` to remove",
                 hint=did_you_mean(missing, treatment.settings) or "Remove the line.",
+            )
+        for missing in treatment.missing_limits:
+            yield Issue(
+                path=("treatments", name, "cgroup", missing),
+                message=f"there is no inherited `{missing}` to remove",
+                hint="Remove the line.",
             )
     yield from target_issues(draft, merged)
     yield from _unequal_initdb(draft, merged)

@@ -34,6 +34,11 @@ class HasTarget(Protocol):
         """Return the names of its profiles."""
         ...
 
+    @property
+    def limits(self) -> Mapping[str, str]:
+        """Return its limits by key of ``cgroup``."""
+        ...
+
 
 def target_issues(draft: Draft, merged: Mapping[str, HasTarget]) -> Iterator[Issue]:
     """Yield what is wrong with targets once everything is inherited."""
@@ -67,6 +72,14 @@ def _unfit(draft: Draft, name: str, treatment: HasTarget) -> Iterator[Issue]:
                 hint="Remove `restore` from its target, or `switch`.",
             )
         return
+    if treatment.limits:
+        yield Issue(
+            path=("treatments", name, "cgroup"),
+            message=f"the server of `{name}` is an endpoint, whose processes Steelyard did not"
+            " start and cannot limit",
+            hint="Remove `cgroup`, or use `kind: local`.",
+            at_key=True,
+        )
     for profile in filter(follows_the_machine, treatment.profiles):
         yield Issue(
             path=("treatments", name),

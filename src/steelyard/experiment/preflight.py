@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.differences import settings_of
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.setting_names import SettingCatalogue, check_settings
 from steelyard.model.errors import Problem
@@ -20,6 +21,7 @@ def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
             of them, with their lines.
         InputError: A generator flag that Steelyard sets itself.
         PreflightError: The machine cannot run it.
+        PrivilegeError: Limits are asked for that this account cannot set.
     """
     assembly.engine.check_flags()
     problems = list(dict.fromkeys(_problems(loaded, assembly)))
@@ -47,3 +49,7 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
             else:
                 place = ("treatments", treatment.name, layer, complaint.setting)
                 yield loaded.problem(place, complaint.message, complaint.hint)
+        limits = settings_of(treatment, Layer.CGROUP)
+        for unfit in assembly.platforms[treatment.name].unfit(limits):
+            place = ("treatments", treatment.name, Layer.CGROUP.value, unfit.key)
+            yield loaded.problem(place, unfit.message, unfit.hint)

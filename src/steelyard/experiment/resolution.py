@@ -18,6 +18,7 @@ from steelyard.experiment.form import (
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.form_values import SEED_LIMIT
 from steelyard.experiment.lineage import Merged
+from steelyard.model.ceilings import CeilingsAsked
 from steelyard.model.experiment import (
     Calibration,
     Design,
@@ -94,8 +95,12 @@ def _treatment(name: str, merged: Merged, base: Path) -> Treatment:
         target=_target(merged.target, base),
         settings=tuple(
             sorted(
-                Setting(layer=Layer.POSTGRES, name=setting, value=value)
-                for setting, value in merged.settings.items()
+                Setting(layer=layer, name=setting, value=value)
+                for layer, asked in (
+                    (Layer.POSTGRES, merged.settings),
+                    (Layer.CGROUP, merged.limits),
+                )
+                for setting, value in asked.items()
             )
         ),
         protocol=merged.protocol,
@@ -177,6 +182,8 @@ def _measure(form: MeasureForm) -> Measure:
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
         rounds=form.rounds,
+        ceilings=CeilingsAsked(form.ceilings),
+        neighbours=form.neighbours,
     )
 
 

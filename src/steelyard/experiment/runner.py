@@ -6,7 +6,7 @@ when all its runs do; whatever ends the campaign, the bench is destroyed and the
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.contrasts import headline_count
@@ -18,9 +18,12 @@ from steelyard.experiment import durations
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
+from steelyard.experiment.ceilings import CeilingTaker
+from steelyard.experiment.completing import BlockCompleter
 from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.noise_profiles import profile_for
 from steelyard.experiment.progress import Progress
+from steelyard.experiment.redoing import MAX_TRIES
 from steelyard.experiment.restoring import choose_means
 from steelyard.experiment.rounds import (
     Rounds,
@@ -34,31 +37,23 @@ from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
 from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
-from steelyard.model.schedule import CellKey, PlannedBlock, PlannedRun, Schedule
+from steelyard.model.schedule import CellKey, PlannedRun, Schedule
 from steelyard.model.units import format_duration
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.entries import (
-    BlockEnded,
-    BlockStarted,
     Ended,
     EnvironmentRead,
     Noted,
     Planned,
-    RunFinished,
     SustainedFinished,
 )
-
-# Before each try of one block: a restart takes seconds, and an outage may take longer. A guess;
-# without pauses all tries would meet the same moment.
-_PAUSES_S = (0.0, 2.0, 20.0)
-MAX_TRIES = len(_PAUSES_S)  # what fails three times in a row does not come from a neighbour
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +68,7 @@ class Campaign:
     progress: Progress
     facts: tuple[Fact, ...]
     findings: tuple[Finding, ...] = ()
+    ceilings: CeilingTaker | None = None
     _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
 
     def run(self) -> CampaignAnalysis:
@@ -141,14 +137,18 @@ class Campaign:
 
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()
-        taker = BlockTaker(
-            experiment=self.experiment,
-            engine=self.engine,
-            bench=self.bench,
-            plan=plan,
-            clock=self.clock,
-            started=self.progress.run_started,
-            store=self.directory.write_raw,
+        completer = BlockCompleter(
+            taker=BlockTaker(
+                experiment=self.experiment,
+                engine=self.engine,
+                bench=self.bench,
+                plan=plan,
+                clock=self.clock,
+                started=self.progress.run_started,
+                store=self.directory.write_raw,
+            ),
+            directory=self.directory,
+            told=self.progress.block_ended,
         )
         done = {block.index for block in record.blocks if block.complete}
         status = self._look(record) if done else None
@@ -161,45 +161,10 @@ class Campaign:
             begun_s = self.directory.journal.elapsed_s
             if not single and begun_s + block_s > self.experiment.stop.budget_s:
                 return Status.BUDGET
-            record = self._complete(taker, block, record)
+            record = completer.complete(block, record)
             block_s = max(plan.block_s, self.directory.journal.elapsed_s - begun_s)
             status = self._look(record)
         return status or (Status.PASSED if single else Status.BUDGET)
-
-    def _complete(
-        self, taker: BlockTaker, block: PlannedBlock, record: CampaignRecord
-    ) -> CampaignRecord:
-        """Try a block until all its runs count; a single pass goes on from what there is.
-
-        Raises:
-            MeasurementError: It failed ``MAX_TRIES`` times in a row.
-        """
-        tried = sum(outcome.index == block.index for outcome in record.blocks)
-        for attempt, pause_s in enumerate(_PAUSES_S, tried):
-            self.clock.sleep(pause_s)
-            self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
-            reason = ""
-            kept = record.pass_runs if self.experiment.is_single_pass else ()
-            for run in taker.take(block, attempt, {run.place for run in kept}):
-                self.directory.journal.append(RunFinished(run=run))
-                record = replace(record, runs=(*record.runs, run))
-            reason = taker.void_because
-            outcome = BlockOutcome(
-                index=block.index,
-                attempt=attempt,
-                complete=not reason,
-                reason=reason,
-                treatment=taker.void_under,
-            )
-            self.directory.journal.append(BlockEnded(outcome=outcome))
-            record = replace(record, blocks=(*record.blocks, outcome))
-            self.progress.block_ended(outcome)
-            if outcome.complete:
-                return replace(record, elapsed_s=self.directory.journal.elapsed_s)
-        raise MeasurementError(
-            f"block {block.index + 1} failed {MAX_TRIES} times: {reason}",
-            hint=f"Remove the cause, then go on with: steelyard run --resume {self.directory.path}",
-        )
 
     def _look(self, record: CampaignRecord) -> Status | None:
         analysis = analyse(record, curves=False)
@@ -296,6 +261,8 @@ class Campaign:
                     f" {'; '.join(activation.deviations)}",
                     hint="Correct the setting, or what keeps the server from taking it.",
                 )
+            if self.ceilings is not None:
+                self.ceilings.activated(treatment.name, activation.effective)
             restore_s = max(restore_s, activation.restore_s)
             start_s = max(start_s, activation.start_s)
             self._servers[treatment.name] = ServerEnvironment(
@@ -323,9 +290,10 @@ class Campaign:
             cell = CellKey(workload=workload, load=self.experiment.loads[0])
             planned = PlannedRun(treatment=treatment, cell=cell)
             reason = ""
-            for _ in range(MAX_TRIES):
+            for attempt in range(1, MAX_TRIES + 1):
                 self.bench.activate(treatment, restore=True, means=means)
-                taken = taker.take(planned, seconds=seconds, ramp_s=0.0)
+                last = attempt == MAX_TRIES  # what the neighbour does then is in the discard
+                taken = taker.take(planned, seconds=seconds, ramp_s=0.0, bearing=last)
                 valid = validity_of(taken.findings) is not Validity.INVALID
                 if taken.measurement is not None and valid:
                     return taken.measurement
@@ -343,6 +311,7 @@ class Campaign:
             servers=tuple(
                 self._servers[t.name] for t in self.experiment.treatments if t.name in self._servers
             ),
+            ceilings=() if self.ceilings is None else self.ceilings.taken(self.progress.stage),
         )
         self.directory.write_environment(environment)
         self.directory.journal.append(EnvironmentRead(environment=environment))

@@ -17,6 +17,7 @@ from steelyard.engines.engine import Engine
 from steelyard.experiment import ledger
 from steelyard.experiment.assembly import Assembly, assemble
 from steelyard.experiment.bench import Bench
+from steelyard.experiment.ceilings import CeilingTaker
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.forecast import forecast, require_disk
 from steelyard.experiment.progress import Progress
@@ -120,15 +121,17 @@ def _work(
     )
     record = directory.read()
     _require_same_versions(record, assembly.engine)
+    bench = Bench(experiment, assembly, doors.clock, doors.host)
     campaign = Campaign(
         experiment=experiment,
         engine=assembly.engine,
-        bench=Bench(experiment, assembly, doors.clock, doors.host),
+        bench=bench,
         directory=directory,
         clock=doors.clock,
         progress=progress,
         facts=facts_of(experiment, assembly, doors),
         findings=findings,
+        ceilings=CeilingTaker(experiment, assembly.engine, bench, doors.processes),
     )
     analysis = campaign.run()
     ledger.require_nothing_left(directory.path)

@@ -81,7 +81,8 @@ class SustainedTaker:
         ramp_s = self.experiment.measure.ramp_s
         try:
             self._enter(planned)
-            taken = self.taker.take(planned, seconds=seconds, ramp_s=ramp_s)
+            last = attempt == TRIES - 1
+            taken = self.taker.take(planned, seconds=seconds, ramp_s=ramp_s, bearing=last)
         except (TargetError, MeasurementError, PreflightError) as error:
             return self._failed(planned, error.message)
         return SustainedRun(

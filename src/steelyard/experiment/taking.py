@@ -1,16 +1,19 @@
 """One use of the load generator: from a planned run to a measurement with its findings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
+from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.watch import Watch
-from steelyard.experiment.validity import generator_failed, judge_measurement
+from steelyard.experiment.run_rules import RunFacts
+from steelyard.experiment.validity import judge
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError
 from steelyard.model.evidence import Evidence
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import CheckpointAge, Measurement
+from steelyard.model.rules import CGROUP
 from steelyard.model.schedule import PlannedRun
 
 
@@ -35,12 +38,19 @@ class Taker:
     bench: Bench
     clock: Clock
 
-    def take(self, planned: PlannedRun, *, seconds: float, ramp_s: float) -> Taken:
-        """Return a run of ``seconds`` after the ramp, judged; what failed is in the findings."""
+    def take(
+        self, planned: PlannedRun, *, seconds: float, ramp_s: float, bearing: bool = False
+    ) -> Taken:
+        """Return a run of ``seconds`` after the ramp, judged; what failed is in the findings.
+
+        Where it is ``bearing`` neighbours, a run beside them is suspect, not invalid.
+        """
         checkpoint = self.bench.checkpoint_age(planned.treatment)
         wall, monotonic = self.clock.now(), self.clock.monotonic()
-        measurement, output = None, ""
         watch = Watch(probes=self.bench.probes(planned, ramp_s=ramp_s), clock=self.clock)
+        output, failure = "", ""
+        measurement: Measurement | None = None
+        jump_s: float | None = None
         try:
             completed = watch.around(
                 lambda: self.bench.run(planned, seconds=round(seconds + ramp_s))
@@ -48,20 +58,37 @@ class Taker:
             output = completed.stdout + completed.stderr
             jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             measurement = self.engine.parse_run(completed, ramp_s=ramp_s, started_at=wall)
-            findings = judge_measurement(measurement, clock_jump_s=jump_s)
-            if not self.bench.is_running():
-                # Backends may outlive their postmaster to the end of a run.
-                lost = generator_failed("pgbench still ended normally", server_died=True)
-                findings = (*findings, lost)
         except MeasurementError as error:
-            died = not self.bench.is_running()
-            findings = (generator_failed(error.message, server_died=died),)
+            failure = error.message
+        evidence = watch.evidence()
+        facts = replace(
+            self._asked(planned),
+            measurement=measurement,
+            evidence=evidence,
+            clock_jump_s=jump_s,
+            failure=failure,
+            # Backends may outlive their postmaster to the end of a run.
+            server_died=not self.bench.is_running(),
+        )
         return Taken(
             wall=wall,
             monotonic=monotonic,
             measurement=measurement,
-            findings=findings,
+            findings=judge(facts, bearing=bearing),
             output=output,
             checkpoint=checkpoint,
-            evidence=watch.evidence(),
+            evidence=evidence,
+        )
+
+    def _asked(self, planned: PlannedRun) -> RunFacts:
+        """Return what is known of a run beforehand."""
+        experiment = self.bench.experiment
+        treatment = experiment.treatment(planned.treatment)
+        return RunFacts(
+            treatment=treatment.name,
+            load=planned.cell.load,
+            asked={name.lower(): value for name, value in settings_of(treatment).items()},
+            limits={s.name: s.value for s in treatment.settings if s.layer == CGROUP},
+            in_force=self.bench.in_force,
+            neighbours=experiment.measure.neighbours,
         )

@@ -160,7 +160,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         return  # what such a target needs is not known here; its kind is already refused
     if form in (TreatmentForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
-        hint = "Remove it: this version tunes `postgres:` only."
+        hint = "Remove it: this version sets `postgres:` and `cgroup:` only."
     else:
         message = f"unknown key {shown(key)}"
         hint = _way_out(str(key), form)

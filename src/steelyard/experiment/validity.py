@@ -1,11 +1,30 @@
 """Whether a run may be believed: only causes from outside the treatments make it invalid."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
+from steelyard.experiment.run_rules import CLOCK_JUMP_S, RUN_RULES, RunFacts
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
+from steelyard.model.rules import ENVIRONMENT, Rule, Standing, not_judged
 
-CLOCK_JUMP_S = 0.5  # wall against monotonic clock over one run; NTP slews by far less
+__all__ = [
+    "CLOCK_JUMP_S",
+    "generator_failed",
+    "judge",
+    "judge_measurement",
+    "not_in_force",
+    "rule_of",
+    "validity_of",
+]
+
+_REDONE: Final = "The block is redone in all arms."
+_BORNE: Final = (
+    "It counts and is suspect: redone as often as is allowed. Quieten the machine for the next"
+    " campaign."
+)
+_ASKED_FOR: Final = "None: `measure.neighbours: ignore` asks for it."
 
 
 def validity_of(findings: Sequence[Finding]) -> Validity:
@@ -16,48 +35,73 @@ def validity_of(findings: Sequence[Finding]) -> Validity:
     return Validity.SUSPECT if Severity.WARNING in severities else Validity.VALID
 
 
-def generator_failed(message: str, *, server_died: bool) -> Finding:
-    """Return the finding that a run has no result."""
-    return Finding(
-        code="server-died" if server_died else "generator-failed",
-        severity=Severity.ERROR,
-        message=f"the server died or was out of reach during the run ({message})"
-        if server_died
-        else message,
-        remedy="The block is redone in all arms; look into the server's log in raw/.",
+def rule_of(code: str) -> Rule[RunFacts]:
+    """Return the rule for runs of that code."""
+    return next(rule for rule in RUN_RULES if rule.code == code)
+
+
+def judge(facts: RunFacts, *, bearing: bool = False) -> tuple[Finding, ...]:
+    """Return what the rules find in a run, and at last what could not be judged.
+
+    Args:
+        facts: Of the run. Of one without a result only why there is none is judged.
+        bearing: Count it also beside a neighbour: then it is suspect, not invalid.
+    """
+    if facts.failure or facts.server_died:
+        return _found(rule_of("server-died" if facts.server_died else "generator-failed"), facts)
+    found = [
+        _borne(finding, facts, bearing=bearing)
+        for rule in RUN_RULES
+        for finding in _found(rule, facts)
+    ]
+    return (*found, *_not_judged(facts))
+
+
+def _found(rule: Rule[RunFacts], facts: RunFacts) -> tuple[Finding, ...]:
+    rulings = [ruling for ruling in rule.judge(facts) if ruling.standing is Standing.BROKEN]
+    return tuple(_told(rule.finding(ruling)) for ruling in rulings)
+
+
+def _told(finding: Finding) -> Finding:
+    """Return a run's finding with what is done about it, where something is."""
+    if finding.severity is not Severity.ERROR:
+        return finding
+    return replace(finding, remedy=f"{_REDONE} {finding.remedy}")
+
+
+def _borne(finding: Finding, facts: RunFacts, *, bearing: bool) -> Finding:
+    """Return a neighbour's finding as it weighs here, every other as it is."""
+    if finding.code not in ENVIRONMENT:
+        return finding
+    if facts.neighbours is None:
+        return replace(finding, severity=Severity.INFO, remedy=_ASKED_FOR)
+    return replace(finding, severity=Severity.WARNING, remedy=_BORNE) if bearing else finding
+
+
+def _not_judged(facts: RunFacts) -> tuple[Finding, ...]:
+    """Return what nobody saw; nothing where nothing was watched at all."""
+    if facts.evidence is None:
+        return ()
+    return not_judged(
+        (rule.code, ruling.missing)
+        for rule in RUN_RULES
+        for ruling in rule.judge(facts)
+        if ruling.missing
     )
 
 
+def generator_failed(message: str, *, server_died: bool) -> Finding:
+    """Return the finding that a run has no result."""
+    (finding,) = judge(RunFacts(failure=message, server_died=server_died))
+    return finding
+
+
+def not_in_force(treatment: str, deviations: tuple[str, ...]) -> Finding | None:
+    """Return the finding that a treatment is not what is measured; None when it is."""
+    facts = RunFacts(treatment=treatment, deviations=deviations)
+    return next(iter(_found(rule_of("not-in-force"), facts)), None)
+
+
 def judge_measurement(taken: Measurement, *, clock_jump_s: float) -> tuple[Finding, ...]:
-    """Return what is wrong with a run that has a result."""
-    findings = []
-    if abs(clock_jump_s) > CLOCK_JUMP_S:
-        findings.append(
-            Finding(
-                code="clock-jump",
-                severity=Severity.ERROR,
-                message=f"the clock was set by {clock_jump_s:+.1f} s during the run"
-                f" (more than {CLOCK_JUMP_S} s)",
-                remedy="The block is redone; let the clock be slewed, not stepped.",
-            )
-        )
-    if taken.transactions < 1:
-        findings.append(
-            Finding(
-                code="no-transactions",
-                severity=Severity.WARNING,
-                message=f"no transaction ended in {taken.seconds:.1f} s; it counts as a stall",
-                remedy="If both arms do it, the slice is too short for this workload.",
-                source="METHOD 3.6",
-            )
-        )
-    if taken.failed:
-        findings.append(
-            Finding(
-                code="failed-transactions",
-                severity=Severity.WARNING,
-                message=f"{taken.failed} transactions failed; they are not counted",
-                remedy="See pgbench's --max-tries, or lower the isolation of the script.",
-            )
-        )
-    return tuple(findings)
+    """Return what is wrong with a run that has a result, where nothing watched it."""
+    return judge(RunFacts(measurement=taken, clock_jump_s=clock_jump_s))

@@ -116,6 +116,19 @@ def tree_bytes(path: Path) -> int:
     return total
 
 
+def largest_file(path: Path) -> Path | None:
+    """Return the largest file below a directory, None where there is none that may be seen."""
+    sizes: dict[Path, int] = {}
+    for directory, _, names in os.walk(path):
+        for name in names:
+            found = Path(directory, name)
+            try:
+                sizes[found] = found.lstat().st_size
+            except OSError:
+                continue
+    return max(sizes, key=sizes.__getitem__, default=None)
+
+
 def free_bytes(path: Path) -> int:
     """Return the bytes an unprivileged account may still write on the file system of ``path``."""
     with translated(path):

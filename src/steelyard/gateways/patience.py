@@ -6,7 +6,7 @@ nobody of ours is at work, the first is given up.
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import psycopg
 
@@ -21,11 +21,24 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
 
     _patience_s = PATIENCE_S
     _is_at_work: Callable[[], bool] = staticmethod(lambda: False)
+    _is_unwanted: Callable[[], bool] = staticmethod(lambda: False)
 
-    def be_patient(self, patience_s: float, is_at_work: Callable[[], bool]) -> None:
-        """Ask, each time an answer takes longer than ``patience_s``, whether to go on waiting."""
+    def be_patient(
+        self,
+        patience_s: float,
+        is_at_work: Callable[[], bool],
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Ask, each time an answer takes longer than ``patience_s``, whether to go on waiting.
+
+        Args:
+            patience_s: How long nobody asks.
+            is_at_work: Whether the server still works on a statement of ours.
+            is_unwanted: Asked at every wake-up: whether nobody needs the answer any more.
+        """
         self._patience_s = patience_s
         self._is_at_work = is_at_work
+        self._is_unwanted = is_unwanted
 
     def wait(self, gen: Generator[Any, Any, _Result], *args: Any, **kwargs: Any) -> _Result:  # noqa: ANN401 - psycopg's
         """Wait as psycopg does, which wakes up several times a second."""
@@ -38,6 +51,8 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
             wanted = next(gen)
             while True:
                 ready = yield wanted
+                if not ready and self._is_unwanted():
+                    self._give_up("nobody waits for the answer any more")
                 if not ready and clock.monotonic() - asked_at > self._patience_s:
                     self._require_work()
                     asked_at = clock.monotonic()
@@ -56,6 +71,9 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
                 return
         except psycopg.Error:
             pass
+        self._give_up(f"no answer within {self._patience_s:.0f} s: it hangs")
+
+    def _give_up(self, why: str) -> NoReturn:
         # Without this psycopg would try to roll back on it, and say that it could not.
         self.pgconn.finish()
-        raise psycopg.OperationalError(f"no answer within {self._patience_s:.0f} s: it hangs")
+        raise psycopg.OperationalError(why)

@@ -165,6 +165,8 @@ class _Running:
 def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
     user, group, home = _identity(command.account)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    # Opened as root: the kernel asks who opened the file, not who writes, since Linux 5.16.
+    entrances = _entrances(command.groups)
     try:
         return subprocess.Popen(
             command.argv,
@@ -177,7 +179,7 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
             group=group,
             extra_groups=[] if user is not None else None,
             start_new_session=True,
-            preexec_fn=_in_child(command.parent_death_signal),  # noqa: PLW1509 - C calls only
+            preexec_fn=_in_child(command.parent_death_signal, entrances),  # noqa: PLW1509 - C calls only
         )
     except (FileNotFoundError, NotADirectoryError) as error:
         raise TargetError(
@@ -194,6 +196,34 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
             f"{command.argv[0]} cannot be run: {error.strerror}",
             hint="Was it built for another machine, or is the file damaged?",
         ) from error
+    except subprocess.SubprocessError as error:
+        raise TargetError(
+            f"{command.argv[0]} could not join {', '.join(map(str, command.groups))}",
+            hint="A kernel before 5.16 may need its security updates for `cgroup:`.",
+        ) from error
+    finally:
+        for descriptor in entrances:
+            os.close(descriptor)
+
+
+def _entrances(groups: tuple[Path, ...]) -> tuple[int, ...]:
+    """Return open descriptors of the files through which processes join groups.
+
+    Raises:
+        TargetError: A group is not there.
+    """
+    opened: list[int] = []
+    for directory in groups:
+        try:
+            opened.append(os.open(directory / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+        except OSError as error:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise TargetError(
+                f"the control group {directory} cannot be joined: {error.strerror}",
+                hint="Did somebody remove it? Run the campaign again.",
+            ) from error
+    return tuple(opened)
 
 
 def _identity(account: str | None) -> tuple[int | None, int | None, dict[str, str]]:
@@ -219,7 +249,7 @@ def account_entry(account: str) -> pwd.struct_passwd:
         ) from error
 
 
-def _in_child(death_signal: int) -> Callable[[], None]:
+def _in_child(death_signal: int, entrances: tuple[int, ...] = ()) -> Callable[[], None]:
     """Return what a child does between fork and exec."""
 
     def prepare() -> None:
@@ -229,6 +259,8 @@ def _in_child(death_signal: int) -> Callable[[], None]:
         if death_signal:
             # After the change of account, which clears it; before exec, which keeps it.
             _LIBC.prctl(_PR_SET_PDEATHSIG, death_signal)
+        for descriptor in entrances:
+            os.write(descriptor, b"0")  # the kernel's word for whoever writes it
 
     return prepare
 

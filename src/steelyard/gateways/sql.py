@@ -2,10 +2,12 @@
 
 Statements are the engine's own text; values travel as parameters.
 
-Every call connects anew: what is verified is what a new session of the generator would get.
+Every call of ``Sql`` connects anew: what is verified is what a new session of the generator would
+get. Only ``session`` opens a connection that stays, for what watches a server.
 """
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -15,6 +17,7 @@ from psycopg import sql
 
 from steelyard.gateways.libpq import address_of, asked_for, connection_failure
 from steelyard.gateways.patience import PATIENCE_S, PatientConnection
+from steelyard.gateways.roundtrip import time_round_trips
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 
@@ -28,6 +31,18 @@ WHERE application_name = %s AND state = 'active' AND pid <> pg_backend_pid()
 """
 
 Row = tuple[object, ...]
+
+
+class SqlSession(Protocol):
+    """A connection that stays open, each statement in a transaction of its own."""
+
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Return all rows of one statement, which the server prepares at its first use."""
+        ...
+
+    def close(self) -> None:
+        """End the session; from another thread it also ends a pending wait for an answer."""
+        ...
 
 
 class Sql(Protocol):
@@ -49,6 +64,22 @@ class Sql(Protocol):
 
     def set_password(self, address: ServerAddress, password: str) -> None:
         """Give the address's user a password; only its verifier travels."""
+        ...
+
+    def round_trips(
+        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the seconds of each round trip of a statement on one open connection."""
+        ...
+
+    def session(self, address: ServerAddress, name: str, *, patience_s: float) -> SqlSession:
+        """Return a new session that the server shows as ``name``.
+
+        Args:
+            address: Where.
+            name: Its application_name.
+            patience_s: Without an answer for so long, a statement is given up.
+        """
         ...
 
 
@@ -129,6 +160,31 @@ class PsycopgSql:
         except psycopg.Error as error:
             raise _translated(error, address) from error
 
+    def round_trips(
+        self, address: ServerAddress, statement: str, *, most: int, most_s: float
+    ) -> tuple[float, ...]:
+        """Return the seconds of each round trip of a statement on one open connection.
+
+        Raises:
+            TargetError: The server cannot be reached, refuses or does not answer.
+        """
+        try:
+            with self._connect(address) as connection:
+                return time_round_trips(connection, statement.encode(), most=most, most_s=most_s)
+        except psycopg.Error as error:
+            raise _translated(error, address) from error
+
+    def session(self, address: ServerAddress, name: str, *, patience_s: float) -> SqlSession:
+        """Return a new session that the server shows as ``name``.
+
+        Raises:
+            TargetError: The server cannot be reached.
+        """
+        try:
+            return PsycopgSession(_open(address, name), address, patience_s)
+        except psycopg.Error as error:
+            raise _translated(error, address) from error
+
     def _connect(self, address: ServerAddress) -> PatientConnection:
         def is_at_work() -> bool:
             with _open(address) as other:
@@ -140,7 +196,43 @@ class PsycopgSql:
         return connection
 
 
-def _open(address: ServerAddress) -> PatientConnection:
+class PsycopgSession:
+    """A connection that stays, for one thread; another may close it."""
+
+    def __init__(
+        self, connection: PatientConnection, address: ServerAddress, patience_s: float
+    ) -> None:
+        self._connection = connection
+        self._address = address
+        self._ended = threading.Event()
+        self._in_use = threading.Lock()
+        connection.be_patient(patience_s, lambda: False, self._ended.is_set)
+
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """Return all rows of one statement, which the server prepares at its first use.
+
+        Raises:
+            TargetError: The server refuses it, is gone or does not answer, or the session ended.
+        """
+        try:
+            with self._in_use:
+                cursor = self._connection.execute(
+                    statement.encode(), parameters or None, prepare=True
+                )
+                return cursor.fetchall()
+        except psycopg.Error as error:
+            raise _translated(error, self._address) from error
+
+    def close(self) -> None:
+        """End the session; from another thread it also ends a pending wait for an answer."""
+        # The other thread sees it within a tenth of a second, psycopg's wake-up, and lets go:
+        # libpq's connection is never touched by two threads at a time.
+        self._ended.set()
+        with self._in_use:
+            self._connection.close()
+
+
+def _open(address: ServerAddress, name: str = _NAME) -> PatientConnection:
     with _without_libpq_environment():
         return PatientConnection.connect(
             host=address.host,
@@ -149,7 +241,7 @@ def _open(address: ServerAddress) -> PatientConnection:
             dbname=address.database or None,
             password=address.password or None,
             connect_timeout=_CONNECT_TIMEOUT_S,
-            application_name=_NAME,
+            application_name=name,
             autocommit=True,
             **dict(address.parameters),  # type: ignore[arg-type]
         )

@@ -19,6 +19,8 @@ class BlockOutcome:
         complete: All its runs are valid or suspect; only then they count.
         reason: Why it was thrown away; empty when complete.
         treatment: The one that was in force then; empty when complete or not known.
+        cause: Code of the rule that threw it away; empty when complete, when no rule did, and in
+            records of versions that did not say.
     """
 
     index: int
@@ -26,6 +28,7 @@ class BlockOutcome:
     complete: bool
     reason: str = ""
     treatment: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ class Command:
         directory: Working directory; leftovers of a campaign are recognised by it.
         account: Name of the account to run as when Steelyard is root; None means no change.
         parent_death_signal: Signal the kernel sends it when Steelyard dies; 0 means none.
+        groups: Directories of the control groups that it joins before it becomes the program.
     """
 
     argv: tuple[str, ...]
@@ -22,6 +23,7 @@ class Command:
     directory: Path | None = None
     account: str | None = None
     parent_death_signal: int = 0
+    groups: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

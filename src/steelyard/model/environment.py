@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from steelyard.model.ceilings import Ceiling
 from steelyard.model.experiment import Setting
 
 
@@ -53,8 +54,10 @@ class Environment:
     Attributes:
         facts: Of the machine and the tools, in the order to print them.
         servers: One per treatment that was activated at least once, in treatment order.
+        ceilings: What the place can do at most; empty in old records and where nobody asked.
     """
 
     facts: tuple[Fact, ...]
     servers: tuple[ServerEnvironment, ...] = ()
     format: int = 1
+    ceilings: tuple[Ceiling, ...] = ()

@@ -7,9 +7,12 @@ None, and the record says what it became.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from steelyard.model.attribution import Attribution
+from steelyard.model.ceilings import CeilingsAsked
+
+DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
 
 class Layer(StrEnum):
@@ -20,6 +23,11 @@ class Layer(StrEnum):
     KUBERNETES = "kubernetes"
     POSTGRES = "postgres"
     REDIS = "redis"
+    CGROUP = "cgroup"
+
+    def name_of(self, setting: str) -> str:
+        """Return what tables call a setting: alone where it is the database's, else after us."""
+        return setting if self in (Layer.POSTGRES, Layer.REDIS) else f"{self}: {setting}"
 
 
 class EngineName(StrEnum):
@@ -135,6 +143,11 @@ class Setting:
     name: str
     value: str
 
+    @property
+    def label(self) -> str:
+        """Return its name in tables: ``work_mem``, ``cgroup: cpus``."""
+        return self.layer.name_of(self.name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
@@ -239,6 +252,9 @@ class Measure:
         switch: Least switch cost to assume; None: what the differences need.
         rounds: Runs of each cell in a visit; None: auto.
         prewarm: Load the data into memory after each activation, before the discard.
+        ceilings: What the place can do at most is measured before the first block.
+        neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
+            None: as much as they like, and it is noted.
     """
 
     slice_s: float = 5.0
@@ -249,6 +265,8 @@ class Measure:
     switch: SwitchCost | None = None
     prewarm: bool = False
     rounds: int | None = None
+    ceilings: CeilingsAsked = CeilingsAsked.AUTO
+    neighbours: float | None = DEFAULT_NEIGHBOURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard.model.command import Command, Completed, ServerAddress
-from steelyard.model.environment import Fact
+from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.findings import Finding
 from steelyard.model.outside import OnServer
 from steelyard.model.program import ServerProgram
@@ -32,6 +32,14 @@ class Ledger(Protocol):
         """Note that it is as it was."""
         ...
 
+    def group_made(self, directory: Path) -> None:
+        """Note a control group about to be made."""
+        ...
+
+    def group_removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedState:
@@ -40,6 +48,23 @@ class PreparedState:
     key: str
     data: Path
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """A limit that the place cannot have: its key, why, and the way out."""
+
+    key: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsInForce:
+    """What the place says of its limits: their values, and a sentence for each that is not kept."""
+
+    effective: tuple[EffectiveSetting, ...] = ()
+    deviations: tuple[str, ...] = ()
 
 
 class Platform(Protocol):
@@ -111,6 +136,14 @@ class Platform(Protocol):
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Take other settings for the running server; return whether it has to read them."""
+        ...
+
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return which limits of server and generator the place cannot have."""
+        ...
+
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+        """Limit the running server and the generator; what is not named becomes unlimited."""
         ...
 
     def stop(self, *, keep_data: bool) -> None:

@@ -173,6 +173,11 @@ def left_on_servers(path: Path) -> tuple[OnServer, ...]:
     return tuple(made.thing for made in _open(path) if made.thing is not None)
 
 
+def left_groups(path: Path) -> tuple[str, ...]:
+    """Return the control groups a campaign made and did not remove."""
+    return tuple(made.name for made in _open(path) if made.resource == "cgroup")
+
+
 def _open(path: Path) -> tuple[Created, ...]:
     require_campaign(path)
     return resources(read_lines(path / "journal.jsonl")[0])

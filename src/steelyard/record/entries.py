@@ -38,14 +38,15 @@ class Created:
     """Something outside the record is about to be made; written before it is.
 
     Attributes:
-        resource: ``directory`` (a tree to remove, after stopping the processes in it), or
-            ``on-server`` (made or changed on a server that is not Steelyard's).
+        resource: ``directory`` (a tree to remove, after stopping the processes in it),
+            ``on-server`` (made or changed on a server that is not Steelyard's), or ``cgroup`` (a
+            control group to remove, when no process is in it).
         name: Its path, or what it is called in lists.
         thing: What is on a server, and how to undo it.
     """
 
     kind: Literal["created"] = "created"
-    resource: Literal["directory", "on-server"]
+    resource: Literal["directory", "on-server", "cgroup"]
     name: str
     thing: OnServer | None = None
 
@@ -55,7 +56,7 @@ class Removed:
     """Something that was made is gone again."""
 
     kind: Literal["removed"] = "removed"
-    resource: Literal["directory", "on-server"]
+    resource: Literal["directory", "on-server", "cgroup"]
     name: str
 
 

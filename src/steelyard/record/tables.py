@@ -7,11 +7,12 @@ from typing import Any
 from steelyard.gateways.files import write_bytes
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
+from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.measurement import Measurement, Run, SustainedRun
 
 
 def write_tables(record: CampaignRecord, path: Path) -> None:
-    """Write ``runs.parquet`` and ``intervals.parquet`` into a campaign's directory.
+    """Write ``runs``, ``intervals`` and ``host.parquet`` into a campaign's directory.
 
     Raises:
         RecordError: The disk is full or fails.
@@ -22,8 +23,12 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
     seconds = [row for run in record.runs for row in _interval_rows(_key(run), run.measurement)]
     for long in record.sustained:
         seconds += _interval_rows(_sustained_key(long), long.measurement)
+    host = [row for run in record.runs for row in _host_rows(_key(run), run.evidence)]
+    for long in record.sustained:
+        host += _host_rows(_sustained_key(long), long.evidence)
     _write(path / "runs.parquet", runs, _RUN_COLUMNS)
     _write(path / "intervals.parquet", seconds, _INTERVAL_COLUMNS)
+    _write(path / "host.parquet", host, _HOST_COLUMNS)
 
 
 _KEY_COLUMNS = {
@@ -60,6 +65,28 @@ _INTERVAL_COLUMNS = {
     "transactions": "float64",
     "latency_mean_s": "float64",
     "failed": "int64",
+}
+# What used the machine in an interval; differences over it.
+HOST_QUANTITIES = (
+    Quantity.SERVER_CPU_S,
+    Quantity.SERVER_RUN_QUEUE_S,
+    Quantity.GENERATOR_CPU_S,
+    Quantity.OTHERS_CPU_S,
+    Quantity.CPU_IOWAIT_S,
+    Quantity.CPU_IDLE_S,
+    Quantity.CPU_STEAL_S,
+    Quantity.DEVICE_READS,
+    Quantity.DEVICE_READ_BYTES,
+    Quantity.DEVICE_WRITES,
+    Quantity.DEVICE_WRITE_BYTES,
+    Quantity.DEVICE_BUSY_S,
+    Quantity.DEVICE_QUEUE_S,
+    Quantity.THROTTLED_S,
+)
+_HOST_COLUMNS = {
+    **_KEY_COLUMNS,
+    "end_s": "float64",
+    **dict.fromkeys((quantity.value for quantity in HOST_QUANTITIES), "float64"),
 }
 
 
@@ -137,6 +164,16 @@ def _interval_rows(key: dict[str, Any], taken: Measurement | None) -> list[dict[
             "failed": second.failed,
         }
         for second in taken.series
+    ]
+
+
+def _host_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
+    series = evidence.series_of("host") if evidence else None
+    if series is None:
+        return []
+    return [
+        {**key, "end_s": end_s, **dict(zip(series.names, row, strict=True))}
+        for end_s, row in zip(series.end_s, series.rows, strict=True)
     ]
 
 

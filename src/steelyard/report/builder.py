@@ -20,6 +20,7 @@ from steelyard.report.single import (
     pass_title,
     published_section,
 )
+from steelyard.report.statements import statement_section
 from steelyard.report.sustained import sustained_section
 from steelyard.report.tables import (
     cell_section,
@@ -61,6 +62,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *cost_section(analysis),
         *timeline_section(analysis),
         *scalability_section(analysis),
+        *statement_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         settings_section(analysis),
@@ -78,6 +80,7 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *published_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
+        *statement_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),
         *timeline_section(analysis),

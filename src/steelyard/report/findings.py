@@ -2,6 +2,7 @@
 
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.rules import BESIDE_NEIGHBOUR, ENVIRONMENT
 from steelyard.report.document import Block, FindingItem, FindingList, Paragraph, Section, Tone
 
 _RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -13,8 +14,14 @@ _TONE = {
 
 
 def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
-    """Return every different finding of campaign and cells, gravest first, else as they came."""
-    found = [*analysis.findings, *(f for cell in analysis.cells for f in cell.findings)]
+    """Return every different finding of campaign and cells, gravest first, else as they came.
+
+    Of neighbours the campaign tells as a whole, so their cells do not tell again.
+    """
+    told = {finding.code for finding in analysis.findings}
+    again = ENVIRONMENT if BESIDE_NEIGHBOUR in told else frozenset()
+    of_cells = (f for cell in analysis.cells for f in cell.findings if f.code not in again)
+    found = [*analysis.findings, *of_cells]
     unique = tuple(dict.fromkeys(found))
     return tuple(sorted(unique, key=lambda finding: _RANK[finding.severity]))
 

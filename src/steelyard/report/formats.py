@@ -2,7 +2,7 @@
 
 import math
 
-from steelyard.model.units import MS_PER_S, format_percent, format_utc
+from steelyard.model.units import MS_PER_S, US_PER_S, format_percent, format_utc
 from steelyard.model.verdicts import Estimate
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
@@ -69,6 +69,14 @@ def milliseconds(seconds: float | None) -> str:
     value = seconds * MS_PER_S
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
     return f"{value:,.{digits}f}"
+
+
+def microseconds(seconds: float | None) -> str:
+    """Return a duration in µs with two significant digits or more, or a dash."""
+    if present(seconds) is None or seconds is None:
+        return MISSING
+    value = seconds * US_PER_S
+    return f"{value:,.{0 if value >= 10 else 1 if value >= 1 else 2}f}"
 
 
 def p_value(value: float) -> str:

@@ -1,5 +1,6 @@
 """Plain values for ``summary.json``: what every part of it is made of."""
 
+from steelyard.model.verdicts import Estimate
 from steelyard.report.formats import present
 
 _SIGNIFICANT = 12
@@ -16,3 +17,14 @@ def number(value: float | None) -> float | None:
 def percent(value: float | None) -> float | None:
     """Return a fraction in percent, or None."""
     return None if value is None else number(100.0 * value)
+
+
+def interval(estimate: Estimate | None) -> dict[str, Json] | None:
+    """Return an estimate with its bounds, null where there are none."""
+    if estimate is None:
+        return None
+    return {
+        "estimate": number(estimate.value),
+        "low": number(estimate.low),
+        "high": number(estimate.high),
+    }

@@ -219,7 +219,7 @@ def _goal(experiment: Experiment) -> str:
 
 
 def _asked(treatment: Treatment) -> str:
-    settings = ", ".join(f"{s.name} = {s.value}" for s in treatment.settings)
+    settings = ", ".join(f"{s.label} = {s.value}" for s in treatment.settings)
     profiles = f" (profile {', '.join(treatment.profiles)})" if treatment.profiles else ""
     return f"target {treatment.target.kind}; {settings or 'no settings'}{profiles}"
 

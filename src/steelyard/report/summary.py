@@ -19,10 +19,12 @@ from steelyard.model.findings import Finding
 from steelyard.model.plan import CampaignPlan, RoundsFor
 from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
+from steelyard.report.ceilings import ceilings_json
 from steelyard.report.formats import bounds
-from steelyard.report.json_values import Json, number, percent
+from steelyard.report.json_values import Json, interval, number, percent
 from steelyard.report.noise_summary import noise_json
 from steelyard.report.reasons_summary import reasons_json
+from steelyard.report.statement_summary import statements_json
 
 __all__ = ["FORMAT", "Json", "number", "percent", "published_json", "summary"]
 
@@ -58,10 +60,12 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_single_pass(analysis),
         **_sustained(analysis),
         **_scalability(analysis),
+        **statements_json(analysis.statements),
         **_attribution(analysis),
         **({} if analysis.noise is None else {"noise": noise_json(analysis.noise)}),
         **_phases(analysis),
         **_instance_noise(analysis),
+        **ceilings_json(analysis),
         **({} if analysis.reasons is None else reasons_json(analysis.reasons)),
     }
 
@@ -179,10 +183,10 @@ def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
         "treatment": curve.treatment,
         "threads": curve.threads,
         "blocks": curve.blocks,
-        "alpha": _estimate_json(curve.alpha),
-        "beta": _estimate_json(curve.beta),
-        "peak_clients": _estimate_json(curve.peak_clients),
-        "peak_tps": _estimate_json(curve.peak_tps),
+        "alpha": interval(curve.alpha),
+        "beta": interval(curve.beta),
+        "peak_clients": interval(curve.peak_clients),
+        "peak_tps": interval(curve.peak_tps),
         "peak_in_range": curve.peak_in_range,
         "fits": curve.fits,
         "refuted": curve.refuted,
@@ -192,19 +196,9 @@ def _curve_json(curve: ScalabilityCurve) -> dict[str, Json]:
         "best_clients": None if falling is None else falling.best.clients,
         "fall_percent": None if falling is None else _percent_json(falling.change),
         "measured": [
-            {"clients": number(point.clients), "tps": _estimate_json(point.tps)}
+            {"clients": number(point.clients), "tps": interval(point.tps)}
             for point in curve.measured
         ],
-    }
-
-
-def _estimate_json(estimate: Estimate | None) -> dict[str, Json] | None:
-    if estimate is None:
-        return None
-    return {
-        "estimate": number(estimate.value),
-        "low": number(estimate.low),
-        "high": number(estimate.high),
     }
 
 

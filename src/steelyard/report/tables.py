@@ -7,6 +7,7 @@ from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
 from steelyard.model.findings import Validity
 from steelyard.report.attribution import compared_names
+from steelyard.report.ceilings import ceiling_tables
 from steelyard.report.document import (
     Align,
     Block,
@@ -258,6 +259,7 @@ def fact_section(analysis: CampaignAnalysis) -> Section:
     )
     if not blocks:
         blocks = (Paragraph(text="Not recorded: the campaign ended before they were gathered."),)
+    blocks = (*blocks, *ceiling_tables(analysis))
     return Section(anchor="facts", title="Machine, tools and servers", blocks=blocks)
 
 

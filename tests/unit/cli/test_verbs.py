@@ -14,7 +14,14 @@ from steelyard.cli.main import _LazyGroup
 from steelyard.experiment.presets import preset_names
 from steelyard.model.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 
-_DERIVED = ("report.html", "report.md", "summary.json", "runs.parquet", "intervals.parquet")
+_DERIVED = (
+    "report.html",
+    "report.md",
+    "summary.json",
+    "runs.parquet",
+    "intervals.parquet",
+    "host.parquet",
+)
 
 
 def test_a_report_is_rebuilt_from_the_record_alone(shell: Shell) -> None:

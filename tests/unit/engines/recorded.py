@@ -1,10 +1,12 @@
 """Recorded output of real programs, by version."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.model.command import Completed
+from steelyard.model.errors import TargetError
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 VERSIONS = (15, 16, 18)
@@ -43,6 +45,37 @@ def recordings() -> tuple[Recording, ...]:
 def recorded(version: int, name: str) -> Recording:
     """Return one recording."""
     return next(r for r in recordings() if (r.version, r.name) == (version, name))
+
+
+class RecordedSession:
+    """A session that says again what a real server answered, statement by statement.
+
+    It refuses whatever was not asked when it was recorded: a statement that is changed is to be
+    recorded anew.
+    """
+
+    def __init__(self, name: str) -> None:
+        text = (RECORDINGS / "postgres" / f"reader-{name}.json").read_text()
+        told = json.loads(text)
+        self.transactions: int = told["transactions"]
+        self.clients: int = told["clients"]
+        self._answers: dict[str, list[list[tuple[object, ...]]]] = {}
+        for statement, rows in told["said"]:
+            self._answers.setdefault(statement, []).append([tuple(row) for row in rows])
+        self.refused: set[str] = set()
+        self.closed = False
+
+    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        """Return the next recorded answer; the last one again and again."""
+        assert len(parameters) == statement.count("%s")
+        if any(part in statement for part in self.refused):
+            raise TargetError("the server refused: permission denied")
+        answers = self._answers[statement]
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
 
 
 def catalogue_text(version: int) -> str:

@@ -226,6 +226,19 @@ def test_values_are_checked_by_the_binary(tmp_path: Path) -> None:
     assert all(command.argv[1] == "-C" for command in processes.ran)
 
 
+def test_settings_for_developers_are_known_though_the_server_does_not_describe_them(
+    tmp_path: Path,
+) -> None:
+    """`-C NAME` tells; what changing one takes is not told, so a restart is assumed."""
+    processes = FakeProcesses()
+    processes.on("postgres", answer=Answer(exit_status=1, stderr="FATAL:  unrecognized"))
+    processes.on("postgres", "debug_io_direct", answer=Answer(stdout="\n"))
+    asked = ["debug_io_direct", "debug_io_dirct"]
+    known = settings.undescribed("/bin/postgres", asked, tmp_path, processes)
+    assert list(known) == ["debug_io_direct"]
+    assert settings.switch_cost(["debug_io_direct"], known) is SwitchCost.RESTART
+
+
 def test_what_steelyard_sets_itself_is_refused_with_what_to_do() -> None:
     """Places and ports belong to the target; other settings are free."""
     refused = settings.refused_names(["Port", "work_mem", "unix_socket_directories"])

@@ -25,6 +25,7 @@ def test_the_presets_are_these() -> None:
         "published-maxed",
         "quick",
         "scalability",
+        "statements",
         "versions",
     )
 

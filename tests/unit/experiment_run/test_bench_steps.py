@@ -10,8 +10,16 @@ from fakes.clock import FakeClock
 from steelyard.experiment.bench import TEMPLATE, Bench
 from steelyard.experiment.restoring import choose_means
 from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.experiment import Experiment, Measure, Script, Workload
-from steelyard.model.schedule import CellKey, PlannedRun
+from steelyard.model.experiment import (
+    Experiment,
+    Layer,
+    Measure,
+    Script,
+    Setting,
+    SwitchCost,
+    Workload,
+)
+from steelyard.model.schedule import CellKey, Mode, PlannedRun
 
 
 def _stage(tmp_path: Path, experiment: Experiment | None = None) -> Stage:
@@ -202,3 +210,56 @@ def test_a_campaign_on_any_means_comes_to_the_same_result(tmp_path: Path, *, ref
     assert one.headlines[0].effect is not None
     assert other.headlines[0].effect is not None
     assert one.headlines[0].effect.value == other.headlines[0].effect.value
+
+
+def _limited(measure: Measure | None = None) -> Experiment:
+    """Return an experiment whose second treatment asks for nothing but a quota."""
+    experiment = an_experiment(restart=False, measure=measure)
+    slow, fast = experiment.treatments
+    quota = Setting(layer=Layer.CGROUP, name="cpus", value="0.6")
+    return replace(experiment, treatments=(slow, replace(fast, settings=(quota,))))
+
+
+def test_limits_come_last_and_are_part_of_what_is_in_force(tmp_path: Path) -> None:
+    """Starting and prewarming are not limited; what the place reads back is kept and checked."""
+    stage = _stage(tmp_path, _limited(Measure(prewarm=True)))
+    bench = _prepared(stage)
+    activation = bench.activate("fast", restore=True, means="copy")
+    assert stage.world.steps[-2:] == ["prewarm at 5555", "limit {'cpus': '0.6'}"]
+    assert {s.name: s.value for s in activation.effective}["cgroup: cpus"] == "0.6"
+    assert activation.deviations == ()
+    stage.world.stubborn = {"cpus"}
+    again = bench.activate("fast", restore=True, means="copy")
+    assert again.deviations == ("cpus is not in force",)
+
+
+def test_limits_are_switched_on_the_running_server(tmp_path: Path) -> None:
+    """Also back to none; what did not take effect is returned."""
+    stage = _stage(tmp_path, _limited())
+    bench = _prepared(stage)
+    bench.activate("slow", restore=True, means="reflink")
+    stage.world.steps.clear()
+    assert bench.switch("fast") == bench.switch("slow") == ()
+    limits = [step for step in stage.world.steps if "limit" in step]
+    assert limits == ["limit {'cpus': '0.6'}", "unlimited"]
+    assert "start" not in stage.world.steps
+    stage.world.stubborn = {"cpus"}
+    assert bench.switch("fast") == ("cpus is not in force",)
+
+
+def test_templates_are_restored_without_limits(tmp_path: Path) -> None:
+    """How long that takes decides the means for all treatments, limited or not."""
+    stage = _stage(tmp_path, _limited())
+    bench = _prepared(stage)
+    bench.activate("fast", restore=True, means=TEMPLATE)
+    bench.restore_templates("fast")
+    assert stage.world.steps[-2:] == ["unlimited", "restore templates at 5555"]
+
+
+def test_a_limited_campaign_is_measured_back_to_back(tmp_path: Path) -> None:
+    """From the plan to the table of settings: a quota needs no restart and is a difference."""
+    analysis = Stage.new(_limited(), tmp_path / "campaign", FakeClock()).run()
+    assert analysis.plan is not None
+    assert (analysis.plan.mode, analysis.plan.switch) == (Mode.BACK_TO_BACK, SwitchCost.SESSION)
+    (told,) = [each for each in analysis.settings if each.name == "cgroup: cpus"]
+    assert (told.values, told.requested) == (("unlimited", "0.6"), True)

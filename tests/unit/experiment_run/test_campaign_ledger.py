@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import an_experiment
+from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
@@ -15,7 +16,7 @@ from steelyard.experiment.doors import Doors
 from steelyard.experiment.ledger import JournalLedger
 from steelyard.model.command import Command
 from steelyard.model.errors import ExitCode, LeftBehindError, RecordError
-from steelyard.record.directory import CampaignDirectory, left_over
+from steelyard.record.directory import CampaignDirectory, left_groups, left_over
 from steelyard.record.entries import Started
 
 _ID = "night-1"
@@ -31,9 +32,21 @@ def processes() -> FakeProcesses:
 
 
 @pytest.fixture
-def doors(processes: FakeProcesses) -> Doors:
-    """Return doors to nothing but these processes."""
-    return Doors(processes=processes, sql=FakeSql(), clock=processes.clock, host=FakeHost())
+def cgroups() -> FakeCgroups:
+    """Return a machine's control groups."""
+    return FakeCgroups()
+
+
+@pytest.fixture
+def doors(processes: FakeProcesses, cgroups: FakeCgroups) -> Doors:
+    """Return doors to nothing but these processes and groups."""
+    return Doors(
+        processes=processes,
+        sql=FakeSql(),
+        clock=processes.clock,
+        host=FakeHost(),
+        cgroups=cgroups,
+    )
 
 
 class _Campaign:
@@ -260,4 +273,94 @@ def test_what_a_dead_session_removed_without_a_word_is_noted(
     assert set(left_over(campaign.path)) == {str(campaign.live), str(there)}
     ledger.note_gone(campaign.directory)
     assert left_over(campaign.path) == (str(there),)
+    campaign.die()
+
+
+_GROUP = Path("/fake/cgroup/cpu") / f"steelyard-{_ID}-server"
+
+
+@pytest.mark.parametrize("record", ["whole", "deleted"])
+def test_control_groups_of_a_dead_campaign_are_removed(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups, record: str
+) -> None:
+    """After its processes have ended, by the journal or by the registry, and that is noted."""
+    campaign = _Campaign(tmp_path, processes)
+    server = campaign.work()
+    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    cgroups.make(_GROUP)
+    cgroups.within = lambda _: () if server.exit_status() is not None else (server.pid,)
+    campaign.die()
+    if record == "deleted":
+        (campaign.path / "journal.jsonl").unlink()
+    (leftover,) = ledger.find_leftovers(doors)
+    assert leftover.groups == (_GROUP,)
+    assert leftover.directories == (campaign.live,)
+    ledger.undo(leftover, doors)
+    assert cgroups.groups == set()
+    assert ledger.find_leftovers(doors) == ()
+    assert record == "deleted" or left_groups(campaign.path) == ()
+    assert _registered() == []
+
+
+def test_a_group_alone_is_a_leftover(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups
+) -> None:
+    """A death between the removal of the directories and that of the groups leaves just them."""
+    campaign = _Campaign(tmp_path, processes)
+    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    cgroups.make(_GROUP)
+    campaign.die()
+    (leftover,) = ledger.find_leftovers(doors)
+    assert (leftover.groups, leftover.directories) == ((_GROUP,), ())
+    ledger.undo(leftover, doors)
+    assert cgroups.groups == set()
+
+
+def test_a_group_with_processes_stays_listed(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups
+) -> None:
+    """A program that the server left behind is told by its number, and clean finds it again."""
+    campaign = _Campaign(tmp_path, processes)
+    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    cgroups.make(_GROUP)
+    cgroups.busy, cgroups.within = 10**6, lambda _: (77,)
+    campaign.die()
+    (leftover,) = ledger.find_leftovers(doors)
+    with pytest.raises(LeftBehindError, match="77") as caught:
+        ledger.undo(leftover, doors)
+    assert caught.value.exit_code is ExitCode.LEFT_BEHIND
+    assert ledger.find_leftovers(doors) == (leftover,)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/fake/cgroup/cpu/system.slice",
+        "/fake/cgroup/cpu/steelyard-other-1-server",
+        f"/fake/elsewhere/steelyard-{_ID}-server",
+        f"/fake/cgroup/cpu/deeper/steelyard-{_ID}-server",
+    ],
+)
+def test_a_journal_cannot_name_groups_of_others(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups, path: str
+) -> None:
+    """A record may come from somebody else: only this campaign's own groups are removed."""
+    campaign = _Campaign(tmp_path, processes)
+    JournalLedger(campaign.directory.journal, _ID).group_made(Path(path))
+    cgroups.make(Path(path))
+    campaign.die()
+    assert ledger.find_leftovers(doors) == ()
+    assert cgroups.exists(Path(path))
+
+
+def test_groups_that_are_gone_are_noted(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """A restart of the machine takes all groups away; a resume notes it and goes on."""
+    campaign = _Campaign(tmp_path, processes)
+    JournalLedger(campaign.directory.journal, _ID).group_made(_GROUP)
+    assert left_groups(campaign.path) == (str(_GROUP),)
+    ledger.note_gone(campaign.directory)
+    assert left_groups(campaign.path) == ()
+    ledger.require_nothing_left(campaign.path)
     campaign.die()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import an_experiment
+from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.endpoint import FakeEndpoint
 from fakes.host import FakeHost
@@ -44,7 +45,13 @@ def server() -> FakeEndpoint:
 def doors(server: FakeEndpoint) -> Doors:
     """Return doors to this server."""
     clock = FakeClock()
-    return Doors(processes=FakeProcesses(clock), sql=server, clock=clock, host=FakeHost())
+    return Doors(
+        processes=FakeProcesses(clock),
+        sql=server,
+        clock=clock,
+        host=FakeHost(),
+        cgroups=FakeCgroups(),
+    )
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
+from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
@@ -20,7 +21,13 @@ from steelyard.record.entries import Created
 
 
 def _doors(clock: FakeClock) -> Doors:
-    return Doors(processes=FakeProcesses(clock), sql=FakeSql(), clock=clock, host=FakeHost())
+    return Doors(
+        processes=FakeProcesses(clock),
+        sql=FakeSql(),
+        clock=clock,
+        host=FakeHost(),
+        cgroups=FakeCgroups(),
+    )
 
 
 def test_a_default_directory_sorts_by_time_and_tells_its_experiment() -> None:

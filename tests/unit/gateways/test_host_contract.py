@@ -1,5 +1,7 @@
 """The machine's own account: the same promises from a recorded tree and the fake."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,60 @@ def test_there_is_at_least_one_cpu_and_a_kernel(host: Host) -> None:
     """CPUs and kernel are known without any file."""
     assert host.cpus() >= 1
     assert len(host.release().split()) >= 2
+
+
+def test_names_are_those_of_one_directory(host: Host) -> None:
+    """Files and directories by name, not what lies deeper; nothing where there is nothing."""
+    assert host.names("/proc") == ("loadavg",)
+    assert set(host.names("/sys")) == {"kernel"}
+    assert host.names("/proc/absent") == ()
+    assert host.names("/proc/loadavg") == ()
+
+
+def test_a_device_has_two_numbers(host: Host) -> None:
+    """Whatever exists lies on a device, files and directories of one place on the same."""
+    numbers = host.device("/proc/loadavg")
+    assert numbers is not None
+    assert all(number >= 0 for number in numbers)
+    assert host.device("/proc") == numbers
+    assert host.device("/proc/absent") is None
+
+
+def test_space_is_known_where_a_file_is(host: Host) -> None:
+    """Free bytes are some of all; there are none of a path that is not there."""
+    space = host.space("/proc/loadavg")
+    assert space is not None
+    assert 0 <= space.free_bytes <= space.total_bytes
+    assert space.total_bytes > 0
+    assert host.space("/proc/absent") is None
+
+
+def test_used_cpu_never_goes_back(host: Host) -> None:
+    """Both counters are seconds that only grow."""
+    for used in (host.own_cpu_s, host.children_cpu_s):
+        first = used()
+        assert 0 <= first <= used()
+
+
+def test_children_count_once_they_are_waited_for() -> None:
+    """A child that worked and ended is in the sum of children and not in our own."""
+    host = LocalHost()
+    children, own = host.children_cpu_s(), host.own_cpu_s()
+    child = subprocess.run(
+        [sys.executable, "-c", "import os, time\nwhile time.process_time() < 0.2: pass"],
+        check=True,
+    )
+    assert child.returncode == 0
+    assert host.children_cpu_s() - children >= 0.2
+    assert host.own_cpu_s() - own < host.children_cpu_s() - children
+
+
+def test_a_large_file_is_read_whole(tmp_path: Path) -> None:
+    """Files longer than one read are put together; bytes that are no text do not stop it."""
+    (tmp_path / "large").write_bytes(b"0123456789\xff" * 50_000)
+    text = LocalHost(root=tmp_path).read("/large")
+    assert text is not None
+    assert len(text) == 550_000
 
 
 def test_a_directory_is_none(tmp_path: Path) -> None:

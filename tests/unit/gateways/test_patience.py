@@ -126,3 +126,38 @@ def test_a_long_statement_is_waited_for() -> None:
         rows = PsycopgSql(patience_s=0.2).rows(wire.address, "SELECT long()")
         answering.join()
     assert rows == [("at last",)]
+
+
+def test_a_session_gives_a_silent_server_up() -> None:
+    """It has no second connection to ask: its patience is the end."""
+    with _wire() as wire:
+        session = PsycopgSql().session(wire.address, "watcher", patience_s=0.3)
+        with pytest.raises(TargetError, match="it hangs") as caught:
+            session.rows("SELECT 1")
+        session.close()
+    assert caught.value.exit_code is ExitCode.TARGET
+    assert not any(b"pg_stat_activity" in question for question in wire.questions)
+
+
+def test_another_thread_ends_the_wait_of_a_session() -> None:
+    """Closing needs no answer of the server, and the thread that waits gets its error at once."""
+    failures: list[TargetError] = []
+    with _wire() as wire:
+        session = PsycopgSql().session(wire.address, "watcher", patience_s=600)
+
+        def wait() -> None:
+            try:
+                session.rows("SELECT 1")
+            except TargetError as error:
+                failures.append(error)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not wire.questions:
+            threading.Event().wait(0.02)
+        session.close()
+        waiting.join(60)
+        assert not waiting.is_alive()
+        with pytest.raises(TargetError, match="closed"):
+            session.rows("SELECT 1")
+    assert "nobody waits" in failures[0].message

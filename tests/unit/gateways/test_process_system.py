@@ -213,3 +213,30 @@ def test_a_child_heeds_what_its_parent_ignores() -> None:
         signal.signal(signal.SIGINT, before)
     assert completed.exit_status == -signal.SIGINT
     assert "survived" not in completed.stdout
+
+
+def test_a_program_joins_its_groups_before_it_runs(tmp_path: Path) -> None:
+    """It writes the kernel's word for itself into each group's file; both are plain files here."""
+    groups = (tmp_path / "one", tmp_path / "other")
+    for group in groups:
+        group.mkdir()
+        (group / "cgroup.procs").touch()
+    argv = ("cat", *(str(group / "cgroup.procs") for group in groups))
+    done = SystemProcesses().run(Command(argv=argv, groups=groups), timeout_s=10)
+    assert done.stdout == "00"
+
+
+def test_a_group_that_is_gone_is_told(tmp_path: Path) -> None:
+    """The program is not started at all."""
+    group = tmp_path / "gone"
+    with pytest.raises(TargetError, match="gone cannot be joined: No such file"):
+        SystemProcesses().run(Command(argv=("true",), groups=(group,)), timeout_s=10)
+
+
+def test_a_group_that_refuses_is_told(tmp_path: Path) -> None:
+    """A write that fails between fork and exec keeps the program from running."""
+    group = tmp_path / "full"
+    group.mkdir()
+    (group / "cgroup.procs").symlink_to("/dev/full")
+    with pytest.raises(TargetError, match=r"true could not join .*full"):
+        SystemProcesses().run(Command(argv=("true",), groups=(group,)), timeout_s=10)

@@ -29,7 +29,7 @@ def nowhere(tmp_path: Path) -> ServerAddress:
     )
 
 
-@pytest.mark.parametrize("call", ["rows", "execute", "set_password"])
+@pytest.mark.parametrize("call", ["rows", "execute", "set_password", "round_trips", "session"])
 def test_an_unreachable_server_is_a_target_error(
     unreachable: Sql, nowhere: ServerAddress, call: str
 ) -> None:
@@ -37,7 +37,9 @@ def test_an_unreachable_server_is_a_target_error(
     calls = {
         "rows": lambda: unreachable.rows(nowhere, "SELECT 1"),
         "execute": lambda: unreachable.execute(nowhere, ["SELECT 1"]),
+        "session": lambda: unreachable.session(nowhere, "watcher", patience_s=1),
         "set_password": lambda: unreachable.set_password(nowhere, "other-secret"),
+        "round_trips": lambda: unreachable.round_trips(nowhere, "SELECT 1", most=5, most_s=0.1),
     }
     with pytest.raises(TargetError, match="cannot be reached") as caught:
         calls[call]()
@@ -55,6 +57,19 @@ def test_the_fake_answers_from_its_table(nowhere: ServerAddress) -> None:
     assert sql.rows(nowhere, "SELECT 1") == [(1,)]
     with pytest.raises(TargetError, match="refused"):
         sql.rows(nowhere, "SELECT 2")
+
+
+def test_a_session_of_the_fake_ends(nowhere: ServerAddress) -> None:
+    """It answers like the fake until it is closed; closing twice is closing once."""
+    sql = FakeSql({"SELECT 1": [(1,)]})
+    session = sql.session(nowhere, "watcher", patience_s=1)
+    assert session.rows("SELECT 1") == [(1,)]
+    assert sql.open_sessions == 1
+    session.close()
+    session.close()
+    assert sql.open_sessions == 0
+    with pytest.raises(TargetError, match="closed"):
+        session.rows("SELECT 1")
 
 
 def test_an_address_does_not_show_its_password(nowhere: ServerAddress) -> None:

@@ -1,6 +1,7 @@
 """Parquet tables for the user's own analysis: columns, types, and null for what is missing."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ from sample_entries import a_story
 
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
+from steelyard.model.evidence import Evidence, Series
 from steelyard.record.entries import Line
 from steelyard.record.replay import replay
-from steelyard.record.tables import write_tables
+from steelyard.record.tables import HOST_QUANTITIES, write_tables
 
 _KEY = [
     "block",
@@ -113,12 +115,52 @@ def test_intervals_are_rows_with_their_run(record: CampaignRecord, tmp_path: Pat
     assert table["latency_mean_s"].to_pylist() == [None, None]
 
 
+def _watched(record: CampaignRecord) -> CampaignRecord:
+    """Return the record with a timeline of two intervals in its last run."""
+    series = Series(
+        subject="host",
+        names=("server_cpu_s", "cpu_steal_s"),
+        end_s=(1.0, 2.03),
+        rows=((0.5, None), (0.75, 0.0)),
+    )
+    evidence = Evidence(
+        seconds=2.03, totals={}, levels={}, waits=None, series=(series,), others=(), absent=()
+    )
+    *earlier, last = record.runs
+    return replace(record, runs=(*earlier, replace(last, evidence=evidence)))
+
+
+def test_the_machine_is_rows_with_their_run(record: CampaignRecord, tmp_path: Path) -> None:
+    """One row per interval; a column that a run does not have, and a value it lacks, is null."""
+    write_tables(_watched(record), tmp_path)
+    table = pq.read_table(tmp_path / "host.parquet")
+    names = [quantity.value for quantity in HOST_QUANTITIES]
+    assert table.column_names == [*_KEY, "end_s", *names]
+    assert table["treatment"].to_pylist() == ["b", "b"]
+    assert table["end_s"].to_pylist() == [1.0, 2.03]
+    assert table["server_cpu_s"].to_pylist() == [0.5, 0.75]
+    assert table["cpu_steal_s"].to_pylist() == [None, 0.0]
+    assert table["device_reads"].null_count == 2
+    assert {str(table.schema.field(name).type) for name in names} == {"double"}
+
+
+def test_runs_without_evidence_have_no_rows_of_the_machine(
+    record: CampaignRecord, tmp_path: Path
+) -> None:
+    """Records of versions without probes give an empty table with the same columns."""
+    write_tables(record, tmp_path)
+    table = pq.read_table(tmp_path / "host.parquet")
+    assert table.num_rows == 0
+    write_tables(_watched(record), tmp_path)
+    assert pq.read_schema(tmp_path / "host.parquet") == table.schema
+
+
 def test_tables_of_the_same_record_are_the_same_bytes(
     record: CampaignRecord, tmp_path: Path
 ) -> None:
     """A report that is repeated writes what was there."""
     write_tables(record, tmp_path)
-    names = ("runs.parquet", "intervals.parquet")
+    names = ("runs.parquet", "intervals.parquet", "host.parquet")
     before = [(tmp_path / name).read_bytes() for name in names]
     write_tables(record, tmp_path)
     assert [(tmp_path / name).read_bytes() for name in names] == before

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
 from steelyard.engines.postgres import checkpoints, checks, pgbench, settings
+from steelyard.engines.postgres.ceilings import PostgresCeilings
 from steelyard.engines.postgres.installation import Installation
+from steelyard.engines.postgres.reader import open_reader
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry
 from steelyard.gateways.network import LOOPBACK
@@ -272,7 +274,7 @@ class PostgresEngine:
 
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads the server's statistics while a workload runs."""
-        raise TargetError(f"nothing is read of {workload.name} at {address.host} yet")
+        return open_reader(self._sql, address.at(dataset_of(workload).name))
 
     def run_command(self, request: RunRequest) -> Command:
         """Return the pgbench command line for one run."""
@@ -291,6 +293,11 @@ class PostgresEngine:
     def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
         """Return what pgbench measured."""
         return pgbench.parse_run(completed, ramp_s=ramp_s, started_at=started_at)
+
+    def ceilings(self) -> PostgresCeilings:
+        """Return the tools to measure what a server can do at most."""
+        installations = [program.installation for program in self._programs.values()]
+        return PostgresCeilings(installations, processes=self._processes, sql=self._sql)
 
 
 _HAS_PREWARM = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from steelyard.engines.postgres.engine import PostgresEngine
 from steelyard.engines.postgres.installation import Installation, find_installation, wheel_parts
 from steelyard.engines.postgres.server import PostgresProgram
-from steelyard.engines.postgres.settings import read_catalogue
+from steelyard.engines.postgres.settings import SettingEntry, read_catalogue, undescribed
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, Layer, Treatment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +46,28 @@ def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> Postg
             for name, target in experiment.local_targets.items()
         },
         {
-            name: read_catalogue(one.program("postgres"), surroundings.processes)
+            name: _catalogue(one.program("postgres"), experiment.treatment(name), surroundings)
             for name, one in installations.items()
         },
         processes=surroundings.processes,
         sql=surroundings.sql,
         account=surroundings.account,
     )
+
+
+def _catalogue(
+    postgres: str, treatment: Treatment, surroundings: Surroundings
+) -> Mapping[str, SettingEntry]:
+    """Return the settings that a server describes, and of the others those that are asked for."""
+    described = read_catalogue(postgres, surroundings.processes)
+    asked = [s.name for s in treatment.settings if s.layer is Layer.POSTGRES and "." not in s.name]
+    others = [name for name in asked if name not in described]
+    if not others:
+        return described
+    with TemporaryDirectory(prefix="steelyard-check-") as empty:
+        (Path(empty) / "postgresql.conf").touch()
+        known = undescribed(postgres, others, Path(empty), surroundings.processes)
+    return {**described, **known}
 
 
 def _installations(

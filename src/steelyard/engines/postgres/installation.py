@@ -1,7 +1,7 @@
 """Installed PostgreSQL programs: where they are and which version they are."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,6 +84,29 @@ def find_clients(processes: Processes, *, tls: bool = False) -> Installation:
             " `?sslmode=disable` in the URI, or PGSSLMODE.",
         )
     return max(found, key=lambda installation: installation.version_key)
+
+
+def find_program(name: str, first: Sequence[Installation], processes: Processes) -> str:
+    """Return the path of a program that not every installation has: the newest one.
+
+    Args:
+        name: Of the program.
+        first: Installations to look in before all others of this machine.
+        processes: Asks for versions.
+
+    Raises:
+        PreflightError: There is none.
+    """
+    for installation in sorted(first, key=lambda one: one.version_key, reverse=True):
+        if (installation.programs / name).exists():
+            return installation.program(name)
+    others = [path / name for path, _ in _client_places() if (path / name).exists()]
+    if not others:
+        raise PreflightError(
+            f"there is no {name} on this machine",
+            hint="Install PostgreSQL's client programs.",
+        )
+    return str(max(others, key=lambda path: version_numbers(_version(path, processes))))
 
 
 def _speaks_tls(installation: Installation, processes: Processes) -> bool:

@@ -14,6 +14,7 @@ from steelyard.model.errors import InputError, MeasurementError
 from steelyard.model.measurement import Measurement, Second
 from steelyard.model.units import MS_PER_S
 
+SESSION_NAME = "steelyard-pgbench"  # application_name of the generator's sessions
 BUILTINS = ("select-only", "simple-update", "tpcb-like")
 READ_ONLY_BUILTINS = frozenset({"select-only"})
 # Flags that decide what is measured; the experiment file sets them.
@@ -132,7 +133,7 @@ def environment(address: ServerAddress) -> Mapping[str, str]:
         "PGPORT": str(address.port),
         "PGUSER": address.user,
         "PGDATABASE": address.database,
-        "PGAPPNAME": "steelyard-pgbench",
+        "PGAPPNAME": SESSION_NAME,
         "PGPASSWORD": address.password,
     }
     return {name: value for name, value in variables.items() if value}

@@ -13,7 +13,7 @@ from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Setting, SwitchCost
+from steelyard.model.experiment import Layer, Setting, SwitchCost
 
 _TIMEOUT_S = 20.0
 _SWITCH_COST = {
@@ -88,6 +88,28 @@ def parse_catalogue(text: str) -> Mapping[str, SettingEntry]:
     return entries
 
 
+def undescribed(
+    postgres: str, names: Sequence[str], empty: Path, processes: Processes
+) -> Mapping[str, SettingEntry]:
+    """Return those of these settings that the server knows and keeps to itself, by name.
+
+    ``--describe-config`` leaves out what is no part of a sample file, such as the settings for
+    developers. What it takes to change them it does not tell, so a restart is assumed.
+
+    Args:
+        postgres: Path of the server program.
+        names: Not described by it.
+        empty: Directory with nothing but an empty ``postgresql.conf``.
+        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    """
+    known = {}
+    for name in names:
+        argv = (postgres, "-C", name, "-D", str(empty))
+        if processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S).succeeded:
+            known[name] = SettingEntry(name=name, context="", group="", kind="")
+    return known
+
+
 def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
     """Return the dearest switch cost among the named settings, from their context.
 
@@ -140,12 +162,12 @@ def _complaint(stderr: str) -> str:
 
 
 def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
-    """Return a sentence for each setting that is not in force as asked."""
+    """Return a sentence for each setting of the server that is not in force as asked."""
     found: dict[str, list[EffectiveSetting]] = {}
     for setting in effective:
         found.setdefault(setting.name.lower(), []).append(setting)
     sentences = []
-    for wanted in asked:
+    for wanted in (setting for setting in asked if setting.layer is Layer.POSTGRES):
         in_force = found.get(wanted.name.lower(), [])
         if not in_force:
             sentences.append(f"{wanted.name} is not known to the running server")

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from steelyard.engines.engine import Engine
+from steelyard.experiment.probes.machine import MachineProbe
 from steelyard.experiment.probes.probe import Probe
+from steelyard.experiment.probes.server import ServerProbe
 from steelyard.gateways.host import Host
 from steelyard.model.command import ServerAddress
 from steelyard.model.experiment import Workload
@@ -26,5 +28,9 @@ class Place:
 
 def probes_for(place: Place, host: Host, *, ramp_s: float) -> tuple[Probe, ...]:
     """Return new probes for one run."""
-    del place, host, ramp_s
-    return ()
+    server = ServerProbe(
+        open_reader=lambda: place.engine.reader(place.address, place.workload),
+        ramp_s=ramp_s,
+        nearby=host if place.vantage is not None else None,
+    )
+    return (server, MachineProbe(host=host, vantage=place.vantage))

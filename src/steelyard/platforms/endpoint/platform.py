@@ -32,7 +32,7 @@ from steelyard.platforms.endpoint.restarting import STARTED_AT, Means, reload, r
 from steelyard.platforms.endpoint.settings import SystemSettings
 from steelyard.platforms.endpoint.statements import session_options
 from steelyard.platforms.endpoint.undoing import undo
-from steelyard.platforms.platform import Ledger, PreparedState
+from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +244,14 @@ class EndpointPlatform:
             return bool(self._options.settings)
         self._session = dict(settings)
         return False
+
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return nothing: the file has none for an endpoint."""
+        return ()
+
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+        """Limit nothing: the machine of an endpoint is out of reach."""
+        return LimitsInForce()
 
     def stop(self, *, keep_data: bool) -> None:
         """Leave the server alone: it is not ours to stop."""

@@ -1,11 +1,13 @@
 """This machine as a platform: prepared states, one live server at a time, commands.
 
 Invariant: everything made outside the record lies in one live directory and one socket
-directory; both are in the ledger before they exist and are gone after ``destroy``.
+directory, and in control groups where a treatment has limits; all are in the ledger before they
+exist and are gone after ``destroy``.
 """
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from steelyard.gateways.files import (
 )
 from steelyard.gateways.network import require_free_port
 from steelyard.gateways.process import Processes
+from steelyard.model.cgroup import limits_of
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import Fact
 from steelyard.model.errors import PreflightError, TargetError
@@ -31,9 +34,10 @@ from steelyard.model.program import ServerProgram
 from steelyard.model.units import MIB
 from steelyard.model.vantage import Vantage
 from steelyard.platforms.local.ending import end_all
+from steelyard.platforms.local.groups import ServerGroups
 from steelyard.platforms.local.server import LocalServer
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
-from steelyard.platforms.platform import Ledger, PreparedState
+from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 
 _SERVERS_LOG = "servers.log"
 _LOG_BYTES_KEPT = 4 * MIB  # per server, and in all for the record; a guess at what is worth reading
@@ -59,8 +63,14 @@ class LocalPlatform:
     """Servers on this machine, one at a time."""
 
     def __init__(
-        self, options: LocalOptions, ledger: Ledger, processes: Processes, clock: Clock
+        self,
+        options: LocalOptions,
+        ledger: Ledger,
+        processes: Processes,
+        clock: Clock,
+        groups: ServerGroups | None = None,
     ) -> None:
+        self._groups = groups
         self._options = options
         self._ledger = ledger
         self._processes = processes
@@ -105,7 +115,10 @@ class LocalPlatform:
 
         Raises:
             PreflightError: The port is taken, or the directory may not be written.
+        PrivilegeError: Control groups are needed and cannot be made.
         """
+        if self._groups is not None:
+            self._groups.require_ready()
         if self._options.port is not None:
             require_free_port(self._options.port)
         root = existing_parent(self._options.root)
@@ -184,7 +197,16 @@ class LocalPlatform:
     ) -> float:
         """Start a server on the live copy of a state; return the seconds until it answered."""
         self._server = self._server_at(program, self._home(state.key))
-        return self._server.start(settings, port=self._options.port)
+        if self._groups is not None:
+            self._groups.make()
+        return self._server.start(settings, port=self._options.port, groups=self.groups())
+
+    def groups(self) -> tuple[Path, ...]:
+        """Return the directories of the server's control group, one for each hierarchy.
+
+        Their files count what was throttled. Empty where no treatment has limits.
+        """
+        return () if self._groups is None else self._groups.server
 
     @property
     def is_running(self) -> bool:
@@ -196,9 +218,39 @@ class LocalPlatform:
         self.server.configure(settings)
         return True
 
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return which limits of server and generator this machine cannot have."""
+        return () if self._groups is None else self._groups.unfit(limits)
+
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+        """Limit the running server and the generator, and read back what is in force.
+
+        Raises:
+            TargetError: No server is running, or the kernel refuses a limit.
+        """
+        if self._groups is None:
+            return LimitsInForce()
+        self._groups.put(limits_of(limits))
+        return LimitsInForce(
+            effective=self._groups.effective(),
+            deviations=(*self._groups.deviations(), *self._outside(self._groups)),
+        )
+
+    def _outside(self, groups: ServerGroups) -> tuple[str, ...]:
+        """Return a sentence when processes of the server are not in its group."""
+        before = frozenset(self._processes.within(self.server.data))
+        strangers = groups.strangers(before)
+        # A process that ended between two looks is in no group any more.
+        lasting = strangers & frozenset(self._processes.within(self.server.data))
+        pids = ", ".join(map(str, sorted(lasting)))
+        return (f"server processes {pids} are outside their control group",) if lasting else ()
+
     def stop(self, *, keep_data: bool) -> None:
-        """Stop the live server, if there is one."""
+        """Stop the live server, if there is one; limits would only delay that."""
         if self._server is not None:
+            if self._groups is not None:
+                with suppress(TargetError):  # then it takes longer
+                    self._groups.lift()
             self._server.stop(keep_data=keep_data)
             # Somebody may have restarted it: then another server is on our data.
             end_all(self._live, self._processes, self._clock)
@@ -213,12 +265,13 @@ class LocalPlatform:
             directory=self._made(self._live),
             account=command.account,
             parent_death_signal=command.parent_death_signal,
+            groups=() if self._groups is None else self._groups.generator,
         )
         return self._processes.run(placed, timeout_s=timeout_s)
 
     def vantage(self) -> Vantage | None:
         """Return the running server's first process and data directory."""
-        return Vantage(pid=self.server.pid, data=self.server.data)
+        return Vantage(pid=self.server.pid, data=self.server.data, groups=self.groups())
 
     def means(self) -> tuple[str, ...]:
         """Return all means; which is best depends on the file system."""
@@ -248,8 +301,8 @@ class LocalPlatform:
         return ()
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return nothing."""
-        return ()
+        """Return what is worth knowing of the limits, where there are any."""
+        return () if self._groups is None else self._groups.findings()
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
@@ -261,9 +314,13 @@ class LocalPlatform:
         for directory in made:
             remove_tree(directory)
         self._sockets = None
+        if self._groups is not None:
+            self._groups.remove()
         # Last, because the journal may be what has failed.
         for directory in made:
             self._ledger.removed(directory)
+        if self._groups is not None:
+            self._groups.note_removed()
 
     def _retire_log(self, log: Path) -> None:
         """Move the end of a stopped server's log to the campaign's one, which stays on disk."""

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from steelyard.gateways.clock import Clock
@@ -75,8 +76,10 @@ class LocalServer:
         for name, text in files.items():
             write_text(self.data / name, text, account=self._account)
 
-    def start(self, settings: Mapping[str, str], *, port: int | None) -> float:
-        """Start the server and return the seconds until it answered.
+    def start(
+        self, settings: Mapping[str, str], *, port: int | None, groups: tuple[Path, ...] = ()
+    ) -> float:
+        """Start the server, in its control groups, and return the seconds until it answered.
 
         Raises:
             TargetError: It did not start; the message holds the end of its log.
@@ -84,7 +87,7 @@ class LocalServer:
         self._port = port if port is not None else free_port()
         self.configure(settings)
         begun = self._clock.monotonic()
-        command = self.program.start(self.data, self._account)
+        command = replace(self.program.start(self.data, self._account), groups=groups)
         self._process = self._processes.start(command, output=self.log)
         while not self.program.is_ready(self.address):
             if not self.is_running:

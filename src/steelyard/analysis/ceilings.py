@@ -1,0 +1,121 @@
+"""Figures of the database above what its place was measured to do: one of the two is wrong.
+
+A commit of one client waits for its own flush: nobody is there to share it with. An empty statement
+is the least that a statement can be. A read of the server that the device serves is one of its
+reads.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from steelyard.analysis.results import CellSummary
+from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.model.experiment import Experiment
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.units import US_PER_S, format_percent
+
+# A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
+# use moves by more, which the remedy says.
+MARGIN = 0.2
+# One commit per transaction, which writes. Of own scripts nobody knows.
+_COMMITTING = frozenset({"simple-update", "tpcb-like"})
+_ONE_STATEMENT = "select-only"
+
+
+def ceiling_findings(
+    ceilings: Sequence[Ceiling], cells: Sequence[CellSummary], experiment: Experiment
+) -> Iterator[Finding]:
+    """Yield a warning for each cell of one client that is above a ceiling of its server."""
+    for cell in cells:
+        if cell.cell.load.clients != 1 or not cell.runs:
+            continue
+        builtin = experiment.workload(cell.cell.workload).builtin
+        if builtin in _COMMITTING:
+            yield from _above_sync(cell, _of(ceilings, CeilingKind.SYNC, cell.treatment))
+        elif builtin == _ONE_STATEMENT:
+            yield from _below_trip(cell, _of(ceilings, CeilingKind.ROUND_TRIP, cell.treatment))
+
+
+def read_findings(
+    ceilings: Sequence[Ceiling], treatment: str, reads_per_s: float
+) -> Iterator[Finding]:
+    """Yield a warning where a device served more reads than it was measured to give.
+
+    Args:
+        ceilings: Of the campaign.
+        treatment: Whose server read.
+        reads_per_s: Reads of its data device, of any size.
+    """
+    here = _of(ceilings, CeilingKind.DIRECT_READ, treatment)
+    rates = [(c.rate_per_s, c) for c in here if c.rate_per_s is not None]
+    if not rates:
+        return
+    most, ceiling = max(rates, key=lambda pair: pair[0])
+    if reads_per_s > most * (1.0 + MARGIN):
+        yield _warning(
+            "above-read-ceiling",
+            treatment,
+            f"{treatment}: the device served {reads_per_s:,.0f} reads/s, and direct reads of"
+            f" {ceiling.subject} reached {most:,.0f}/s: above its ceiling: a cache below the"
+            " file system answered, the ceiling was measured under a throttle or a neighbour,"
+            " or the counter is of several devices",
+            ceiling,
+        )
+
+
+def _of(ceilings: Iterable[Ceiling], kind: CeilingKind, treatment: str) -> list[Ceiling]:
+    return [c for c in ceilings if c.kind is kind and treatment in c.treatments]
+
+
+def _above_sync(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Finding]:
+    surely = cell.tps.value if cell.tps.low is None else cell.tps.low
+    for ceiling in ceilings:
+        most = ceiling.rate_per_s
+        if most is None or surely <= most * (1.0 + MARGIN):
+            continue
+        yield _warning(
+            "above-sync-ceiling",
+            cell.treatment,
+            f"{cell.treatment}: {surely:,.0f} commits/s by one client in {cell.cell.workload},"
+            f" and {ceiling.subject} reached {most:,.0f}/s: above its ceiling: a write cache or the"
+            " clock lies, or fsync is not reaching the device",
+            ceiling,
+        )
+
+
+def _below_trip(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Finding]:
+    latency_s = cell.latency_mean_s
+    for ceiling in ceilings:
+        fastest_s = ceiling.fastest_s
+        if latency_s is None or fastest_s is None or latency_s >= fastest_s:
+            continue
+        yield _warning(
+            "below-round-trip",
+            cell.treatment,
+            f"{cell.treatment}: {latency_s * US_PER_S:,.0f} µs per transaction of one client in"
+            f" {cell.cell.workload}, and 95 % of the round trips of an empty statement took"
+            f" more than {fastest_s * US_PER_S:,.0f} µs: above its ceiling: the clock lies, or"
+            " the way to the server was another one",
+            ceiling,
+        )
+
+
+_REMEDIES = {
+    "above-sync-ceiling": "Do not believe the commits before you know which it is: compare"
+    " `fsync` and the place of pg_wal in the settings, repeat it on a quiet device (the ceiling is"
+    f" the mean of one second; {format_percent(MARGIN, signed=False)} above it are let pass), and"
+    " ask whether the drive's write cache survives a power cut.",
+    "below-round-trip": "Do not believe the latency before you know why: repeat it on a quiet"
+    " machine, and look for a pooler or proxy between generator and server.",
+    "above-read-ceiling": "Repeat it on a quiet device, with data larger than every cache below.",
+}
+
+
+def _warning(code: str, treatment: str, message: str, ceiling: Ceiling) -> Finding:
+    return Finding(
+        code=code,
+        severity=Severity.WARNING,
+        message=message,
+        remedy=_REMEDIES[code],
+        source=ceiling.how,
+        subject=treatment,
+    )

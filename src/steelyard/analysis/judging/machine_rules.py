@@ -1,0 +1,363 @@
+"""Rules about the machine: quota, memory, disk, huge pages, neighbours, what was not seen."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from steelyard.analysis.judging.facts import (
+    CampaignFacts,
+    asked,
+    levels,
+    limits,
+    rate,
+    totals,
+)
+from steelyard.analysis.numerals import count
+from steelyard.model.evidence import Quantity
+from steelyard.model.experiment import LocalTarget, Treatment
+from steelyard.model.findings import Severity
+from steelyard.model.rules import (
+    BESIDE_NEIGHBOUR,
+    ENVIRONMENT,
+    KEPT,
+    NOTHING_TO_JUDGE,
+    Judges,
+    Rule,
+    Ruling,
+    Threshold,
+    broken,
+    lacking,
+)
+from steelyard.model.units import MIB, format_bytes, format_percent
+
+MEMORY_PRESSURE_SHARE: Final = 0.01
+SWAPPED_PER_S: Final = 10.0
+DISK_FREE_SHARE: Final = 0.10
+AMPLIFICATION: Final = 2.0
+ENOUGH_READ_BYTES: Final = 16 * MIB
+_MOST_ABSENCES: Final = 8
+
+
+def _percent(share: float) -> str:
+    return format_percent(share, signed=False)
+
+
+def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
+    for treatment in facts.treatments:
+        name, runs = treatment.name, facts.runs_of(treatment.name)
+        found = totals(runs, Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS)
+        if found is None:
+            yield lacking("throttled_periods") if "cpus" in limits(treatment) else NOTHING_TO_JUDGE
+        elif found[1] > 0:
+            waited_s = totals(runs, Quantity.THROTTLED_S)
+            waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
+            share = found[1] / max(found[0], found[1])
+            yield broken(
+                f"{name}: its CPU quota held it back in {_percent(share)} of the periods{waiting}",
+                subject=name,
+            )
+        else:
+            yield KEPT
+
+
+def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        share = rate(facts.runs_of(name), Quantity.MEMORY_PRESSURE_S)
+        if share is None:
+            yield lacking("memory_pressure_s")
+        elif share > MEMORY_PRESSURE_SHARE:
+            message = f"{name}: something waited for memory in {_percent(share)} of the time"
+            yield broken(message, subject=name)
+        else:
+            yield KEPT
+
+
+def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        pages_per_s = rate(facts.runs_of(name), Quantity.SWAPPED_PAGES)
+        if pages_per_s is None:
+            yield lacking("swapped_pages")
+        elif pages_per_s > SWAPPED_PER_S:
+            message = f"{name}: the machine swapped {pages_per_s:.0f} pages a second"
+            yield broken(message, subject=name)
+        else:
+            yield KEPT
+
+
+def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
+    free = levels(facts.runs, Quantity.DISK_FREE_BYTES)
+    size = levels(facts.runs, Quantity.DISK_BYTES)
+    if not free or not size or max(size) <= 0:
+        yield lacking("disk_free_bytes and disk_bytes")
+    elif min(free) / max(size) < DISK_FREE_SHARE:
+        yield broken(
+            f"only {_percent(min(free) / max(size))} of the data's disk was free at the least"
+            f" ({format_bytes(min(free))} of {format_bytes(max(size))})",
+            subject="campaign",
+        )
+    else:
+        yield KEPT
+
+
+def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        found = totals(
+            facts.runs_of(name), Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES
+        )
+        if found is None:
+            yield lacking("device_read_bytes and relation_read_bytes")
+        elif found[0] < ENOUGH_READ_BYTES or found[1] <= 0:
+            yield NOTHING_TO_JUDGE
+        elif found[0] / found[1] > AMPLIFICATION:
+            yield broken(
+                f"{name}: the disk read {found[0] / found[1]:.1f} bytes for each that the server"
+                f" asked for ({format_bytes(found[0])} for {format_bytes(found[1])})",
+                subject=name,
+            )
+        else:
+            yield KEPT
+
+
+def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
+    for treatment in facts.treatments:
+        if asked(treatment).get("huge_pages", "").lower() != "try":
+            yield NOTHING_TO_JUDGE
+            continue
+        status = facts.in_force(treatment.name).get("huge_pages_status", "")
+        used = levels(facts.runs_of(treatment.name), Quantity.SERVER_HUGE_BYTES)
+        if status not in ("on", "off") and not used:
+            yield lacking("huge_pages_status or server_huge_bytes")
+        elif status == "off" or (used and max(used) == 0):
+            yield _not_on_huge_pages(facts, treatment)
+        else:
+            yield KEPT
+
+
+def _not_on_huge_pages(facts: CampaignFacts, treatment: Treatment) -> Ruling:
+    free = levels(facts.runs_of(treatment.name), Quantity.HUGE_PAGES_FREE)
+    there = f"; {free[-1]:.0f} huge pages were free" if free else ""
+    needed = facts.in_force(treatment.name).get("shared_memory_size_in_huge_pages", "")
+    needs = f" of the {needed} that it needs" if free and needed.isdigit() else ""
+    pages = needed if needed.isdigit() else "..."
+    return broken(
+        f"{treatment.name}: huge_pages = try is not in effect: the server uses none{there}{needs}",
+        subject=treatment.name,
+        remedy=f"Reserve them (root): sysctl -w vm.nr_hugepages={pages}, and ask for"
+        ' `huge_pages: "on"`, which does not start without them.',
+    )
+
+
+def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
+    local = all(isinstance(treatment.target, LocalTarget) for treatment in facts.treatments)
+    if not local or any("cpuset" in name for t in facts.treatments for name in limits(t)):
+        yield NOTHING_TO_JUDGE
+        return
+    cpus = levels(facts.runs, Quantity.CPUS)
+    per_s = rate(facts.runs, Quantity.GENERATOR_CPU_S)
+    if per_s is None or not cpus or cpus[-1] <= 0:
+        yield lacking("generator_cpu_s and cpus")
+        return
+    yield broken(
+        f"server and load generator shared the machine's {count(int(cpus[-1]), 'CPU')}; the"
+        f" generator used {_percent(per_s / cpus[-1])} of their time",
+        subject="campaign",
+    )
+
+
+def _beside_neighbours(facts: CampaignFacts) -> Iterator[Ruling]:
+    """Tell of blocks that count although a neighbour was there, and of neighbours only noted."""
+    found = [
+        (run, finding)
+        for run in facts.runs
+        for finding in run.findings
+        if finding.code in ENVIRONMENT
+    ]
+    borne = [(run, finding) for run, finding in found if finding.severity is Severity.WARNING]
+    if borne:
+        blocks = {run.block for run, _ in borne}
+        yield broken(
+            f"{len(blocks)} of {count(facts.seen.blocks, 'block')} were measured beside a neighbour"
+            f" ({_by_code([finding.code for _, finding in borne])}), the first time:"
+            f" {borne[0][1].message}",
+            subject="campaign",
+        )
+    elif found:
+        ruling = broken(
+            f"neighbours were there in {len({run.place for run, _ in found})} of"
+            f" {count(len(facts.runs), 'run')}"
+            f" ({_by_code([finding.code for _, finding in found])}), the first time:"
+            f" {found[0][1].message}",
+            subject="campaign",
+            remedy="None: `measure.neighbours: ignore` asks to note them only.",
+        )
+        yield replace(ruling, severity=Severity.INFO)
+    elif facts.watched:
+        yield KEPT
+    else:
+        yield NOTHING_TO_JUDGE
+
+
+def _by_code(codes: list[str]) -> str:
+    return ", ".join(f"{code} {number}" for code, number in sorted(Counter(codes).items()))
+
+
+def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
+    watched = [run.evidence for run in facts.runs if run.evidence is not None]
+    if not watched:
+        yield NOTHING_TO_JUDGE
+        return
+    absences = Counter(
+        (absent.subject, absent.reason)
+        for evidence in watched
+        for absent in dict.fromkeys(evidence.absent)
+    )
+    if not absences:
+        yield KEPT
+    for (subject, reason), number in absences.most_common(_MOST_ABSENCES):
+        yield broken(
+            f"{subject}: not measured in {number} of {count(len(watched), 'run')}: {reason}",
+            subject=subject,
+        )
+
+
+MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code=BESIDE_NEIGHBOUR,
+        judges=Judges.CAMPAIGN,
+        severity=Severity.WARNING,
+        what="Blocks count although a neighbour was there (neighbour-cpu, steal, foreign-disk):"
+        " they had been redone as often as is allowed.",
+        why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
+        " intervals keep their level, because it is decided without a look at arms or results;"
+        " they are wider. With `measure.neighbours: ignore` it is only noted.",
+        thresholds=(
+            Threshold(
+                value=2,
+                shown="2 redos of a block; in the whole campaign 2 and a quarter of its complete"
+                " blocks",
+                reason="a guess: it bounds what a neighbour can take from the budget to a fifth",
+            ),
+        ),
+        remedy="Quieten the machine and measure again; or read the intervals as they are.",
+        source="METHOD 3.1",
+        judge=_beside_neighbours,
+    ),
+    Rule(
+        code="quota-throttled",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The server had used up its CPU quota and was held back (nr_throttled of its control"
+        " group).",
+        why="Throughput is then the quota's. It belongs to the treatment and stays in.",
+        thresholds=(
+            Threshold(value=0, shown="any period", reason="a quota that never bites is not seen"),
+        ),
+        remedy="None if the quota is what you compare; otherwise raise it.",
+        source="the kernel's cgroup cpu.stat",
+        judge=_throttled,
+    ),
+    Rule(
+        code="memory-pressure",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="Processes of the machine waited for memory (PSI, some).",
+        why="Pages are thrown out and read again: another machine than one with enough memory.",
+        thresholds=(
+            Threshold(
+                value=MEMORY_PRESSURE_SHARE,
+                shown=f"{_percent(MEMORY_PRESSURE_SHARE)} of the time",
+                reason="a guess: on a machine with enough memory it is 0",
+            ),
+        ),
+        remedy="Lower shared_buffers or work_mem of the treatment, or give the machine more.",
+        source="the kernel's pressure stall information; threshold: a guess",
+        judge=_memory_pressure,
+    ),
+    Rule(
+        code="swapping",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The machine moved pages from or to swap during the runs.",
+        why="A page of the server that was swapped out costs as much as a read of the disk.",
+        thresholds=(
+            Threshold(
+                value=SWAPPED_PER_S,
+                shown=f"{SWAPPED_PER_S:.0f} pages a second",
+                reason="a guess: a process that wakes up after hours brings a few pages back",
+            ),
+        ),
+        remedy="Lower what the treatment keeps in memory, or give the machine more.",
+        source="the kernel's /proc/vmstat; threshold: a guess",
+        judge=_swapping,
+    ),
+    Rule(
+        code="disk-nearly-full",
+        judges=Judges.CAMPAIGN,
+        severity=Severity.WARNING,
+        what="Little of the file system of the data was free.",
+        why="File systems and flash get slower when they are nearly full, and more so from block"
+        " to block.",
+        thresholds=(
+            Threshold(
+                value=DISK_FREE_SHARE,
+                shown=f"{_percent(DISK_FREE_SHARE)} free",
+                reason="a guess; ext4 keeps 5 % for root by default",
+            ),
+        ),
+        remedy="Make room, or name another place with `target.directory`.",
+        source="docs/validity.md; threshold: a guess",
+        judge=_disk_nearly_full,
+    ),
+    Rule(
+        code="read-amplification",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The disk read more bytes than the server asked the operating system for.",
+        why="Read-ahead, or blocks of the device larger than a page, read what nobody wants.",
+        thresholds=(
+            Threshold(
+                value=AMPLIFICATION,
+                shown=f"{AMPLIFICATION:g} bytes for one; from {format_bytes(ENOUGH_READ_BYTES)} on",
+                reason="up to there half of what is read is wanted; the least amount is a guess",
+            ),
+        ),
+        remedy="Look at the device's read_ahead_kb, and at its block size against 8 KiB pages.",
+        source="pg_stat_io and /proc/diskstats",
+        judge=_read_amplification,
+    ),
+    Rule(
+        code="huge-pages-not-in-effect",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="`huge_pages = try` was asked for, and the server uses none.",
+        why="The server starts without them and says nothing: the comparison weighs nothing.",
+        remedy="Reserve them (vm.nr_hugepages) and ask for `on`.",
+        source="PostgreSQL's documentation, huge_pages and huge_pages_status",
+        judge=_huge_pages_tried,
+    ),
+    Rule(
+        code="shared-machine",
+        judges=Judges.CAMPAIGN,
+        severity=Severity.INFO,
+        what="Server and load generator ran on the same CPUs, as on every local target without"
+        " CPU sets.",
+        why="What the generator uses the server lacks: a treatment that saves CPU time looks"
+        " better or worse than with a generator elsewhere.",
+        remedy="For numbers of the server alone put the load generator elsewhere, or bind both"
+        " with `cgroup`.",
+        source="docs/validity.md",
+        judge=_shared_machine,
+    ),
+    Rule(
+        code="not-measured",
+        judges=Judges.CAMPAIGN,
+        severity=Severity.INFO,
+        what="Something that should have been watched was not: a probe failed, was refused, or"
+        " cannot see it there.",
+        why="What nobody saw is neither good nor bad; rules that need it are not applied.",
+        remedy="None if you need no explanation from it.",
+        source="the probe",
+        judge=_probes_absent,
+    ),
+)

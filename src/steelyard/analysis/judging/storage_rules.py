@@ -1,0 +1,227 @@
+"""Rules about caches, storage and durability: whether both sides do the same work with the disk."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.judging.facts import (
+    CampaignFacts,
+    Runs,
+    Sides,
+    asked,
+    levels,
+    limits,
+    totals,
+)
+from steelyard.model.evidence import Quantity
+from steelyard.model.experiment import LocalTarget
+from steelyard.model.findings import Severity
+from steelyard.model.rules import (
+    KEPT,
+    NOTHING_TO_JUDGE,
+    Judges,
+    Rule,
+    Ruling,
+    Threshold,
+    broken,
+    lacking,
+)
+from steelyard.model.units import format_bytes, format_percent
+
+HIT_RATIO_POINTS: Final = 0.05
+DEVICE_READS_FACTOR: Final = 2.0
+LEAST_DEVICE_READS: Final = 0.1  # per transaction
+_IO_SETTINGS: Final = frozenset(
+    {
+        "backend_flush_after",
+        "bgwriter_flush_after",
+        "checkpoint_flush_after",
+        "debug_io_direct",
+        "effective_io_concurrency",
+        "io_combine_limit",
+        "io_max_combine_limit",
+        "io_max_concurrency",
+        "io_method",
+        "io_workers",
+        "maintenance_io_concurrency",
+        "wal_sync_method",
+    }
+)
+_THROTTLES: Final = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
+
+
+def _percent(share: float) -> str:
+    return format_percent(share, signed=False)
+
+
+def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
+    for sides in facts.sides():
+        hits = [_hit_ratio(runs) for runs in (sides.mine, sides.theirs)]
+        reads = [_device_reads(runs) for runs in (sides.mine, sides.theirs)]
+        if None in hits and None in reads:
+            yield lacking("pages_hit and pages_read, or device_reads and commits")
+            continue
+        told = [*_hits_differ(hits, sides), *_reads_differ(reads, sides)]
+        subject = sides.name
+        yield broken(f"{subject}: {'; '.join(told)}", subject=subject) if told else KEPT
+
+
+def _hit_ratio(runs: Runs) -> float | None:
+    found = totals(runs, Quantity.PAGES_HIT, Quantity.PAGES_READ)
+    return found[0] / sum(found) if found is not None and sum(found) > 0 else None
+
+
+def _device_reads(runs: Runs) -> float | None:
+    found = totals(runs, Quantity.DEVICE_READS, Quantity.COMMITS)
+    return found[0] / found[1] if found is not None and found[1] > 0 else None
+
+
+def _hits_differ(hits: list[float | None], sides: Sides) -> Iterator[str]:
+    mine, theirs = hits
+    if mine is not None and theirs is not None and abs(mine - theirs) > HIT_RATIO_POINTS:
+        yield (
+            f"{_percent(mine)} of the pages were found in shared_buffers, under {sides.other}"
+            f" {_percent(theirs)}"
+        )
+
+
+def _reads_differ(reads: list[float | None], sides: Sides) -> Iterator[str]:
+    mine, theirs = reads
+    if mine is None or theirs is None or max(mine, theirs) <= LEAST_DEVICE_READS:
+        return
+    if max(mine, theirs) > DEVICE_READS_FACTOR * min(mine, theirs):
+        yield f"{mine:.2f} reads of the disk per transaction, under {sides.other} {theirs:.2f}"
+
+
+def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
+    names = facts.seen.treatments
+    in_force = [facts.in_force(name) for name in names]
+    for asked_for in headline_contrasts(facts.experiment):
+        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+            mine, theirs = (
+                {_is_durable(setting, in_force[place]) for place in places}
+                for places in (asked_for.positive, asked_for.negative)
+            )
+            sides = (asked_for.treatment, asked_for.baseline)
+            yield _traded(setting, mine, theirs, sides)
+
+
+def _is_durable(name: str, in_force: Mapping[str, str]) -> bool | None:
+    """Return whether a setting keeps what was committed; None where it is not known."""
+    value = in_force.get(name)
+    if value is None:
+        return None
+    weak = {"off"}
+    if name == "synchronous_commit" and in_force.get("synchronous_standby_names"):
+        weak |= {"local", "remote_write"}  # of a standby that commits wait for elsewhere
+    return value not in weak
+
+
+def _traded(
+    setting: str, mine: set[bool | None], theirs: set[bool | None], sides: tuple[str, str]
+) -> Ruling:
+    """Rule on one setting of two sides, by what their treatments keep."""
+    if None in mine | theirs:
+        return lacking(f"{setting} in force")
+    if len(mine) > 1 or len(theirs) > 1 or mine == theirs:
+        return KEPT  # with factors another one decides it, on both sides alike
+    weak, strong = sides if mine == {False} else (sides[1], sides[0])
+    return broken(f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak)
+
+
+def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
+    why = _judges_storage(facts)
+    if not why:
+        yield NOTHING_TO_JUDGE
+        return
+    sizes = levels(facts.runs, Quantity.DATABASE_BYTES)
+    buffers = levels(facts.runs, Quantity.SHARED_BUFFERS_BYTES)
+    memory = levels(facts.runs, Quantity.MEMORY_BYTES)
+    held = [
+        (what, min(found))
+        for what, found in (("shared_buffers", buffers), ("the machine's memory", memory))
+        if found and sizes and max(sizes) < min(found)
+    ]
+    if not sizes or (not held and not memory):
+        yield lacking("database_bytes, shared_buffers_bytes and memory_bytes")
+    elif held:
+        what, room = held[0]
+        yield broken(
+            f"the treatments differ in storage ({why}), and the data ({format_bytes(max(sizes))})"
+            f" fit in {what} ({format_bytes(room)}): reads do not reach it",
+            subject="campaign",
+        )
+    else:
+        yield KEPT
+
+
+def _judges_storage(facts: CampaignFacts) -> str:
+    """Return by what the treatments differ that concerns storage; empty for nothing."""
+    places = [t.target.directory for t in facts.treatments if isinstance(t.target, LocalTarget)]
+    if len(set(places)) > 1:
+        return "target.directory"
+    by_name: dict[str, set[str | None]] = {
+        name: {asked(t).get(name) for t in facts.treatments} for name in sorted(_IO_SETTINGS)
+    }
+    by_name |= {name: {limits(t).get(name) for t in facts.treatments} for name in _THROTTLES}
+    return next((name for name, values in by_name.items() if len(values) > 1), "")
+
+
+STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code="cache-regime-differs",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="One side found its pages in shared_buffers, or without reading the disk, and the"
+        " other did not.",
+        why="Then the sides do different work. It may be the treatment's very effect; with other"
+        " sizes of data or memory the effect is another one.",
+        thresholds=(
+            Threshold(
+                value=HIT_RATIO_POINTS,
+                shown=f"{100 * HIT_RATIO_POINTS:g} points of the hit ratio",
+                reason="a guess",
+            ),
+            Threshold(
+                value=DEVICE_READS_FACTOR,
+                shown=f"{DEVICE_READS_FACTOR:g} times the reads of the disk per transaction, and"
+                f" more than {LEAST_DEVICE_READS:g}",
+                reason="a guess",
+            ),
+        ),
+        remedy="Say for which size of data it holds; try a scale factor on either side of memory.",
+        source="pg_stat_database, /proc/diskstats; thresholds: guesses",
+        judge=_cache_regime,
+    ),
+    Rule(
+        code="durability-traded",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="fsync, full_page_writes or synchronous_commit keeps less on one side than on the"
+        " other, by the settings in force.",
+        why="A part of the speed is bought with commits, or the whole database, that a crash may"
+        " take.",
+        remedy="Compare at equal durability, or say what the speed costs.",
+        source="PostgreSQL's documentation, asynchronous commit and WAL settings",
+        judge=_durability,
+    ),
+    Rule(
+        code="fits-in-memory",
+        judges=Judges.CAMPAIGN,
+        severity=Severity.WARNING,
+        what="The treatments differ in storage (`target.directory`, block throttles, settings of"
+        " I/O), and the data fit in memory.",
+        why="Reads are then answered from memory whatever the storage is; only writes and syncs"
+        " are judged.",
+        thresholds=(
+            Threshold(
+                value=1.0,
+                shown="data smaller than shared_buffers, or than the machine's memory",
+                reason="the operating system keeps what shared_buffers does not hold",
+            ),
+        ),
+        remedy="Raise the scale factor beyond the machine's memory.",
+        source="docs/validity.md",
+        judge=_fits_in_memory,
+    ),
+)

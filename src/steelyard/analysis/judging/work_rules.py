@@ -1,0 +1,261 @@
+"""Rules about the work: what fell into the runs, their shape and size, the client's part."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from steelyard.analysis.judging.facts import (
+    CampaignFacts,
+    Runs,
+)
+from steelyard.analysis.numerals import count
+from steelyard.model.evidence import Quantity, WaitClass
+from steelyard.model.findings import Severity
+from steelyard.model.measurement import Run
+from steelyard.model.rules import (
+    KEPT,
+    NOTHING_TO_JUDGE,
+    Judges,
+    Rule,
+    Ruling,
+    Threshold,
+    broken,
+    lacking,
+)
+from steelyard.model.units import MS_PER_S, format_percent
+from steelyard.stats.interval import block_interval
+from steelyard.stats.stalls import stalls_p_value
+
+EVENT_LEVEL: Final = 0.05
+TREND: Final = 0.05
+TREND_LEVEL: Final = 0.01
+TREND_FROM: Final = 8  # blocks; METHOD 3.4's first look
+TREND_SECONDS: Final = 4  # of a run: two halves of two
+FEW_TRANSACTIONS: Final = 100
+CLIENT_FACTOR: Final = 1.5
+LEAST_CLIENT_S: Final = 1e-4
+
+
+def _percent(share: float) -> str:
+    return format_percent(share, signed=False)
+
+
+def _checkpoints(facts: CampaignFacts) -> Iterator[Ruling]:
+    yield from _events(facts, Quantity.CHECKPOINTS, "a checkpoint")
+
+
+def _autovacuums(facts: CampaignFacts) -> Iterator[Ruling]:
+    yield from _events(facts, Quantity.AUTOVACUUMS, "an autovacuum")
+
+
+def _events(facts: CampaignFacts, quantity: Quantity, what: str) -> Iterator[Ruling]:
+    """Compare how many runs of the sides held an event."""
+    every = tuple(facts.sides())
+    for sides in every:
+        (mine, my_runs), (theirs, their_runs) = (
+            _with_event(runs, quantity) for runs in (sides.mine, sides.theirs)
+        )
+        if not my_runs or not their_runs:
+            yield lacking(quantity.value)
+            continue
+        p_value = stalls_p_value((mine, theirs), (my_runs, their_runs))
+        if p_value < EVENT_LEVEL / len(every):
+            yield broken(
+                f"{sides.name}: {what} fell into {mine} of {count(my_runs, 'run')}, under"
+                f" {sides.other} into {theirs} of {their_runs} (p = {p_value:.2g})",
+                subject=sides.name,
+            )
+        else:
+            yield KEPT
+
+
+def _with_event(runs: Runs, quantity: Quantity) -> tuple[int, int]:
+    """Return in how many runs it happened, and in how many it was counted."""
+    counted = [run.evidence.total(quantity) for run in runs if run.evidence is not None]
+    known = [value for value in counted if value is not None]
+    return sum(value > 0 for value in known), len(known)
+
+
+def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
+    ramp_s = facts.experiment.measure.ramp_s
+    every = [(t, w.name) for t in facts.seen.treatments for w in facts.experiment.workloads]
+    for treatment, workload in every:
+        runs = [run for run in facts.runs_of(treatment) if run.cell.workload == workload]
+        by_block: dict[int, list[float]] = {}
+        for run in runs:
+            change = half_change(run, ramp_s)
+            if change is not None:
+                by_block.setdefault(run.block, []).append(change)
+        if len(by_block) < TREND_FROM:
+            yield NOTHING_TO_JUDGE
+            continue
+        changes = np.array([np.mean(of_block) for of_block in by_block.values()])
+        found = block_interval(changes, TREND_LEVEL / len(every))
+        if abs(np.expm1(found.estimate)) > TREND and not found.low <= 0.0 <= found.high:
+            yield broken(
+                f"{treatment}: in its runs of {workload} the second half is"
+                f" {format_percent(float(np.expm1(found.estimate)))} faster than the first",
+                subject=treatment,
+            )
+        else:
+            yield KEPT
+
+
+def half_change(run: Run, ramp_s: float) -> float | None:
+    """Return ln of the rate of a run's second half over its first, the ramp left out.
+
+    None where it is too short, or where nothing was done in one half.
+    """
+    series = run.measurement.series if run.measurement is not None else ()
+    kept = [second for second in series if second.end_s - second.seconds >= ramp_s - 0.5]
+    if len(kept) < TREND_SECONDS:
+        return None
+    half = len(kept) // 2
+    rates = [
+        sum(second.transactions for second in part) / sum(second.seconds for second in part)
+        for part in (kept[:half], kept[-half:])
+    ]
+    return float(np.log(rates[1] / rates[0])) if min(rates) > 0 else None
+
+
+def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
+    for treatment in facts.seen.treatments:
+        cells = {
+            cell: float(np.median([r.measurement.transactions for r in runs if r.measurement]))
+            for (name, cell), runs in facts.seen.runs.items()
+            if name == treatment and any(run.measurement for run in runs)
+        }
+        if not cells:
+            yield NOTHING_TO_JUDGE
+            continue
+        cell = min(cells, key=lambda each: cells[each])
+        if cells[cell] < FEW_TRANSACTIONS:
+            yield broken(
+                f"{treatment}: half of the runs of {cell.workload}, {cell.load.label}, have at most"
+                f" {cells[cell]:.0f} transactions",
+                subject=treatment,
+            )
+        else:
+            yield KEPT
+
+
+def _client_time(facts: CampaignFacts) -> Iterator[Ruling]:
+    for sides in facts.sides():
+        mine, theirs = (_client_s(runs) for runs in (sides.mine, sides.theirs))
+        if mine is None or theirs is None:
+            yield lacking("wait events")
+            continue
+        differ = abs(mine - theirs) > LEAST_CLIENT_S
+        if differ and max(mine, theirs) > CLIENT_FACTOR * min(mine, theirs):
+            yield broken(
+                f"{sides.name}: per transaction the server waited {mine * MS_PER_S:.2f} ms for the"
+                f" client, under {sides.other} {theirs * MS_PER_S:.2f} ms",
+                subject=sides.name,
+            )
+        else:
+            yield KEPT
+
+
+def _client_s(runs: Runs) -> float | None:
+    """Return the median time per transaction that sessions waited for the client, in seconds."""
+    found = [
+        run.evidence.waits.sessions_in(WaitClass.CLIENT) / run.measurement.tps
+        for run in runs
+        if run.evidence is not None
+        and run.evidence.waits is not None
+        and run.evidence.waits.samples
+        and run.measurement is not None
+        and run.measurement.transactions > 0
+    ]
+    return float(np.median(found)) if found else None
+
+
+_EVENTS: Final = (
+    Threshold(
+        value=EVENT_LEVEL,
+        shown=f"p < {EVENT_LEVEL}, shared by the comparisons (Fisher's exact test over runs)",
+        reason="the usual level, as for stalls",
+    ),
+)
+
+WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code="checkpoints-differ",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="Checkpoints fell into more runs of one side than of the other.",
+        why="A run with a checkpoint writes whole pages and waits for the disk. Where a treatment"
+        " makes them rarer that is a part of its effect, at this length of a run.",
+        thresholds=_EVENTS,
+        remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustained`.",
+        source="METHOD 3.6 (the test), METHOD 12",
+        judge=_checkpoints,
+    ),
+    Rule(
+        code="autovacuum-differs",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="Autovacuum worked in more runs of one side than of the other.",
+        why="It reads, writes and cleans; short runs count its cost and not its use.",
+        thresholds=_EVENTS,
+        remedy="Restore the data per visit (`measure.reset`), or ask for `sustained`.",
+        source="METHOD 3.6 (the test)",
+        judge=_autovacuums,
+    ),
+    Rule(
+        code="trend-in-runs",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The second half of the runs is faster or slower than the first, block after block.",
+        why="The value then depends on the length of the slice: warm-up that the discard and the"
+        " ramp left in, or a decline that goes on.",
+        thresholds=(
+            Threshold(
+                value=TREND,
+                shown=f"{_percent(TREND)} between the halves, at level {TREND_LEVEL} shared by"
+                f" treatments and workloads, from {TREND_FROM} blocks on",
+                reason="a guess: less than that hardly moves a ratio of two treatments",
+            ),
+        ),
+        remedy="Set a longer discard or ramp; ask for `sustained` to see where it leads.",
+        source="METHOD 3.3 (the interval), METHOD 3.7",
+        judge=_trend,
+    ),
+    Rule(
+        code="few-transactions",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="Runs have few transactions.",
+        why="A run that ends just before or after one more transaction gives another value.",
+        thresholds=(
+            Threshold(
+                value=FEW_TRANSACTIONS,
+                shown=f"{FEW_TRANSACTIONS} in the median run of a cell",
+                reason="one more or less is then 1 %; METHOD 8 needs as many for a 90th percentile",
+            ),
+        ),
+        remedy="Set a longer slice.",
+        source="METHOD 8",
+        judge=_few_transactions,
+    ),
+    Rule(
+        code="client-time-differs",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="Per transaction, sessions of one side waited longer for the client: for the network"
+        " or for the load generator.",
+        why="The way between them changed, not the server. Where the treatments connect"
+        " differently that is their effect.",
+        thresholds=(
+            Threshold(
+                value=CLIENT_FACTOR,
+                shown=f"{CLIENT_FACTOR:g} times as long, and {LEAST_CLIENT_S * MS_PER_S:g} ms",
+                reason="a guess",
+            ),
+        ),
+        remedy="Measure the round trip on both sides; connect both alike.",
+        source="wait events of class Client; threshold: a guess",
+        judge=_client_time,
+    ),
+)

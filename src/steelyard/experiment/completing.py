@@ -1,0 +1,66 @@
+"""From a planned block to one that counts: as many tries as it may have, each in the journal."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from steelyard.experiment.blocks import BlockTaker
+from steelyard.experiment.redoing import MAX_TRIES, bears_neighbours, pause_before_s
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.errors import MeasurementError
+from steelyard.model.rules import ENVIRONMENT
+from steelyard.model.schedule import PlannedBlock
+from steelyard.record.directory import CampaignDirectory
+from steelyard.record.entries import BlockEnded, BlockStarted, RunFinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockCompleter:
+    """Lets a taker try blocks until they count; ``told`` hears how each try ended."""
+
+    taker: BlockTaker
+    directory: CampaignDirectory
+    told: Callable[[BlockOutcome], None]
+
+    def complete(self, block: PlannedBlock, record: CampaignRecord) -> CampaignRecord:
+        """Try a block until all its runs count; a single pass goes on from what there is.
+
+        A neighbour uses up no try: it is borne in the end (``redoing``).
+
+        Raises:
+            MeasurementError: It failed ``MAX_TRIES`` times in a row.
+        """
+        before = sum(outcome.index == block.index for outcome in record.blocks)
+        tried, failed = before, 0
+        while failed < MAX_TRIES:
+            self.taker.clock.sleep(pause_before_s(tried - before))
+            record = self._try(block, tried, record)
+            tried, outcome = tried + 1, record.blocks[-1]
+            self.told(outcome)
+            if outcome.complete:
+                return replace(record, elapsed_s=self.directory.journal.elapsed_s)
+            failed += outcome.cause not in ENVIRONMENT
+        way_out = self.taker.way_out or "Remove the cause."
+        raise MeasurementError(
+            f"block {block.index + 1} failed {MAX_TRIES} times: {self.taker.void_because}",
+            hint=f"{way_out} Then go on with: steelyard run --resume {self.directory.path}",
+        )
+
+    def _try(self, block: PlannedBlock, attempt: int, record: CampaignRecord) -> CampaignRecord:
+        """Take a block once; return the record with its runs and with how it ended."""
+        self.directory.journal.append(BlockStarted(index=block.index, attempt=attempt))
+        kept = record.pass_runs if record.experiment.is_single_pass else ()
+        bearing = bears_neighbours(record.blocks, block.index)
+        places = {run.place for run in kept}
+        for run in self.taker.take(block, attempt, places, bearing=bearing):
+            self.directory.journal.append(RunFinished(run=run))
+            record = replace(record, runs=(*record.runs, run))
+        outcome = BlockOutcome(
+            index=block.index,
+            attempt=attempt,
+            complete=not self.taker.void_because,
+            reason=self.taker.void_because,
+            treatment=self.taker.void_under,
+            cause=self.taker.void_by,
+        )
+        self.directory.journal.append(BlockEnded(outcome=outcome))
+        return replace(record, blocks=(*record.blocks, outcome))

@@ -1,0 +1,151 @@
+"""Watches the machine during a run: CPU by who used it, devices, throttling, other processes."""
+
+import threading
+from collections.abc import Sequence
+from itertools import pairwise
+
+from steelyard.experiment.probes.levels import machine_levels, server_levels
+from steelyard.experiment.probes.neighbours import Census, census, heaviest
+from steelyard.experiment.probes.probe import Part
+from steelyard.experiment.probes.sources import Counted, Sources
+from steelyard.gateways.host import Host
+from steelyard.model.evidence import Absence, Quantity, Series
+from steelyard.model.vantage import Vantage
+from steelyard.record.tables import HOST_QUANTITIES
+
+SERIES = "host"
+_DIGITS = 4  # a tenth of a millisecond; counts are whole
+# What is left after the last sample is a row of its own only when it is long enough for a rate.
+_LEAST_ROW_S = 0.5
+_Reading = tuple[float, Counted]
+
+
+class MachineProbe:
+    """Reads this machine once a second; with a vantage also the server's part of it."""
+
+    subject = "the machine"
+    interval_s = 1.0
+
+    def __init__(self, *, host: Host, vantage: Vantage | None) -> None:
+        self._host = host
+        self._vantage = vantage
+        self._given_up = threading.Event()
+        self._sources: Sources
+        self._before: Census
+        self._used: Counted
+        self._readings: list[_Reading]
+
+    def begin(self) -> None:
+        """Take stock of all processes, then take the first reading."""
+        self._sources = Sources.of(self._host, self._vantage)
+        self._before = census(self._host)
+        self._readings = [(0.0, self._sources.sampled())]
+        self._used = self._sources.used()
+
+    def sample(self, at_s: float) -> None:
+        """Read what the timeline shows."""
+        self._readings.append((at_s, self._sources.sampled()))
+
+    def finish(self, at_s: float, *, lost: int) -> Part:
+        """Take the last reading once the generator's sessions have ended.
+
+        A sample that was lost leaves a longer interval in the timeline, no gap.
+        """
+        del lost
+        if self._sources.server is not None:
+            self._sources.server.settle(self._given_up)
+        last, used = self._sources.sampled(), self._sources.used()
+        totals = self._with_others(_difference(self._used, used))
+        self._readings.append((at_s, self._caught_up(last, totals)))
+        levels, absent = machine_levels(self._host)
+        if self._vantage is not None:
+            more, missing = server_levels(self._host, self._vantage)
+            levels, absent = levels | more, (*absent, *missing)
+        return Part(
+            totals={quantity.value: value for quantity, value in totals.items()},
+            levels={quantity.value: value for quantity, value in levels.items()},
+            series=self._series(),
+            others=heaviest(self._before, census(self._host), ours=self._ours()),
+            absent=(*_unseen(self._vantage), *self._sources.absent(used), *absent),
+        )
+
+    def abandon(self) -> None:
+        """Wait for nothing any more."""
+        self._given_up.set()
+
+    def _ours(self) -> tuple[int, ...]:
+        own = self._sources.generator.own_pid
+        return (own,) if self._vantage is None else (own, self._vantage.pid)
+
+    def _with_others(self, used: Counted) -> Counted:
+        """Return differences with what is left for all other processes."""
+        known = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
+        if self._vantage is not None:
+            known.add(Quantity.SERVER_CPU_S)
+        modes = {Quantity.CPU_USER_S, Quantity.CPU_SYSTEM_S}
+        if not (known | modes) <= used.keys():
+            return used
+        others_s = sum(used[mode] for mode in modes) - sum(used[part] for part in known)
+        return {**used, Quantity.OTHERS_CPU_S: _rounded(max(others_s, 0.0))}
+
+    def _caught_up(self, last: Counted, totals: Counted) -> Counted:
+        """Return the last reading with the CPU that no sample saw, so that rows add up."""
+        first = self._readings[0][1]
+        exact: Counted = {
+            quantity: first[quantity] + totals[quantity]
+            for quantity in (Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S)
+            if quantity in first and quantity in totals
+        }
+        return {**last, **exact}
+
+    def _series(self) -> tuple[Series, ...]:
+        readings = _without_short_end(self._readings)
+        used = [
+            self._with_others(_difference(begin, end))
+            for (_, begin), (_, end) in pairwise(readings)
+        ]
+        names = [name for name in HOST_QUANTITIES if any(name in row for row in used)]
+        if not names:
+            return ()
+        return (
+            Series(
+                subject=SERIES,
+                names=tuple(name.value for name in names),
+                end_s=tuple(round(at_s, 3) for at_s, _ in readings[1:]),
+                rows=tuple(tuple(row.get(name) for name in names) for row in used),
+            ),
+        )
+
+
+def _unseen(vantage: Vantage | None) -> tuple[Absence, ...]:
+    if vantage is not None:
+        return ()
+    reason = (
+        "the server's processes, devices and memory are not visible from here;"
+        " CPU and other processes are those of the machine that runs the generator"
+    )
+    return (Absence(subject="the server's machine", reason=reason),)
+
+
+def _difference(begin: Counted, end: Counted) -> Counted:
+    """Return what went by between two readings of the same counters.
+
+    Idle time and waiting for devices may go back a little (proc_stat(5)); so may sums over
+    processes that end while they are read.
+    """
+    return {
+        quantity: _rounded(max(end[quantity] - begin[quantity], 0.0))
+        for quantity in end
+        if quantity in begin
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(round(value, _DIGITS))
+
+
+def _without_short_end(readings: Sequence[_Reading]) -> list[_Reading]:
+    """Return the readings without the last sample when it lies just before the end."""
+    if len(readings) > 2 and readings[-1][0] - readings[-2][0] < _LEAST_ROW_S:
+        return [*readings[:-2], readings[-1]]
+    return list(readings)

@@ -1,0 +1,60 @@
+"""Where a process's memory is: on huge pages, and on which memory nodes."""
+
+import re
+from collections import Counter
+
+from steelyard.experiment.probes.procfs import whole_number
+
+_MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (?P<mode>[rwxsp-]{4}) ")
+_KB_FIELD = re.compile(r"^(Size|KernelPageSize|ShmemPmdMapped): +([0-9]+) kB$")
+_ON_NODE = re.compile(r"\bN([0-9]+)=([0-9]+)\b")
+_PAGE_KB = re.compile(r"\bkernelpagesize_kB=([0-9]+)\b")
+
+
+def huge_bytes(smaps: str | None) -> int | None:
+    """Return how much of its shared memory a process has on huge pages; None without ``smaps``.
+
+    A mapping made of huge pages counts with its size: the process itself may have touched little
+    of it. Shared memory on transparent huge pages counts as far as the process maps it.
+    """
+    mappings = _shared_mappings(smaps or "")
+    sizes = [kilobytes.get("KernelPageSize", 0) for _, kilobytes in mappings]
+    if not any(sizes):
+        return None
+    usual = min(size for size in sizes if size)
+    return 1024 * sum(
+        kilobytes.get("Size", 0)
+        if kilobytes.get("KernelPageSize", 0) > usual
+        else kilobytes.get("ShmemPmdMapped", 0)
+        for is_shared, kilobytes in mappings
+        if is_shared
+    )
+
+
+def bytes_by_node(numa_maps: str | None) -> Counter[int]:
+    """Return the bytes that a process maps on each memory node."""
+    found: Counter[int] = Counter()
+    for line in (numa_maps or "").splitlines():
+        match = _PAGE_KB.search(line)
+        kilobytes = whole_number(match[1]) if match else None
+        for node, pages in _ON_NODE.findall(line) if kilobytes else ():
+            found[int(node[:9])] += (whole_number(pages) or 0) * (kilobytes or 0) * 1024
+    return found
+
+
+def remote_fraction(nodes: Counter[int]) -> float | None:
+    """Return the part that is not on the node which holds the most; None of nothing."""
+    whole = nodes.total()
+    return 1.0 - max(nodes.values()) / whole if whole else None
+
+
+def _shared_mappings(smaps: str) -> list[tuple[bool, dict[str, int]]]:
+    """Return each mapping: whether it is shared, and its sizes in kB."""
+    found: list[tuple[bool, dict[str, int]]] = []
+    for line in smaps.splitlines():
+        mapping = _MAPPING.match(line)
+        if mapping:
+            found.append((mapping["mode"].endswith("s"), {}))
+        elif found and (field := _KB_FIELD.match(line)):
+            found[-1][1][field[1]] = whole_number(field[2]) or 0
+    return found

@@ -1,0 +1,238 @@
+"""What the server says of itself while it works: wait events, counters, sizes."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from steelyard.engines.engine import ServerReader, Waiting
+from steelyard.experiment.probes.probe import Part
+from steelyard.gateways.host import Host
+from steelyard.model.errors import TargetError
+from steelyard.model.evidence import (
+    Absence,
+    Quantity,
+    Series,
+    WaitClass,
+    WaitEvent,
+    Waits,
+)
+
+_INTERVAL_S = 0.1
+_NS_PER_S = 1e9
+# What is worth a place in the timeline; of the rest the difference over the run suffices.
+_IN_SERIES = (
+    Quantity.COMMITS,
+    Quantity.WAL_BYTES,
+    Quantity.FULL_PAGE_IMAGES,
+    Quantity.PAGES_HIT,
+    Quantity.PAGES_READ,
+    Quantity.RELATION_READ_BYTES,
+    Quantity.CHECKPOINTS,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What the generator's sessions did at one moment of the run."""
+
+    at_s: float
+    waiting: Sequence[Waiting]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """All counters at one moment of the run."""
+
+    at_s: float
+    counters: Mapping[str, float]
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerProbe:
+    """Samples a server by SQL on a session of its own: wait events at 10 Hz, counters at 1 Hz.
+
+    Attributes:
+        open_reader: Opens the session; in the probe's thread, because it may hang.
+        ramp_s: Wait events before it are not averaged.
+        nearby: The machine, where the server runs on it too and its processes can be seen.
+    """
+
+    open_reader: Callable[[], ServerReader]
+    ramp_s: float
+    nearby: Host | None
+    subject: str = "server"
+    interval_s: float = _INTERVAL_S
+    _reader: ServerReader | None = None
+    _abandoned: threading.Event = field(default_factory=threading.Event)
+    _sightings: list[Sighting] = field(default_factory=list)
+    _readings: list[Reading] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Open the session and read all counters, while the server is still idle."""
+        reader = self.open_reader()
+        self._reader = reader
+        with self._closing_on_failure():
+            if self._abandoned.is_set():
+                raise TargetError("it was given up before it began")
+            self._readings.append(Reading(at_s=0.0, counters=reader.counters()))
+
+    def sample(self, at_s: float) -> None:
+        """Look at the sessions, and once a second at the counters."""
+        with self._closing_on_failure():
+            reader = self._opened()
+            self._sightings.append(Sighting(at_s=at_s, waiting=reader.waits()))
+            # Half an interval early rather than a whole one late.
+            if at_s - self._readings[-1].at_s >= 1.0 - _INTERVAL_S / 2:
+                self._readings.append(Reading(at_s=at_s, counters=reader.counters()))
+
+    def finish(self, at_s: float, *, lost: int) -> Part:
+        """Read everything once more when the generator's sessions are gone."""
+        with self._closing_on_failure():
+            reader = self._opened()
+            settled = reader.settled_counters()
+            levels = reader.levels()
+            waits = average(self._sightings, reader.source, ramp_s=self.ramp_s, lost=lost)
+            totals, reset = differences(self._readings[0].counters, settled)
+            part = Part(
+                totals=totals,
+                levels=levels,
+                waits=waits,
+                series=self._series(at_s, seen=waits is not None),
+                absent=(*_absent(reader.absent, waits), *reset),
+                server_cpu_s=self._server_cpu_s(reader),
+            )
+        reader.close()
+        return part
+
+    def _series(self, at_s: float, *, seen: bool) -> tuple[Series, ...]:
+        """Return the timelines; of wait events only where any session was seen."""
+        counted = counters_series(self._readings)
+        return (waits_series(self._sightings, at_s), counted) if seen else (counted,)
+
+    def abandon(self) -> None:
+        """End the session, also while a statement hangs."""
+        self._abandoned.set()
+        if self._reader is not None:
+            self._reader.close()
+
+    def _opened(self) -> ServerReader:
+        if self._reader is None:
+            raise TargetError("it never began")
+        return self._reader
+
+    @contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self._opened().close()
+            raise
+
+    def _server_cpu_s(self, reader: ServerReader) -> float | None:
+        """Return what the session has used of the server's CPUs since it was opened."""
+        if self.nearby is None:
+            return None
+        text = self.nearby.read(f"/proc/{reader.pid}/schedstat")
+        return int(text.split()[0]) / _NS_PER_S if text else None
+
+
+def average(
+    sightings: Sequence[Sighting], source: str, *, ramp_s: float, lost: int
+) -> Waits | None:
+    """Return the mean sessions per event after the ramp; None when nobody was seen there.
+
+    The ramp begins with the first session that is there: the generator counts it from its last
+    connection. After the last one the generator has ended.
+    """
+    there = [sighting.at_s for sighting in sightings if sighting.waiting]
+    kept = [s for s in sightings if there and there[0] + ramp_s <= s.at_s <= there[-1]]
+    if not kept:
+        return None
+    totals: Counter[tuple[str, str, WaitClass]] = Counter()
+    for sighting in kept:
+        for one in sighting.waiting:
+            totals[one.kind, one.name, one.group] += one.sessions
+    return Waits(
+        source=f"{source} at {1 / _INTERVAL_S:.0f} Hz",
+        samples=len(kept),
+        lost=lost,
+        events=tuple(
+            WaitEvent(kind=kind, name=name, group=group, sessions=round(total / len(kept), 4))
+            for (kind, name, group), total in sorted(
+                totals.items(), key=lambda item: (-item[1], item[0])
+            )
+        ),
+    )
+
+
+def waits_series(sightings: Sequence[Sighting], end_s: float) -> Series:
+    """Return the mean sessions in each class for each second of the run; None where unseen."""
+    seconds = int(end_s)
+    counts: list[Counter[WaitClass]] = [Counter() for _ in range(seconds)]
+    samples = [0] * seconds
+    for sighting in sightings:
+        second = int(sighting.at_s)
+        if second < seconds:
+            samples[second] += 1
+            for one in sighting.waiting:
+                counts[second][one.group] += one.sessions
+    return Series(
+        subject="waits",
+        names=tuple(WaitClass),
+        end_s=tuple(float(second + 1) for second in range(seconds)),
+        rows=tuple(
+            tuple(round(count[group] / taken, 4) if taken else None for group in WaitClass)
+            for count, taken in zip(counts, samples, strict=True)
+        ),
+    )
+
+
+def counters_series(readings: Sequence[Reading]) -> Series:
+    """Return what was counted between successive readings, ramp included."""
+    names = tuple(name for name in _IN_SERIES if name in readings[0].counters)
+    return Series(
+        subject="counters",
+        names=names,
+        end_s=tuple(round(reading.at_s, 3) for reading in readings[1:]),
+        rows=tuple(
+            tuple(_difference(before.counters, after.counters, name) for name in names)
+            for before, after in pairwise(readings)
+        ),
+    )
+
+
+def differences(
+    before: Mapping[str, float], after: Mapping[str, float]
+) -> tuple[Mapping[str, float], tuple[Absence, ...]]:
+    """Return what was counted, and what was not because somebody reset it."""
+    found: dict[str, float] = {}
+    absent = []
+    for name in before:
+        if name in after:
+            difference = _difference(before, after, name)
+            if difference is None:
+                reason = "The server's statistics were reset during the run."
+                absent.append(Absence(subject=name, reason=reason))
+            else:
+                found[name] = difference
+    return found, tuple(absent)
+
+
+def _difference(before: Mapping[str, float], after: Mapping[str, float], name: str) -> float | None:
+    """Return a counter's difference; None when it is missing or went backwards."""
+    if name not in after or name not in before or after[name] < before[name]:
+        return None
+    return round(after[name] - before[name], 3)
+
+
+def _absent(by_reader: Sequence[Absence], waits: Waits | None) -> tuple[Absence, ...]:
+    if waits is None and not any(absence.subject == "wait events" for absence in by_reader):
+        unseen = Absence(
+            subject="wait events",
+            reason="No session of the generator was seen on the server after the ramp.",
+        )
+        return (*by_reader, unseen)
+    return tuple(by_reader)

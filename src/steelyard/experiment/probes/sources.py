@@ -1,0 +1,168 @@
+"""Everything of the machine that is counted during a run, read at one moment."""
+
+from dataclasses import dataclass
+
+from steelyard.experiment.probes.devices import BlockDevice, DeviceCounters
+from steelyard.experiment.probes.generator_processes import GeneratorProcesses
+from steelyard.experiment.probes.groups import group_with_quota, throttling
+from steelyard.experiment.probes.pressure import pressure_s
+from steelyard.experiment.probes.procfs import CpuTimes, cpu_times, named_numbers
+from steelyard.experiment.probes.server_processes import ServerProcesses
+from steelyard.gateways.host import Host
+from steelyard.model.evidence import Absence, Quantity
+from steelyard.model.vantage import Vantage
+
+Counted = dict[Quantity, float]
+_WAL = "pg_wal"  # below the data directory: a directory, or a link to one on another device
+_PRESSURE = {
+    Quantity.CPU_PRESSURE_S: "cpu",
+    Quantity.IO_PRESSURE_S: "io",
+    Quantity.MEMORY_PRESSURE_S: "memory",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What can be counted here: the machine and the generator always, the rest with a vantage.
+
+    Attributes:
+        wal: Only where it is another device than that of the data.
+        quota: Directory of the control group whose CPU quota binds the server.
+    """
+
+    host: Host
+    generator: GeneratorProcesses
+    server: ServerProcesses | None = None
+    device: BlockDevice | None = None
+    wal: BlockDevice | None = None
+    quota: str | None = None
+
+    @classmethod
+    def of(cls, host: Host, vantage: Vantage | None) -> "Sources":
+        """Return what can be counted of a server, or of this machine alone."""
+        generator = GeneratorProcesses(host=host)
+        if vantage is None:
+            return cls(host=host, generator=generator)
+        wal = BlockDevice.of(host, f"{vantage.data}/{_WAL}")
+        device = BlockDevice.of(host, str(vantage.data))
+        return cls(
+            host=host,
+            generator=generator,
+            server=ServerProcesses(host=host, pid=vantage.pid),
+            device=device,
+            wal=wal if wal != device else None,
+            quota=group_with_quota(host, vantage),
+        )
+
+    def used(self) -> Counted:
+        """Return all counters; what is missing cannot be read."""
+        server = self.server.used() if self.server else {}
+        counted = {**self._common(), **server, **self.generator.used()}
+        virtual = named_numbers(self.host.read("/proc/vmstat"))
+        if "pswpin" in virtual and "pswpout" in virtual:
+            counted[Quantity.SWAPPED_PAGES] = float(virtual["pswpin"] + virtual["pswpout"])
+        for quantity, name in _PRESSURE.items():
+            waited_s = pressure_s(self.host.read(f"/proc/pressure/{name}"))
+            if waited_s is not None:
+                counted[quantity] = waited_s
+        return counted
+
+    def sampled(self) -> Counted:
+        """Return what a look in passing shows: the sources of a timeline."""
+        server = self.server.sampled() if self.server else {}
+        return {**self._common(), **server, **self.generator.sampled()}
+
+    def absent(self, used: Counted) -> tuple[Absence, ...]:
+        """Return what a reading does not show, and why."""
+        found = []
+        if Quantity.CPU_IDLE_S not in used:
+            found.append(("CPU of the machine", "/proc/stat cannot be read here"))
+        if Quantity.CPU_PRESSURE_S not in used:
+            reason = "the kernel counts none: /proc/pressure is absent or switched off"
+            found.append(("pressure", reason))
+        if Quantity.SWAPPED_PAGES not in used:
+            found.append(("swapping", "/proc/vmstat cannot be read here"))
+        found += self._absent_of_the_server(used) if self.server else ()
+        absent = tuple(Absence(subject=subject, reason=reason) for subject, reason in found)
+        of_server = self.server.absent(used) if self.server else ()
+        return (*absent, *of_server, *self.generator.absent())
+
+    def _absent_of_the_server(self, used: Counted) -> list[tuple[str, str]]:
+        found = []
+        if self.device is None:
+            reason = "the file system of the data directory has no block device of its own"
+            found.append(("device of the data directory", reason))
+        elif Quantity.DEVICE_FLUSHES not in used:
+            reason = "the kernel counts those of whole devices since 5.5, not of partitions"
+            found.append(("flushes of the data device", reason))
+        if self.quota is None:
+            found.append(("throttling", "no control group around the server has a CPU quota"))
+        elif Quantity.THROTTLED_S not in used:
+            found.append(("throttling", f"{self.quota}/cpu.stat cannot be read"))
+        return found
+
+    def _common(self) -> Counted:
+        """Return what both kinds of reading hold."""
+        counted = _of_the_machine(cpu_times(self.host.read("/proc/stat")))
+        counted[Quantity.STEELYARD_CPU_S] = self.host.own_cpu_s()
+        if self.device is not None:
+            counted |= _of_the_device(self.device.counters())
+        if self.wal is not None:
+            counted |= _of_the_wal(self.wal.counters())
+        held_back = throttling(self.host, self.quota) if self.quota else None
+        if held_back is not None:
+            counted[Quantity.QUOTA_PERIODS] = float(held_back.periods)
+            counted[Quantity.THROTTLED_PERIODS] = float(held_back.throttled)
+            counted[Quantity.THROTTLED_S] = held_back.throttled_s
+        return counted
+
+
+def _of_the_machine(times: CpuTimes | None) -> Counted:
+    if times is None:
+        return {}
+    switches = times.context_switches
+    return {
+        Quantity.CPU_USER_S: times.user_s,
+        Quantity.CPU_SYSTEM_S: times.system_s,
+        Quantity.CPU_IOWAIT_S: times.iowait_s,
+        Quantity.CPU_IDLE_S: times.idle_s,
+        Quantity.CPU_STEAL_S: times.steal_s,
+        **({} if switches is None else {Quantity.CONTEXT_SWITCHES: float(switches)}),
+    }
+
+
+def _of_the_device(did: DeviceCounters | None) -> Counted:
+    if did is None:
+        return {}
+    return _known(
+        {
+            Quantity.DEVICE_READS: did.reads,
+            Quantity.DEVICE_READ_BYTES: did.read_bytes,
+            Quantity.DEVICE_READ_S: did.read_s,
+            Quantity.DEVICE_WRITES: did.writes,
+            Quantity.DEVICE_WRITE_BYTES: did.write_bytes,
+            Quantity.DEVICE_WRITE_S: did.write_s,
+            Quantity.DEVICE_FLUSHES: did.flushes,
+            Quantity.DEVICE_BUSY_S: did.busy_s,
+            Quantity.DEVICE_QUEUE_S: did.queue_s,
+        }
+    )
+
+
+def _of_the_wal(did: DeviceCounters | None) -> Counted:
+    if did is None:
+        return {}
+    return _known(
+        {
+            Quantity.WAL_DEVICE_WRITES: did.writes,
+            Quantity.WAL_DEVICE_WRITE_BYTES: did.write_bytes,
+            Quantity.WAL_DEVICE_WRITE_S: did.write_s,
+            Quantity.WAL_DEVICE_FLUSHES: did.flushes,
+            Quantity.WAL_DEVICE_BUSY_S: did.busy_s,
+            Quantity.WAL_DEVICE_QUEUE_S: did.queue_s,
+        }
+    )
+
+
+def _known(values: dict[Quantity, float | None]) -> Counted:
+    return {quantity: value for quantity, value in values.items() if value is not None}

@@ -1,0 +1,426 @@
+"""The rules for single runs: only causes from outside the treatments make one invalid.
+
+What a treatment brings about itself stays in; the rules for that are in ``analysis.judging``.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from steelyard.model.evidence import Evidence, OtherProcess, Quantity
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
+from steelyard.model.findings import Severity
+from steelyard.model.measurement import Measurement
+from steelyard.model.rules import (
+    FOREIGN_DISK,
+    KEPT,
+    NEIGHBOUR_CPU,
+    NOTHING_TO_JUDGE,
+    STEAL,
+    Judges,
+    Rule,
+    Ruling,
+    Threshold,
+    broken,
+    lacking,
+)
+from steelyard.model.units import format_bytes, format_percent
+
+CLOCK_JUMP_S: Final = 0.5  # wall against monotonic clock over one run; NTP slews by far less
+STEAL_SHARE: Final = 0.05
+SATURATED_SHARE: Final = 0.95
+_ON: Final = frozenset({"on", "true", "yes", "1"})
+_LOG: Final = "Look into the server's log in raw/."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of a run when it is judged.
+
+    Attributes:
+        measurement: None when the generator gave none; then ``failure`` says why.
+        clock_jump_s: How far the wall clock moved against the monotonic one.
+        server_died: It was not there any more after the run.
+        deviations: A sentence for each setting that is not in force as asked.
+        asked: Settings of the treatment's server, by name.
+        limits: Control group limits that the treatment asks for, by name.
+        in_force: Settings as the running server reports them, by name.
+        neighbours: Share of CPU and disk that others may use; None: whatever they like.
+    """
+
+    treatment: str = ""
+    load: Load = field(default_factory=lambda: Load(clients=1, threads=1))
+    measurement: Measurement | None = None
+    evidence: Evidence | None = None
+    clock_jump_s: float | None = None
+    failure: str = ""
+    server_died: bool = False
+    deviations: tuple[str, ...] = ()
+    asked: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    in_force: Mapping[str, str] = field(default_factory=dict)
+    neighbours: float | None = DEFAULT_NEIGHBOURS
+
+    @property
+    def allowance(self) -> float:
+        """Return the share from which on a neighbour is told of."""
+        return DEFAULT_NEIGHBOURS if self.neighbours is None else self.neighbours
+
+    def total(self, quantity: Quantity) -> float | None:
+        """Return a difference over the run, or None."""
+        return None if self.evidence is None else self.evidence.total(quantity)
+
+    def level(self, quantity: Quantity) -> float | None:
+        """Return a reading at its end, or None."""
+        return None if self.evidence is None else self.evidence.level(quantity)
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU seconds that the machine had during the run, or None."""
+        cpus = self.level(Quantity.CPUS)
+        seconds = self.evidence.seconds if self.evidence is not None else 0.0
+        return cpus * seconds if cpus and seconds > 0 else None
+
+
+def _generator_failed(facts: RunFacts) -> Iterator[Ruling]:
+    yield broken(facts.failure) if facts.failure and not facts.server_died else KEPT
+
+
+def _server_died(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.server_died:
+        how = facts.failure or "pgbench still ended normally"
+        yield broken(f"the server died or was out of reach during the run ({how})")
+    else:
+        yield KEPT
+
+
+def _clock_jump(facts: RunFacts) -> Iterator[Ruling]:
+    jump_s = facts.clock_jump_s
+    if jump_s is None:
+        yield lacking("both clocks")
+    elif abs(jump_s) > CLOCK_JUMP_S:
+        yield broken(
+            f"the clock was set by {jump_s:+.1f} s during the run (more than {CLOCK_JUMP_S} s)"
+        )
+    else:
+        yield KEPT
+
+
+def _not_in_force(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.deviations:
+        told = "; ".join(facts.deviations)
+        yield broken(f"treatment `{facts.treatment}` is not in force: {told}")
+    else:
+        yield KEPT
+
+
+def _no_huge_pages(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.asked.get("huge_pages", "").lower() not in _ON:
+        yield NOTHING_TO_JUDGE
+        return
+    status = facts.in_force.get("huge_pages_status", "")
+    used = facts.level(Quantity.SERVER_HUGE_BYTES)
+    if status not in ("on", "off") and used is None:
+        yield lacking("huge_pages_status or server_huge_bytes")
+    elif status == "off" or used == 0:
+        yield broken("huge_pages = on was asked for, and the server's memory is on none")
+    else:
+        yield KEPT
+
+
+def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
+    used, had = facts.total(Quantity.OTHERS_CPU_S), facts.cpu_seconds
+    if used is None or had is None:
+        yield lacking("others_cpu_s and cpus")
+        return
+    share = used / had
+    if share <= facts.allowance:
+        yield KEPT
+        return
+    others = facts.evidence.others if facts.evidence is not None else ()
+    heaviest = max(others, key=lambda other: other.cpu_s, default=None)
+    named = f", most of it {heaviest.name} ({_percent(heaviest.cpu_s / had)})" if heaviest else ""
+    yield broken(
+        f"other processes used {_percent(share)} of the machine's CPU time"
+        f" (more than {_percent(facts.allowance)}){named}"
+    )
+
+
+def _steal(facts: RunFacts) -> Iterator[Ruling]:
+    stolen, had = facts.total(Quantity.CPU_STEAL_S), facts.cpu_seconds
+    if stolen is None or had is None:
+        yield lacking("cpu_steal_s and cpus")
+        return
+    share = stolen / had
+    if share <= STEAL_SHARE:
+        yield KEPT
+        return
+    yield broken(
+        f"the hypervisor gave {_percent(share)} of the machine's CPU time to others"
+        f" (more than {_percent(STEAL_SHARE)})"
+    )
+
+
+def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
+    busy_s, device, own = (
+        facts.total(Quantity.DEVICE_BUSY_S),
+        _sum(facts, Quantity.DEVICE_READ_BYTES, Quantity.DEVICE_WRITE_BYTES),
+        _sum(facts, Quantity.SERVER_READ_BYTES, Quantity.SERVER_WRITTEN_BYTES),
+    )
+    visible = _with_known_io(facts.evidence)
+    if facts.evidence is None or busy_s is None or device is None or own is None or not visible:
+        yield lacking("bytes of the device, of the server and of another process")
+        return
+    # A device also writes its file system's journal, and what was dirty before the run: what no
+    # other process asked for is nobody's neighbour.
+    foreign = min(max(device - own, 0.0), sum(io for _, io in visible))
+    share = foreign / device * busy_s / facts.evidence.seconds if device > 0 else 0.0
+    if share <= facts.allowance:
+        yield KEPT
+        return
+    heaviest, io_bytes = max(visible, key=lambda each: each[1])
+    yield broken(
+        f"other processes kept the data's disk busy for {_percent(share)} of the run"
+        f" (more than {_percent(facts.allowance)}), most of it {heaviest.name}"
+        f" ({format_bytes(io_bytes)})"
+    )
+
+
+def _sum(facts: RunFacts, one: Quantity, other: Quantity) -> float | None:
+    first, second = facts.total(one), facts.total(other)
+    return None if first is None or second is None else first + second
+
+
+def _with_known_io(evidence: Evidence | None) -> list[tuple[OtherProcess, float]]:
+    others = () if evidence is None else evidence.others
+    return [(other, other.io_bytes) for other in others if other.io_bytes is not None]
+
+
+def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
+    used, cpus = facts.total(Quantity.GENERATOR_CPU_S), facts.level(Quantity.CPUS)
+    if facts.evidence is None or used is None or cpus is None:
+        yield lacking("generator_cpu_s and cpus")
+        return
+    threads = min(facts.load.threads, max(int(cpus), 1))
+    share = used / (threads * facts.evidence.seconds) if facts.evidence.seconds > 0 else 0.0
+    if share < SATURATED_SHARE:
+        yield KEPT
+        return
+    yield broken(
+        f"the load generator used {_percent(share)} of what its {threads} threads can"
+        f" (at least {_percent(SATURATED_SHARE)}): it was measured, not the server"
+    )
+
+
+def _shared_cpus(facts: RunFacts) -> Iterator[Ruling]:
+    mine, theirs = (facts.limits.get(name) for name in ("generator_cpuset", "cpuset"))
+    if mine is None and theirs is None:
+        yield NOTHING_TO_JUDGE
+    elif mine is None:
+        yield broken(f"the load generator may run on the server's CPUs ({theirs}), unasked")
+    elif theirs is None:
+        yield broken(f"the server may run on the load generator's CPUs ({mine}), unasked")
+    else:
+        yield KEPT  # where they overlap, the treatment asks for it
+
+
+def _no_transactions(facts: RunFacts) -> Iterator[Ruling]:
+    taken = facts.measurement
+    if taken is None:
+        yield lacking("a result")
+    elif taken.transactions < 1:
+        yield broken(f"no transaction ended in {taken.seconds:.1f} s; it counts as a stall")
+    else:
+        yield KEPT
+
+
+def _failed_transactions(facts: RunFacts) -> Iterator[Ruling]:
+    taken = facts.measurement
+    if taken is None:
+        yield lacking("a result")
+    elif taken.failed:
+        yield broken(f"{taken.failed} transactions failed; they are not counted")
+    else:
+        yield KEPT
+
+
+def _percent(share: float) -> str:
+    return format_percent(share, signed=False)
+
+
+_NEIGHBOURS_SHARE: Final = Threshold(
+    value=DEFAULT_NEIGHBOURS,
+    shown=f"{_percent(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
+    reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
+    " (system services, a shell) stays far below it",
+)
+_QUIETEN: Final = "Quieten the machine, or allow more with `measure.neighbours`."
+
+RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
+    Rule(
+        code="generator-failed",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The load generator ended with an error: a failed connection, an aborted client, no"
+        " end in time.",
+        why="There is no result, or one of fewer clients than asked for.",
+        remedy=_LOG,
+        source="METHOD 3.1",
+        judge=_generator_failed,
+    ),
+    Rule(
+        code="server-died",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The server was not there any more at the end of the run.",
+        why="Sessions outlive the death of their server for a while and count transactions that"
+        " no working server would have done.",
+        remedy=_LOG,
+        source="METHOD 3.1",
+        judge=_server_died,
+    ),
+    Rule(
+        code="clock-jump",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The wall clock moved against the monotonic clock during the run.",
+        why="The load generator divides by seconds of the wall clock.",
+        thresholds=(
+            Threshold(
+                value=CLOCK_JUMP_S,
+                shown=f"{CLOCK_JUMP_S} s over one run",
+                reason="NTP slews by 0.5 ms a second at most; anything above is a step",
+            ),
+        ),
+        remedy="Let the clock be slewed, not stepped.",
+        source="METHOD 3.1",
+        judge=_clock_jump,
+    ),
+    Rule(
+        code="not-in-force",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="A setting that the treatment asks for is not in force on the running server.",
+        why="Something else than the treatment would be measured.",
+        remedy="Correct the setting, or what keeps the server from taking it.",
+        source="METHOD 3.1",
+        judge=_not_in_force,
+    ),
+    Rule(
+        code="no-huge-pages",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="`huge_pages = on` is asked for, and none of the server's shared memory is on huge"
+        " pages.",
+        why="The treatment would be compared without what it is about.",
+        remedy="Reserve the pages (vm.nr_hugepages).",
+        source="PostgreSQL's documentation, huge_pages and huge_pages_status",
+        judge=_no_huge_pages,
+    ),
+    Rule(
+        code=NEIGHBOUR_CPU,
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="Processes that are neither server, load generator nor Steelyard used more than a"
+        " share of the machine's CPU time.",
+        why="What they take comes from the arm that happens to run. Their share is measured, not"
+        " the pressure (PSI), which says nothing while the own load fills the machine.",
+        thresholds=(_NEIGHBOURS_SHARE,),
+        remedy=_QUIETEN,
+        source="METHOD 3.1; threshold: a guess",
+        judge=_neighbour_cpu,
+    ),
+    Rule(
+        code=STEAL,
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The hypervisor gave CPU time to others that this machine had asked for.",
+        why="The machine was smaller during this run than during others. Where the own load has"
+        " used up a budget of CPU credits the cause is the treatment; then steal falls under one"
+        " treatment alone, and the finding blocks-redone says so.",
+        thresholds=(
+            Threshold(
+                value=STEAL_SHARE,
+                shown=f"{_percent(STEAL_SHARE)} of the machine's CPU time",
+                reason="a guess: below it a slice of some seconds varies as much by itself",
+            ),
+        ),
+        remedy="Use a host that is not overcommitted.",
+        source="METHOD 3.1; threshold: a guess",
+        judge=_steal,
+    ),
+    Rule(
+        code=FOREIGN_DISK,
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="Other processes kept the device of the data busy for a share of the run: the part"
+        " of its bytes that the server did not ask for and that other processes did, times the"
+        " time it was busy.",
+        why="Reads and syncs of the server waited behind them.",
+        thresholds=(
+            Threshold(
+                value=DEFAULT_NEIGHBOURS,
+                shown=f"{_percent(DEFAULT_NEIGHBOURS)} of the run's time (`measure.neighbours`)",
+                reason="a guess: the same share as for CPU",
+            ),
+        ),
+        remedy=_QUIETEN,
+        source="METHOD 3.1; threshold: a guess",
+        judge=_foreign_disk,
+    ),
+    Rule(
+        code="generator-saturated",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The load generator used nearly all CPU time that its threads can use.",
+        why="Throughput is then the generator's, and treatments look alike.",
+        thresholds=(
+            Threshold(
+                value=SATURATED_SHARE,
+                shown=f"{_percent(SATURATED_SHARE)} of its threads' time",
+                reason="a guess: the rest is what a thread needs to be woken at all",
+            ),
+        ),
+        remedy="Give it more threads (`loads.threads`) or simpler scripts, or put the load"
+        " generator on a machine of its own.",
+        source="docs/validity.md; threshold: a guess",
+        judge=_generator_saturated,
+    ),
+    Rule(
+        code="shared-cpus",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="Only one of server and load generator is bound to CPUs, so that the other may run"
+        " there too.",
+        why="Whoever binds one of them wants them apart; the scheduler would decide from run to"
+        " run whether they are.",
+        remedy="Give both `cgroup: {cpuset: ..., generator_cpuset: ...}`: the same CPUs where"
+        " sharing is what you want to measure.",
+        source="docs/validity.md",
+        judge=_shared_cpus,
+    ),
+    Rule(
+        code="no-transactions",
+        judges=Judges.RUN,
+        severity=Severity.WARNING,
+        what="No transaction ended in the measured part of the run.",
+        why="The server stood still, or the slice is too short. It counts as one transaction.",
+        thresholds=(
+            Threshold(value=1.0, shown="1 transaction", reason="a rate of none has no logarithm"),
+        ),
+        remedy="If both arms do it, the slice is too short for this workload.",
+        source="METHOD 3.6",
+        judge=_no_transactions,
+    ),
+    Rule(
+        code="failed-transactions",
+        judges=Judges.RUN,
+        severity=Severity.WARNING,
+        what="Transactions failed (serialisation, deadlock, an error of the script).",
+        why="They are not counted as done, and what they cost is in the run.",
+        thresholds=(Threshold(value=0.0, shown="any", reason="each of them is a lost result"),),
+        remedy="See pgbench's --max-tries, or lower the isolation of the script.",
+        source="the load generator's own count",
+        judge=_failed_transactions,
+    ),
+)

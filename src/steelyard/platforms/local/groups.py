@@ -1,0 +1,286 @@
+"""The control groups of a campaign: one for its server, one for its load generator.
+
+Invariant: a group is in the ledger before it is made, no file outside these groups is written,
+and both are gone after ``remove``. Between ``lift`` and ``put`` they limit nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steelyard.gateways.cgroups import Cgroups, Hierarchy
+from steelyard.gateways.clock import Clock
+from steelyard.model.cgroup import (
+    CPUSETS,
+    KEYS,
+    THROTTLES,
+    Controller,
+    Limits,
+    controllers_of,
+    cpu_list,
+    limits_of,
+    shown_limit,
+)
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.errors import LeftBehindError, PrivilegeError, TargetError
+from steelyard.model.experiment import Layer
+from steelyard.model.findings import Finding, Severity
+from steelyard.platforms.local import group_files
+from steelyard.platforms.platform import Ledger, Unfit
+
+_GRACE_S = 5.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """Which groups a campaign has.
+
+    Attributes:
+        name: What their names begin with; no two places of one campaign have the same.
+        keys: All that any treatment limits.
+        place: Where the data are: its device is throttled.
+    """
+
+    name: str
+    keys: frozenset[str]
+    place: Path
+
+
+class ServerGroups:
+    """The groups of one place's server and generator, made when they are first needed."""
+
+    def __init__(self, plan: GroupPlan, cgroups: Cgroups, ledger: Ledger, clock: Clock) -> None:
+        self._plan = plan
+        self._cgroups = cgroups
+        self._ledger = ledger
+        self._clock = clock
+        self._server: dict[Controller, Path] = {}
+        self._generator: dict[Controller, Path] = {}
+        self._made: list[Path] = []
+        self._asked = Limits()
+
+    @property
+    def server(self) -> tuple[Path, ...]:
+        """Return the directories of the server's group, one for each hierarchy it is in."""
+        return tuple(dict.fromkeys(self._server.values()))
+
+    @property
+    def generator(self) -> tuple[Path, ...]:
+        """Return the directories of the generator's group."""
+        return tuple(dict.fromkeys(self._generator.values()))
+
+    def require_ready(self) -> None:
+        """Raise when groups with these limits cannot be made here.
+
+        Raises:
+            PrivilegeError: This account is not root, or a controller is not there.
+        """
+        keys = " and ".join(f"`{key}`" for key in KEYS if key in self._plan.keys)
+        if not self._cgroups.privileged:
+            raise PrivilegeError(
+                f"only root can make control groups, and treatments ask for {keys} below `cgroup:`",
+                hint="Run Steelyard as root, or remove `cgroup:`.",
+            )
+        for controller in sorted(self._controllers | self._generators):
+            self._cgroups.hierarchy(controller)
+
+    def unfit(self, asked: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return what of a treatment's limits this machine cannot have."""
+        limits, there = limits_of(asked), self._cgroups.cpus()
+        found = []
+        for key in CPUSETS:
+            absent = set(getattr(limits, key) or ()) - set(there)
+            if absent and there:
+                message = f"this machine has no CPU {cpu_list(absent)}: it has {cpu_list(there)}"
+                found.append(Unfit(key=key, message=message, hint="Name CPUs that are there."))
+        throttled = [key for key in THROTTLES if key in asked]
+        if throttled and self._cgroups.device(self._plan.place) is None:
+            message = f"{self._plan.place} is on a file system without a block device of its own"
+            hint = "Name a `directory:` on a disk; tmpfs, overlay and Btrfs cannot be throttled."
+            found += [Unfit(key=key, message=message, hint=hint) for key in throttled]
+        return tuple(found)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what of these limits does not hold in all cases."""
+        limited = sorted({"write_iops", "write_bytes_per_s"} & self._plan.keys)
+        if not limited or self._cgroups.hierarchy(Controller.IO).version == 2:
+            return ()
+        return (
+            Finding(
+                code="writeback-not-limited",
+                severity=Severity.INFO,
+                message=f"{' and '.join(limited)} holds for what the server writes and syncs"
+                " itself; what the kernel writes back later is not limited in control groups of"
+                " version 1",
+                remedy="Judge commits and reads by it, not the writing of dirty pages.",
+                source="Linux, admin-guide/cgroup-v1/blkio-controller.rst",
+                subject="campaign",
+            ),
+        )
+
+    @property
+    def _controllers(self) -> frozenset[Controller]:
+        return controllers_of(self._plan.keys)
+
+    @property
+    def _generators(self) -> frozenset[Controller]:
+        wanted = "generator_cpuset" in self._plan.keys
+        return frozenset({Controller.CPUSET}) if wanted else frozenset()
+
+    def make(self) -> None:
+        """Make the groups that are not there yet, without limits.
+
+        Raises:
+            TargetError: The kernel refuses.
+            PrivilegeError: A controller is gone.
+        """
+        for role, wanted, made in (
+            ("server", self._controllers, self._server),
+            ("generator", self._generators, self._generator),
+        ):
+            for controller in sorted(wanted):
+                if controller not in made:
+                    root = self._hierarchy(controller).root
+                    self._make_one(root / f"{self._plan.name}-{role}")
+                    made[controller] = root / f"{self._plan.name}-{role}"
+        self.lift()
+
+    def _make_one(self, directory: Path) -> None:
+        if directory not in self._made:
+            self._ledger.group_made(directory)
+            self._made.append(directory)
+            self._cgroups.make(directory)
+
+    def lift(self) -> None:
+        """Take all limits away."""
+        self.put(Limits())
+
+    def put(self, limits: Limits) -> None:
+        """Bring limits into force; what is None becomes unlimited.
+
+        Raises:
+            TargetError: The kernel refuses one.
+        """
+        self._asked = limits
+        for controller, directory in self._server.items():
+            for name, text in self._files(controller, limits, limits.cpuset):
+                self._cgroups.write(directory, name, text)
+        for controller, directory in self._generator.items():
+            for name, text in self._files(controller, limits, limits.generator_cpuset):
+                self._cgroups.write(directory, name, text)
+
+    def _files(
+        self, controller: Controller, limits: Limits, cpus: tuple[int, ...] | None
+    ) -> tuple[tuple[str, str], ...]:
+        hierarchy = self._hierarchy(controller)
+        if controller is Controller.CPU:
+            return tuple(group_files.quota_files(hierarchy.version, limits.cpus).items())
+        if controller is Controller.CPUSET:
+
+            def parent(name: str) -> str:
+                return self._cgroups.read(hierarchy.root, name)
+
+            return tuple(group_files.cpuset_files(hierarchy.version, cpus, parent).items())
+        return group_files.throttle_files(hierarchy.version, self._device(), limits)
+
+    def in_force(self) -> Limits:
+        """Return the limits as the groups' own files tell them."""
+        read = self._read
+        throttles = {}
+        if Controller.IO in self._server:
+            device, io = self._device(), self._read(self._server, Controller.IO)
+            throttles = {key: group_files.throttle_in(io, device, key) for key in THROTTLES}
+        return Limits(
+            cpus=group_files.quota_in(read(self._server, Controller.CPU)),
+            cpuset=group_files.cpuset_in(read(self._server, Controller.CPUSET)),
+            generator_cpuset=group_files.cpuset_in(read(self._generator, Controller.CPUSET)),
+            **throttles,
+        )
+
+    def _read(self, group: Mapping[Controller, Path], controller: Controller) -> group_files.Read:
+        directory = group.get(controller)
+        return lambda name: "" if directory is None else self._cgroups.read(directory, name)
+
+    def effective(self) -> tuple[EffectiveSetting, ...]:
+        """Return what is in force of everything that any treatment limits."""
+        found = self._with_all_cpus(self.in_force())
+        shown = {key: shown_limit(key, found) for key in KEYS if key in self._plan.keys}
+        return tuple(
+            EffectiveSetting(
+                name=Layer.CGROUP.name_of(key), value=value, unit=unit, source="control group"
+            )
+            for key, (value, unit) in shown.items()
+        )
+
+    def deviations(self) -> tuple[str, ...]:
+        """Return a sentence for each limit that is not in force as last put."""
+        asked, found = self._with_all_cpus(self._asked), self._with_all_cpus(self.in_force())
+        return tuple(
+            f"{Layer.CGROUP.name_of(key)} was asked to be {_words(key, asked)}"
+            f" and is {_words(key, found)}"
+            for key in KEYS
+            if key in self._plan.keys and getattr(asked, key) != getattr(found, key)
+        )
+
+    def strangers(self, processes: frozenset[int]) -> frozenset[int]:
+        """Return those of the server's processes that are not in its group."""
+        inside = [frozenset(self._cgroups.members(directory)) for directory in self.server]
+        return processes - frozenset.intersection(*inside) if inside else frozenset()
+
+    def remove(self) -> None:
+        """Remove the groups; ``note_removed`` comes after it.
+
+        Raises:
+            LeftBehindError: Processes in one do not end.
+        """
+        self._server.clear()
+        self._generator.clear()
+        for directory in self._made:
+            remove_group(directory, self._cgroups, self._clock)
+
+    def note_removed(self) -> None:
+        """Note in the ledger that all groups are gone."""
+        while self._made:
+            self._ledger.group_removed(self._made[-1])
+            self._made.pop()
+
+    def _with_all_cpus(self, limits: Limits) -> Limits:
+        """Return limits in which no CPU set means all CPUs, however it is written."""
+        all_cpus = self._cgroups.cpus()
+        return replace(
+            limits,
+            cpuset=limits.cpuset or all_cpus,
+            generator_cpuset=limits.generator_cpuset or all_cpus,
+        )
+
+    def _hierarchy(self, controller: Controller) -> Hierarchy:
+        return self._cgroups.hierarchy(controller)
+
+    def _device(self) -> str:
+        device = self._cgroups.device(self._plan.place)
+        if device is None:
+            raise TargetError(f"{self._plan.place} is on no block device that can be throttled")
+        return device
+
+
+def remove_group(directory: Path, cgroups: Cgroups, clock: Clock) -> None:
+    """Remove a group whose processes have ended; the last may take a moment to be gone.
+
+    Raises:
+        LeftBehindError: Processes are still in it.
+    """
+    deadline = clock.monotonic() + _GRACE_S
+    while not cgroups.remove(directory):
+        if clock.monotonic() > deadline:
+            pids = ", ".join(map(str, cgroups.members(directory))) or "unknown to this account"
+            raise LeftBehindError(
+                f"the control group {directory} has processes in it: {pids}",
+                hint="End them, then run `steelyard clean`.",
+            )
+        clock.sleep(_POLL_S)
+
+
+def _words(key: str, limits: Limits) -> str:
+    value, unit = shown_limit(key, limits)
+    return f"{value} {unit}" if unit else value

@@ -1,0 +1,38 @@
+"""The cost of statements and commits for programs: a part of ``summary.json``."""
+
+from steelyard.analysis.statement_costs import SCRIPTS, StatementCost, StatementFit
+from steelyard.report.json_values import Json, interval, number
+
+
+def statements_json(fit: StatementFit | None) -> dict[str, Json]:
+    """Return both costs as plain values, where they were measured; units are in the names."""
+    if fit is None:
+        return {}
+    return {
+        "statements": {
+            "costs": [_cost(cost) for cost in fit.costs],
+            "differences": [
+                {
+                    "baseline": each.baseline,
+                    "treatment": each.treatment,
+                    "per_statement_s": interval(each.per_statement_s),
+                    "per_commit_s": interval(each.per_commit_s),
+                }
+                for each in fit.differences
+            ],
+            "published": [_cost(cost) for cost in fit.published],
+        }
+    }
+
+
+def _cost(cost: StatementCost) -> dict[str, Json]:
+    return {
+        "name": cost.name,
+        "blocks": cost.blocks,
+        "latency_s": {
+            script: number(latency) for script, latency in zip(SCRIPTS, cost.latency_s, strict=True)
+        },
+        "per_statement_s": interval(cost.per_statement_s),
+        "per_commit_s": interval(cost.per_commit_s),
+        "residual_s": number(cost.residual_s),
+    }

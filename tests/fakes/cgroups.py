@@ -1,0 +1,95 @@
+"""Control groups without a kernel: files in memory that answer as a kernel's would."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard.gateways.cgroups import Hierarchy
+from steelyard.model.cgroup import Controller
+from steelyard.model.errors import PrivilegeError, TargetError
+
+_ROOT = Path("/fake/cgroup")
+
+
+@dataclass(kw_only=True)
+class FakeCgroups:
+    """A machine with all controllers in one version.
+
+    Attributes:
+        lacks: Controllers that are nowhere.
+        refuses: Files that take no text.
+        ignores: Files that take a text and keep what they had.
+        within: Who is in a group.
+        busy: How often a removal is refused because of processes.
+    """
+
+    version: int = 1
+    privileged: bool = True
+    lacks: frozenset[Controller] = frozenset()
+    refuses: set[str] = field(default_factory=set)
+    ignores: set[str] = field(default_factory=set)
+    there: tuple[int, ...] = (0, 1)
+    disk: str | None = "254:0"
+    within: Callable[[Path], tuple[int, ...]] = lambda _: ()
+    busy: int = 0
+    groups: set[Path] = field(default_factory=set)
+    files: dict[Path, str] = field(default_factory=dict)
+    written: list[tuple[Path, str]] = field(default_factory=list)
+
+    def hierarchy(self, controller: Controller) -> Hierarchy:
+        """Return one directory for each controller in version 1, one for all in version 2."""
+        if controller in self.lacks:
+            raise PrivilegeError(f"no hierarchy has `{controller}`", hint="The fake lacks it.")
+        root = _ROOT / controller if self.version == 1 else _ROOT
+        return Hierarchy(root=root, version=self.version)
+
+    def roots(self) -> frozenset[Path]:
+        """Return the directories of all controllers."""
+        return frozenset(self.hierarchy(c).root for c in set(Controller) - self.lacks)
+
+    def make(self, directory: Path) -> None:
+        """Make a group."""
+        self.groups.add(directory)
+
+    def remove(self, directory: Path) -> bool:
+        """Remove a group, unless it is busy."""
+        if self.busy > 0:
+            self.busy -= 1
+            return False
+        self.groups.discard(directory)
+        return True
+
+    def exists(self, directory: Path) -> bool:
+        """Return whether a group is there."""
+        return directory in self.groups
+
+    def read(self, directory: Path, name: str) -> str:
+        """Return what was written; the root has all CPUs and one memory node."""
+        if directory in self.roots():
+            cpus = ",".join(map(str, self.there))
+            return {"cpuset.cpus": cpus, "cpuset.mems": "0"}.get(name, "")
+        return self.files.get(directory / name, "")
+
+    def write(self, directory: Path, name: str, text: str) -> None:
+        """Write a file of a group; nothing outside the groups may be written."""
+        assert directory in self.groups
+        if name in self.refuses:
+            raise TargetError(
+                f"the kernel refuses `{text}` in {directory / name}: Invalid argument"
+            )
+        self.written.append((directory / name, text))
+        if name not in self.ignores:
+            self.files[directory / name] = text
+
+    def members(self, directory: Path) -> tuple[int, ...]:
+        """Return who is in a group."""
+        return self.within(directory)
+
+    def cpus(self) -> tuple[int, ...]:
+        """Return all CPUs."""
+        return self.there
+
+    def device(self, path: Path) -> str | None:
+        """Return the one disk, wherever a path is."""
+        assert path.is_absolute()
+        return self.disk

@@ -1,0 +1,89 @@
+"""What a place can do at most, measured on real servers and on this machine's device."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.endpoint import Server
+from support.live import TINY, Steelyard, living_servers, wait_for
+
+pytestmark = pytest.mark.live
+LOCAL = TINY.replace("discard: 0s}", "discard: 0s, ceilings: on}")
+
+
+def _ceilings(steelyard: Steelyard, text: str, *more: str) -> list[dict[str, Any]]:
+    """Run a short campaign and return its ceilings."""
+    options = ("--out", "c", "--yes", "--set", "stop.budget=20s", *more)
+    done = steelyard.run("run", steelyard.experiment(text), *options)
+    assert done.returncode == 0, done.stderr
+    environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert len(summary["ceilings"]) == len(environment["ceilings"])
+    return environment["ceilings"]
+
+
+def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
+    """Every ceiling has a plausible value in order or a reason, and nothing is left behind."""
+    found = _ceilings(steelyard, LOCAL.replace("bin: embedded", "bin: embedded, connection: tcp"))
+    assert {c["kind"] for c in found} == {"round trip", "ping-pong", "sync", "direct read"}
+    for ceiling in found:
+        if ceiling["latency_s"] is None:
+            assert ceiling["unknown"]
+            assert ceiling["rate_per_s"] is None
+            continue
+        assert not ceiling["unknown"]
+        assert ceiling["latency_s"] > 0
+        if ceiling["samples"]:
+            assert 0 < ceiling["fastest_s"] <= ceiling["latency_s"] <= ceiling["p99_s"]
+    (trip,) = [c for c in found if c["kind"] == "round trip"]
+    assert trip["latency_s"] is not None  # the one that every server has
+    assert trip["treatments"] == ["default", "buffers"]
+    syncs = [c for c in found if c["kind"] == "sync" and c["rate_per_s"]]
+    in_force = [c for c in syncs if c["treatments"]]
+    assert not syncs or [c["subject"] for c in in_force] == ["fdatasync"]  # Linux's default
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "Ceilings of this place" in report
+
+
+def test_a_small_budget_leaves_the_device_out(steelyard: Steelyard) -> None:
+    """By default a campaign of seconds takes the cheap ones, and says why not the others."""
+    found = _ceilings(steelyard, TINY)
+    device = [c for c in found if c["kind"] in ("sync", "direct read")]
+    assert device
+    assert all("of the budget of" in c["unknown"] for c in device)
+    assert [c["latency_s"] is not None for c in found if c["kind"] == "round trip"] == [True]
+
+
+def test_a_server_that_was_there_shows_its_round_trip_alone(
+    steelyard: Steelyard, server: Server
+) -> None:
+    """Its machine is not seen, even where it is this one."""
+    target = json.dumps({"kind": "endpoint", "uri": server.uri})
+    text = LOCAL.replace("{kind: local, bin: embedded}", target)
+    text = text.replace("shared_buffers: 64MB", "work_mem: 9MB")
+    found = _ceilings(steelyard, text)
+    seen = {c["kind"] for c in found if c["latency_s"] is not None}
+    assert seen == {"round trip"}
+    absent = {c["unknown"] for c in found if c["kind"] != "round trip"}
+    assert absent == {"not visible: the server is not on this machine"}
+
+
+def test_a_death_in_the_sync_test_leaves_nothing(steelyard: Steelyard) -> None:
+    """Killed while pg_test_fsync writes: it ends with Steelyard, and `clean` removes its file."""
+    text = LOCAL.replace("name: tiny", "name: killed")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+
+    def written() -> list[Path]:
+        return list(steelyard.cache.glob("live/*/scripts/ceilings/sync-test"))
+
+    wait_for(lambda: written() or process.poll() is not None, timeout_s=120.0)
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+    assert written()
+    cleaned = steelyard.run("clean", "c", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert written() == []
+    assert living_servers(steelyard.cache) == []

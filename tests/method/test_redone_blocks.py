@@ -1,0 +1,48 @@
+"""Redoing blocks for a neighbour leaves the false alarms at 5 %; looking at the arm does not."""
+
+import os
+
+import pytest
+from disturbed import called_different
+from repeats import false_positive_bound
+
+FULL = os.environ.get("STEELYARD_FULL_METHOD") == "1"
+CAMPAIGNS = 2000 if FULL else 400
+MORE = 10
+
+
+def any_arm(_arm):
+    """Redo whichever run it was: the product's rule."""
+    return True
+
+
+def never_borne(_outcomes, _index):
+    """Redo without limit."""
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("on_s", "off_s"), [(40.0, 120.0), (15.0, 60.0), (300.0, 100.0)])
+def test_equal_treatments_beside_a_neighbour(on_s, off_s):
+    """Redone within limits and then borne, at most 5 % are called different within chance.
+
+    A rate that fails is taken once more from ten times the campaigns, and then it counts.
+    """
+    rate, tries = called_different(CAMPAIGNS, 1, on_s=on_s, off_s=off_s, voids=any_arm)
+    bound = false_positive_bound(CAMPAIGNS)
+    assert tries > 1.1  # blocks were redone
+    assert tries < 1.5  # and not without end
+    if rate > bound:
+        rate, _ = called_different(MORE * CAMPAIGNS, 2, on_s=on_s, off_s=off_s, voids=any_arm)
+        bound = false_positive_bound(MORE * CAMPAIGNS)
+    assert rate <= bound
+
+
+@pytest.mark.slow
+def test_redoing_only_where_one_arm_was_met_is_rejected():
+    """Then the other arm keeps its disturbances: equal treatments differ far too often."""
+    beside = {"on_s": 40.0, "off_s": 120.0, "budget_s": 7200.0, "bears": never_borne}
+    one_sided, _ = called_different(200, 3, voids=lambda arm: arm == 1, **beside)
+    assert one_sided > 2 * false_positive_bound(200)
+    both, _ = called_different(200, 3, voids=any_arm, **beside)
+    assert both <= false_positive_bound(200)

@@ -1,0 +1,154 @@
+"""Figures above what their place can do: each rule on both sides of its threshold."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_records import a_record, an_experiment
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.ceilings import MARGIN, ceiling_findings, read_findings
+from steelyard.analysis.results import CellSummary
+from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.model.environment import Environment
+from steelyard.model.experiment import Experiment, Load, Script, Workload
+from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.schedule import CellKey
+from steelyard.model.verdicts import Estimate
+
+SYNC = Ceiling(
+    kind=CeilingKind.SYNC, subject="fdatasync", rate_per_s=1000.0, how="a test", treatments=("t0",)
+)
+TRIP = Ceiling(
+    kind=CeilingKind.ROUND_TRIP,
+    subject="PostgreSQL, socket",
+    latency_s=30e-6,
+    fastest_s=20e-6,
+    p99_s=90e-6,
+    treatments=("t0",),
+)
+READS = Ceiling(
+    kind=CeilingKind.DIRECT_READ, subject="4 KiB", rate_per_s=3000.0, treatments=("t0",)
+)
+
+
+def an_experiment_of(builtin: str | None) -> Experiment:
+    """Return an experiment with one workload."""
+    scripts = () if builtin else (Script(name="own.sql", text="SELECT 1;"),)
+    workload = Workload(name="w", builtin=builtin, scripts=scripts)
+    return replace(an_experiment(), workloads=(workload,))
+
+
+def a_cell(
+    *,
+    tps: float = 500.0,
+    low: float | None = None,
+    latency_s: float | None = 1e-3,
+    clients: int = 1,
+    treatment: str = "t0",
+) -> CellSummary:
+    """Return a cell as it was measured."""
+    return CellSummary(
+        treatment=treatment,
+        cell=CellKey(workload="w", load=Load(clients=clients, threads=1)),
+        runs=8,
+        tps=Estimate(value=tps, low=low, high=None if low is None else 2 * tps - low),
+        latency_mean_s=latency_s,
+        validity=Validity.VALID,
+        stalled=0,
+    )
+
+
+def found(cell: CellSummary, builtin: str | None, *ceilings: Ceiling) -> list[Finding]:
+    """Return the findings about one cell."""
+    return list(ceiling_findings(ceilings, [cell], an_experiment_of(builtin)))
+
+
+@pytest.mark.parametrize("builtin", ["simple-update", "tpcb-like"])
+@pytest.mark.parametrize(("tps", "above"), [(1199.0, False), (1201.0, True)])
+def test_commits_of_one_client_against_the_method_in_force(
+    builtin: str, tps: float, *, above: bool
+) -> None:
+    """20 % above the rate are let pass, no more; values, method and remedy are told."""
+    told = found(a_cell(tps=tps), builtin, SYNC)
+    assert [finding.code for finding in told] == (["above-sync-ceiling"] if above else [])
+    assert pytest.approx(0.2) == MARGIN
+    for finding in told:
+        assert finding.severity is Severity.WARNING
+        assert (
+            "1,201 commits/s by one client in w, and fdatasync reached 1,000/s" in finding.message
+        )
+        assert "above its ceiling: a write cache or the clock lies" in finding.message
+        assert "fsync is not reaching the device" in finding.message
+        assert finding.remedy
+        assert finding.source == "a test"
+        assert finding.subject == "t0"
+
+
+def test_what_is_surely_reached_counts() -> None:
+    """With an interval its lower bound is compared, not the median."""
+    assert found(a_cell(tps=5000.0, low=1100.0), "simple-update", SYNC) == []
+    assert len(found(a_cell(tps=5000.0, low=1300.0), "simple-update", SYNC)) == 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "builtin", "ceiling"),
+    [
+        (a_cell(tps=9e9, clients=2), "simple-update", SYNC),
+        (a_cell(tps=9e9), "select-only", SYNC),
+        (a_cell(tps=9e9), None, SYNC),
+        (a_cell(tps=9e9, treatment="t1"), "simple-update", SYNC),
+        (a_cell(tps=9e9), "simple-update", replace(SYNC, rate_per_s=None, unknown="refused")),
+        (replace(a_cell(tps=9e9), runs=0), "simple-update", SYNC),
+        (a_cell(latency_s=1e-9, clients=2), "select-only", TRIP),
+        (a_cell(latency_s=1e-9), "simple-update", TRIP),
+        (a_cell(latency_s=1e-9, treatment="t1"), "select-only", TRIP),
+        (a_cell(latency_s=None), "select-only", TRIP),
+        (a_cell(latency_s=1e-9), "select-only", replace(TRIP, fastest_s=None)),
+    ],
+)
+def test_what_no_ceiling_speaks_of(cell: CellSummary, builtin: str, ceiling: Ceiling) -> None:
+    """Clients that share flushes, reads, own scripts, other treatments, absent values: nothing."""
+    assert found(cell, builtin, ceiling) == []
+
+
+@pytest.mark.parametrize(("latency_s", "below"), [(20.1e-6, False), (19.9e-6, True)])
+def test_a_latency_below_the_round_trip(latency_s: float, *, below: bool) -> None:
+    """Compared with the fastest of the round trips, so that a busy moment is no finding."""
+    told = found(a_cell(latency_s=latency_s), "select-only", TRIP)
+    assert [finding.code for finding in told] == (["below-round-trip"] if below else [])
+    for finding in told:
+        assert "20 µs per transaction of one client in w" in finding.message
+        assert finding.remedy
+
+
+@pytest.mark.parametrize(("reads_per_s", "above"), [(3599.0, False), (3601.0, True)])
+def test_reads_of_the_device(reads_per_s: float, *, above: bool) -> None:
+    """The fastest size is the ceiling, and 20 % above it are let pass."""
+    slower = replace(READS, subject="8 KiB", rate_per_s=2000.0)
+    told = list(read_findings([slower, READS], "t0", reads_per_s))
+    assert [finding.code for finding in told] == (["above-read-ceiling"] if above else [])
+    assert all("direct reads of 4 KiB reached 3,000/s" in finding.message for finding in told)
+
+
+def test_reads_without_a_ceiling() -> None:
+    """Where direct reads were refused, or were of another treatment's device, nothing is said."""
+    absent = replace(READS, rate_per_s=None, unknown="refused")
+    assert list(read_findings([absent], "t0", 9e9)) == []
+    assert list(read_findings([READS], "t1", 9e9)) == []
+    assert list(read_findings([], "t0", 9e9)) == []
+
+
+def test_the_analysis_has_ceilings_and_their_findings() -> None:
+    """From the record's environment; a record without them, as old ones are, has none."""
+    experiment = replace(
+        an_experiment(loads=1), workloads=(Workload(name="w0", builtin="simple-update"),)
+    )
+    record = a_record(np.full((8, 2, 1), np.log(5000.0)), experiment)
+    assert analyse(record).ceilings == ()
+    environment = Environment(facts=(), ceilings=(SYNC,))
+    analysis = analyse(replace(record, environment=environment))
+    assert analysis.ceilings == (SYNC,)
+    codes = [finding.code for finding in analysis.findings]
+    assert codes.count("above-sync-ceiling") == 1  # of t0, whose commits wait
+    assert "above-sync-ceiling" not in [f.code for f in analyse(record).findings]

@@ -1,0 +1,185 @@
+"""Limits in experiment files: read, inherited, removed, varied, and refused with their lines."""
+
+from pathlib import Path
+
+import pytest
+from experiment_texts import SMALL, load, problems_of
+
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.preflight import check
+from steelyard.model.errors import ExperimentFileError, PrivilegeError
+from steelyard.model.experiment import Layer, Setting
+from steelyard.platforms.platform import Unfit
+
+_LIMITED = """\
+version: 1
+name: limited
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+treatments:
+  default: {}
+  small:
+    extends: default
+    cgroup: {cpus: 0.60, cpuset: 0-1}
+    postgres: {work_mem: 8MB}
+  slow:
+    extends: small
+    cgroup:
+      cpus: null
+      read_bytes_per_s: 20MB
+      write_iops: 200
+"""
+_FACTORED = """\
+version: 1
+name: factored
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+factors:
+  quota: {cgroup: {cpus: [2, 0.6]}}
+  place: {apart: , together: {cgroup: {cpuset: "0", generator_cpuset: "0"}}}
+"""
+
+
+def _limits(text: str, treatment: str) -> dict[str, str]:
+    """Return a treatment's settings of the layer."""
+    settings = load(text).experiment.treatment(treatment).settings
+    assert list(settings) == sorted(settings)
+    return {s.name: s.value for s in settings if s.layer is Layer.CGROUP}
+
+
+def test_limits_are_settings_of_their_layer() -> None:
+    """As written, beside those of PostgreSQL, each key inherited on its own; null removes one."""
+    assert _limits(_LIMITED, "default") == {}
+    assert _limits(_LIMITED, "small") == {"cpus": "0.60", "cpuset": "0-1"}
+    slow = {"cpuset": "0-1", "read_bytes_per_s": "20MB", "write_iops": "200"}
+    assert _limits(_LIMITED, "slow") == slow
+    settings = load(_LIMITED).experiment.treatment("slow").settings
+    assert Setting(layer=Layer.POSTGRES, name="work_mem", value="8MB") in settings
+
+
+def test_factors_vary_limits() -> None:
+    """By the short form, whose levels are called by the values, and by levels with names."""
+    experiment = load(_FACTORED).experiment
+    assert experiment.attribution is not None
+    assert experiment.attribution.factors[0].second == "0.6"
+    found = {t.name: {s.name: s.value for s in t.settings} for t in experiment.treatments}
+    both = {"cpuset": "0", "generator_cpuset": "0"}
+    assert found == {
+        "default": {"cpus": "2"},
+        "quota": {"cpus": "0.6"},
+        "place": {"cpus": "2", **both},
+        "quota+place": {"cpus": "0.6", **both},
+    }
+
+
+def test_overrides_reach_limits() -> None:
+    """On the command line as in the file."""
+    overrides = ("treatments.small.cgroup.cpus=1.5", "treatments.default.cgroup.write_iops=9")
+    experiment = load(_LIMITED, Path("/nonexistent"), *overrides).experiment
+    asked = [(s.name, s.value) for s in experiment.treatment("small").settings]
+    assert ("cpus", "1.5") in asked
+    assert ("write_iops", "9") in asked
+
+
+def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
+    """Values that are none, keys that are none, and a list where text belongs."""
+    text = SMALL.replace(
+        "  other: {extends: default}\n",
+        "  other:\n    extends: default\n    cgroup:\n      cpus: 0\n      cpuset: 1-0\n"
+        "      read_iops: lots\n      write_bytes_per_s: [1]\n      cpu: 2\n",
+    )
+    found = problems_of(text)
+    assert [(p.line, p.path.removeprefix("treatments.other.cgroup.")) for p in found] == [
+        (12, "cpus"),
+        (13, "cpuset"),
+        (14, "read_iops"),
+        (15, "write_bytes_per_s"),
+        (16, "cpu"),
+    ]
+    assert "0 CPUs" in found[0].message.replace("`", "")
+    assert all(problem.hint for problem in found)
+    assert found[-1].hint == "did you mean `cpus`?"
+
+
+def test_an_endpoint_cannot_be_limited() -> None:
+    """Its processes are not ours; said once per treatment, at the key."""
+    found = problems_of(_LIMITED, "treatments.default.target={kind: endpoint, host: db}")
+    assert [(p.line, p.path) for p in found] == [
+        (11, "treatments.small.cgroup"),
+        (15, "treatments.slow.cgroup"),
+    ]
+    assert "did not start and cannot limit" in found[0].message
+
+
+def test_an_inherited_limit_of_an_endpoint_is_refused_too() -> None:
+    """The one who extends has no key of its own to point at."""
+    text = _LIMITED + "  heir: {extends: slow, target: {kind: endpoint, host: db}}\n"
+    assert any("`heir`" in p.message and "cannot limit" in p.message for p in problems_of(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (_LIMITED.replace("cpus: null", "read_iops: null"), "treatments.slow.cgroup.read_iops"),
+        (_FACTORED.replace('cpuset: "0",', "read_iops: null,"), "factors.place.together.cgroup."),
+    ],
+)
+def test_there_must_be_something_to_remove(text: str, path: str) -> None:
+    """A removal in vain is most likely a misspelling."""
+    (found, *_) = problems_of(text)
+    assert found.path.startswith(path)
+    assert "no inherited `read_iops`" in found.message
+
+
+def test_two_factors_may_not_set_one_limit() -> None:
+    """A combination would not say whose value holds."""
+    text = _FACTORED.replace('{cpuset: "0"', "{cpus: 1")
+    assert ["`cpus` is set by the factor" in p.message for p in problems_of(text)] == [True]
+
+
+class _Server:
+    """A server and its place, of which only the limits matter."""
+
+    def __init__(self, *unfit: Unfit) -> None:
+        self._unfit = unfit
+
+    def unfit(self, limits: object) -> tuple[Unfit, ...]:
+        """Return what does not fit, where anything is asked for."""
+        return self._unfit if limits else ()
+
+    def known_settings(self, _treatment: str) -> frozenset[str]:
+        """Return the one that is asked for."""
+        return frozenset({"work_mem"})
+
+    def label(self, _treatment: str) -> str:
+        """Return a name."""
+        return "Fake 1"
+
+    def complaints(self, _treatment: str) -> tuple[object, ...]:
+        """Return none."""
+        return ()
+
+    def check_flags(self) -> None:
+        """Allow every flag."""
+
+    def require_ready(self) -> None:
+        """Be an ordinary account."""
+        raise PrivilegeError("only root can make control groups", hint="Be root.")
+
+
+def test_what_this_machine_has_not_is_a_problem_of_the_file() -> None:
+    """Once, at the line where it is written and not where it is inherited; then come the rights."""
+    loaded = load(_LIMITED)
+    unfit = Unfit(key="cpuset", message="this machine has no CPU 1: it has 0", hint="Name others.")
+    server = _Server(unfit)
+    names = [t.name for t in loaded.experiment.treatments]
+    with pytest.raises(ExperimentFileError) as caught:
+        check(loaded, Assembly(engine=server, platforms=dict.fromkeys(names, server)))  # type: ignore[arg-type]
+    assert [(p.line, p.message) for p in caught.value.problems] == [(11, unfit.message)]
+    able = _Server()
+    with pytest.raises(PrivilegeError, match="only root"):
+        check(loaded, Assembly(engine=able, platforms=dict.fromkeys(names, able)))  # type: ignore[arg-type]

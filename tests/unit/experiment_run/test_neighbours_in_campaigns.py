@@ -1,0 +1,199 @@
+"""What becomes of blocks beside a neighbour: redone in all arms within limits, then borne."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fakes import servers
+from fakes.campaigns import Stage, an_experiment
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.experiment import bench
+from steelyard.experiment.probes.probe import Part
+from steelyard.experiment.redoing import MAX_TRIES, bears_neighbours
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.errors import MeasurementError
+from steelyard.model.evidence import OtherProcess, Quantity
+from steelyard.model.experiment import Calibration, Experiment, Measure, Stop
+from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.plan import Status
+from steelyard.record.directory import read_campaign
+
+RUN_S, CPUS = 6.0, 2.0
+BZIP2 = OtherProcess(pid=9, name="bzip2", cpu_s=6.0, io_bytes=None)
+
+
+class NeighbourProbe:
+    """Sees a process that uses half of the machine where a test says so."""
+
+    subject = "host"
+    interval_s = 1000.0
+
+    def __init__(self, *, busy: bool) -> None:
+        self._busy = busy
+
+    def begin(self) -> None:
+        """Begin."""
+
+    def sample(self, at_s: float) -> None:
+        """Sample nothing."""
+
+    def finish(self, at_s: float, *, lost: int) -> Part:
+        """Return what the others used."""
+        assert lost == 0
+        used = 0.5 * CPUS * at_s if self._busy else 0.0
+        totals = {Quantity.OTHERS_CPU_S: used, Quantity.CPU_STEAL_S: 0.0}
+        others = (BZIP2,) if self._busy else ()
+        return Part(totals=totals, levels={Quantity.CPUS: CPUS}, others=others)
+
+    def abandon(self) -> None:
+        """Hold nothing."""
+
+
+Disturb = Callable[[Callable[[int], bool]], None]
+
+
+@pytest.fixture
+def disturb(monkeypatch: pytest.MonkeyPatch) -> Disturb:
+    """Return a function that decides by the number of a run whether a neighbour is there."""
+
+    def plant(is_busy: Callable[[int], bool]) -> None:
+        numbers = iter(range(10_000))
+        monkeypatch.setattr(
+            bench, "probes_for", lambda *_, **__: (NeighbourProbe(busy=is_busy(next(numbers))),)
+        )
+
+    return plant
+
+
+def campaign(
+    path: Path, experiment: Experiment | None = None
+) -> tuple[CampaignRecord, CampaignAnalysis]:
+    """Run one to its end."""
+    short = an_experiment(measure=MEASURE, stop=Stop(budget_s=250.0))
+    analysis = Stage.new(experiment or short, path).run()
+    return read_campaign(path), analysis
+
+
+MEASURE = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)
+
+
+def tries(record: CampaignRecord) -> list[tuple[int, int, str]]:
+    """Return block, try and cause of everything that was thrown away."""
+    return [(b.index, b.attempt, b.cause) for b in record.blocks if not b.complete]
+
+
+def found(analysis: CampaignAnalysis, code: str) -> Finding | None:
+    """Return the finding of a rule, or None."""
+    return next((f for f in analysis.findings if f.code == code), None)
+
+
+def test_a_block_beside_a_neighbour_is_redone_in_all_arms(tmp_path: Path, disturb: Disturb) -> None:
+    """One disturbed run throws its block away with its cause; the next try counts."""
+    disturb(lambda number: number == 1)
+    record, analysis = campaign(tmp_path / "c")
+    assert tries(record) == [(0, 0, "neighbour-cpu")]
+    thrown = [run for run in record.runs if (run.block, run.attempt) == (0, 0)]
+    assert [run.validity for run in thrown] == [Validity.VALID, Validity.INVALID]
+    assert "most of it bzip2" in record.blocks[0].reason
+    assert {run.treatment for run in record.counted_runs if run.block == 0} == {"slow", "fast"}
+    assert all(run.validity is Validity.VALID for run in record.counted_runs)
+    redone = found(analysis, "blocks-redone")
+    assert redone is not None
+    assert redone.message.endswith("; causes: neighbour-cpu 1")
+    assert found(analysis, "measured-beside-neighbour") is None
+
+
+def test_a_neighbour_that_never_goes_fails_no_campaign(tmp_path: Path, disturb: Disturb) -> None:
+    """Redos end with their limit; the rest counts, is suspect, and the campaign says so."""
+    disturb(lambda _number: True)
+    record, analysis = campaign(tmp_path / "c")
+    assert record.status in (Status.DECIDED, Status.BUDGET)
+    complete = sum(block.complete for block in record.blocks)
+    assert complete >= 8
+    assert tries(record)[:2] == [(0, 0, "neighbour-cpu"), (0, 1, "neighbour-cpu")]
+    assert len(tries(record)) <= 2 + 0.25 * complete
+    assert all(run.validity is Validity.SUSPECT for run in record.counted_runs)
+    told = found(analysis, "measured-beside-neighbour")
+    assert told is not None
+    assert told.severity is Severity.WARNING
+    assert told.message.startswith(f"{complete} of {complete} blocks were measured beside")
+
+
+def test_an_ignored_neighbour_costs_nothing(tmp_path: Path, disturb: Disturb) -> None:
+    """Every run is valid, no block is redone, and one line says how many runs it met."""
+    disturb(lambda number: number % 2 == 0)
+    ignoring = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, neighbours=None)
+    asked = an_experiment(measure=ignoring, stop=Stop(budget_s=250.0))
+    record, analysis = campaign(tmp_path / "c", asked)
+    assert tries(record) == []
+    assert all(run.validity is Validity.VALID for run in record.counted_runs)
+    told = found(analysis, "measured-beside-neighbour")
+    assert told is not None
+    assert told.severity is Severity.INFO
+    assert "ignore" in told.remedy
+
+
+def test_neighbours_use_up_no_try_of_what_fails_for_good(tmp_path: Path, disturb: Disturb) -> None:
+    """Two redos for a neighbour, then two failures of the generator: the campaign goes on."""
+    disturb(lambda number: number < 2)
+    stage = Stage.new(an_experiment(stop=Stop(budget_s=300.0)), tmp_path / "c")
+    # Uses 0 to 3: discard and run of the two disturbed tries; then a discard fails twice.
+    stage.world.faults = dict.fromkeys((4, 5), servers.generator_fails)
+    stage.run()
+    causes = [cause for _, _, cause in tries(read_campaign(tmp_path / "c"))]
+    assert causes == ["neighbour-cpu", "neighbour-cpu", "generator-failed", "generator-failed"]
+
+
+def test_what_fails_for_good_still_fails_beside_a_neighbour(
+    tmp_path: Path, disturb: Disturb
+) -> None:
+    """Three failures of the generator end the campaign, and the way out is the rule's."""
+    disturb(lambda _number: True)
+    stage = Stage.new(an_experiment(), tmp_path / "c")
+    stage.world.faults = dict.fromkeys(range(200), servers.generator_fails)
+    with pytest.raises(MeasurementError, match="block 1 failed 3 times") as caught:
+        stage.run()
+    assert caught.value.hint.startswith("Look into the server's log in raw/. Then go on with")
+
+
+def test_a_calibration_beside_a_neighbour_is_borne_in_the_end(
+    tmp_path: Path, disturb: Disturb
+) -> None:
+    """It is tried again, and then counts: a machine that is never quiet can be measured on."""
+    disturb(lambda _number: True)
+    calibration = Calibration(restarts=1, run_s=30.0, at_least_s=3.0)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, calibration=calibration)
+    record, _ = campaign(tmp_path / "c", an_experiment(measure=measure, stop=Stop(budget_s=900.0)))
+    assert record.status is not Status.FAILED
+
+
+def outcomes(*planned: tuple[int, str]) -> list[BlockOutcome]:
+    """Return outcomes of tries: block and cause, complete without one."""
+    return [
+        BlockOutcome(index=index, attempt=0, complete=not cause, cause=cause)
+        for index, cause in planned
+    ]
+
+
+STEAL = "steal"
+DONE = [(index, "") for index in range(100, 108)]
+
+
+@pytest.mark.parametrize(
+    ("before", "bears"),
+    [
+        ([], False),
+        ([(0, STEAL)], False),
+        ([(0, STEAL), (0, STEAL)], True),  # twice in one block, and the campaign's first two
+        ([*DONE, (0, STEAL)], False),
+        ([*DONE, (0, STEAL), (0, STEAL)], True),  # twice in one block
+        ([*DONE, (1, STEAL), (2, STEAL), (3, STEAL)], False),  # 3 of 2 + 8 / 4
+        ([*DONE, (1, STEAL), (2, STEAL), (3, STEAL), (4, STEAL)], True),
+        ([(0, "server-died")] * 5, False),  # no neighbour
+    ],
+)
+def test_redos_are_limited(before: list[tuple[int, str]], *, bears: bool) -> None:
+    """By block and in the campaign, by neighbours alone."""
+    assert bears_neighbours(outcomes(*before), 0) is bears
+    assert MAX_TRIES == 3

@@ -1,0 +1,268 @@
+"""Every rule for single runs on both sides of its threshold, and without its facts."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from steelyard.experiment.run_rules import (
+    CLOCK_JUMP_S,
+    RUN_RULES,
+    SATURATED_SHARE,
+    STEAL_SHARE,
+    RunFacts,
+)
+from steelyard.experiment.validity import judge, rule_of, validity_of
+from steelyard.model.evidence import Evidence, OtherProcess, Quantity
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
+from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.measurement import Measurement
+from steelyard.model.rules import ENVIRONMENT, NOT_JUDGED, Ruling, Standing
+
+SECONDS, CPUS = 10.0, 4
+CPU_S = SECONDS * CPUS
+MIB = 2.0**20
+TAR = OtherProcess(pid=3, name="tar", cpu_s=0.5, io_bytes=300 * MIB)
+BZIP2 = OtherProcess(pid=2, name="bzip2", cpu_s=9.0, io_bytes=None)
+
+
+def measured(transactions: float = 1000.0, failed: int = 0) -> Measurement:
+    """Return a result."""
+    return Measurement(
+        transactions=transactions,
+        seconds=SECONDS,
+        latency_mean_s=None,
+        latency_stddev_s=None,
+        failed=failed,
+        connection_s=None,
+        series=(),
+    )
+
+
+def evidence(
+    totals: Mapping[str, float],
+    levels: Mapping[str, float] | None = None,
+    others: tuple[OtherProcess, ...] = (),
+) -> Evidence:
+    """Return what was seen of a run on a machine of 4 CPUs."""
+    return Evidence(
+        seconds=SECONDS,
+        totals=dict(totals),
+        levels={Quantity.CPUS: float(CPUS), **(levels or {})},
+        waits=None,
+        series=(),
+        others=others,
+        absent=(),
+    )
+
+
+def beside(share: float) -> RunFacts:
+    """Return a run beside others that used a share of the CPU time."""
+    seen = evidence({Quantity.OTHERS_CPU_S: share * CPU_S}, others=(TAR, BZIP2))
+    return RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen)
+
+
+def stolen(share: float) -> RunFacts:
+    """Return a run whose machine was not given a share of its CPU time."""
+    return RunFacts(evidence=evidence({Quantity.CPU_STEAL_S: share * CPU_S}))
+
+
+def on_disk(
+    foreign_mib: float, *, busy_s: float = SECONDS, others: tuple[OtherProcess, ...] = (TAR,)
+) -> RunFacts:
+    """Return a run that wrote 100 MiB while the device did that and more."""
+    totals = {
+        Quantity.DEVICE_BUSY_S: busy_s,
+        Quantity.DEVICE_READ_BYTES: 0.0,
+        Quantity.DEVICE_WRITE_BYTES: (100 + foreign_mib) * MIB,
+        Quantity.SERVER_READ_BYTES: 0.0,
+        Quantity.SERVER_WRITTEN_BYTES: 100 * MIB,
+    }
+    return RunFacts(evidence=evidence(totals, others=others))
+
+
+def generating(share: float, *, threads: int = 2) -> RunFacts:
+    """Return a run whose generator used a share of what its threads can."""
+    usable = min(threads, CPUS) * SECONDS
+    seen = evidence({Quantity.GENERATOR_CPU_S: share * usable})
+    return RunFacts(load=Load(clients=8, threads=threads), evidence=seen)
+
+
+def on_huge_pages(asked: str, *, status: str = "", used: float | None = None) -> RunFacts:
+    """Return a run of a treatment that asks for huge pages."""
+    levels = {} if used is None else {Quantity.SERVER_HUGE_BYTES: used}
+    return RunFacts(
+        asked={"huge_pages": asked},
+        in_force={"huge_pages_status": status} if status else {},
+        evidence=evidence({}, levels),
+    )
+
+
+KEPT = [
+    ("generator-failed", RunFacts()),
+    ("server-died", RunFacts()),
+    ("clock-jump", RunFacts(clock_jump_s=-CLOCK_JUMP_S)),
+    ("not-in-force", RunFacts()),
+    ("no-huge-pages", on_huge_pages("on", status="on")),
+    ("no-huge-pages", on_huge_pages("on", used=MIB)),
+    ("neighbour-cpu", beside(DEFAULT_NEIGHBOURS)),
+    ("steal", stolen(STEAL_SHARE)),
+    ("foreign-disk", on_disk(17)),  # 17 of 117 are 14.5 %
+    ("foreign-disk", on_disk(300, busy_s=0.15 * SECONDS)),
+    ("generator-saturated", generating(SATURATED_SHARE - 0.001)),
+    ("generator-saturated", generating(0.94, threads=16)),
+    ("shared-cpus", RunFacts(limits={"cpuset": "0", "generator_cpuset": "0"})),
+    ("no-transactions", RunFacts(measurement=measured(1))),
+    ("failed-transactions", RunFacts(measurement=measured())),
+]
+BROKEN = [
+    ("generator-failed", RunFacts(failure="client 3 aborted"), "client 3 aborted"),
+    ("server-died", RunFacts(server_died=True), "pgbench still ended normally"),
+    ("server-died", RunFacts(server_died=True, failure="exit 2"), "(exit 2)"),
+    ("clock-jump", RunFacts(clock_jump_s=CLOCK_JUMP_S + 0.1), "+0.6 s"),
+    ("not-in-force", RunFacts(treatment="t", deviations=("a is 1",)), "`t` is not in force: a is"),
+    ("no-huge-pages", on_huge_pages("on", status="off"), "on none"),
+    ("no-huge-pages", on_huge_pages("true", used=0.0), "on none"),
+    ("neighbour-cpu", beside(0.30), "30.0 % of the machine's CPU time"),
+    ("neighbour-cpu", beside(0.151), "most of it bzip2 (22.5 %)"),
+    ("steal", stolen(0.051), "5.1 % of the machine's CPU time"),
+    (
+        "foreign-disk",
+        on_disk(18),
+        "15.3 % of the run (more than 15.0 %), most of it tar (300.0 MiB",
+    ),
+    ("foreign-disk", on_disk(300, busy_s=0.21 * SECONDS), "15.8 % of the run"),
+    ("generator-saturated", generating(SATURATED_SHARE), "95.0 % of what its 2 threads"),
+    ("generator-saturated", generating(0.96, threads=16), "its 4 threads"),
+    ("shared-cpus", RunFacts(limits={"cpuset": "0-1"}), "the server's CPUs (0-1)"),
+    ("shared-cpus", RunFacts(limits={"generator_cpuset": "1"}), "the load generator's CPUs (1)"),
+    ("no-transactions", RunFacts(measurement=measured(0)), "counts as a stall"),
+    ("failed-transactions", RunFacts(measurement=measured(failed=1)), "1 transactions failed"),
+]
+# What a rule lacks where nobody watched, or nothing came of the run.
+LACKING = {
+    "clock-jump": "both clocks",
+    "neighbour-cpu": "others_cpu_s",
+    "steal": "cpu_steal_s",
+    "foreign-disk": "bytes of the device",
+    "generator-saturated": "generator_cpu_s",
+    "no-transactions": "a result",
+    "failed-transactions": "a result",
+}
+NEVER_LACKING = {"generator-failed", "server-died", "not-in-force", "no-huge-pages", "shared-cpus"}
+
+
+def ruling(code: str, facts: RunFacts) -> Ruling:
+    """Return what a rule says."""
+    (found,) = rule_of(code).judge(facts)
+    return found
+
+
+@pytest.mark.parametrize(("code", "facts"), KEPT)
+def test_a_rule_is_kept_up_to_its_threshold(code: str, facts: RunFacts) -> None:
+    """On this side nothing is said of the run."""
+    assert ruling(code, facts).standing is Standing.KEPT
+
+
+@pytest.mark.parametrize(("code", "facts", "told"), BROKEN)
+def test_a_rule_is_broken_beyond_it(code: str, facts: RunFacts, told: str) -> None:
+    """On the other side the measured value is in the sentence."""
+    found = ruling(code, facts)
+    assert found.standing is Standing.BROKEN
+    assert told in found.message
+
+
+@pytest.mark.parametrize("rule", RUN_RULES, ids=lambda rule: rule.code)
+def test_without_its_facts_a_rule_says_what_it_lacks(rule: object) -> None:
+    """A missing fact never passes; only what needs no measuring is judged without it."""
+    code = rule.code
+    assert (code in LACKING) is not (code in NEVER_LACKING)
+    if code in LACKING:
+        found = ruling(code, RunFacts())
+        assert found.standing is Standing.NOT_APPLICABLE
+        assert LACKING[code] in found.missing
+
+
+def test_every_rule_is_tried_on_both_sides() -> None:
+    """No rule is without its two tests."""
+    codes = {rule.code for rule in RUN_RULES}
+    assert {code for code, _ in KEPT} == {code for code, _, _ in BROKEN} == codes
+
+
+@pytest.mark.parametrize("asked", ["try", "off", ""])
+def test_huge_pages_that_nobody_insists_on_are_no_fault(asked: str) -> None:
+    """Only ``on`` is a promise; of ``try`` the campaign is told."""
+    assert ruling("no-huge-pages", on_huge_pages(asked, used=0.0)).standing is not Standing.BROKEN
+
+
+def test_huge_pages_of_an_unseen_server_are_not_judged() -> None:
+    """Neither an old server's settings nor its memory tell: then nothing is claimed."""
+    found = ruling("no-huge-pages", on_huge_pages("on"))
+    assert (found.standing, "huge_pages_status" in found.missing) == (Standing.NOT_APPLICABLE, True)
+
+
+@pytest.mark.parametrize("others", [(), (BZIP2,)])
+def test_a_disk_is_foreign_only_by_processes_that_are_seen(
+    others: tuple[OtherProcess, ...],
+) -> None:
+    """A device writes its journal and what was dirty before: without a culprit nothing is said."""
+    assert ruling("foreign-disk", on_disk(300, others=others)).missing
+
+
+def test_a_disk_is_no_more_foreign_than_others_used_it() -> None:
+    """Where others did 5 MiB of the 300 that the server did not ask for, 5 MiB are theirs."""
+    small = OtherProcess(pid=4, name="cron", cpu_s=0.0, io_bytes=5 * MIB)
+    assert ruling("foreign-disk", on_disk(300, others=(small,))).standing is Standing.KEPT
+
+
+def findings_of(facts: RunFacts, **how: bool) -> tuple[Validity, list[Finding]]:
+    """Return what becomes of a run, and why, leaving out what could not be judged."""
+    found = judge(facts, **how)
+    return validity_of(found), [each for each in found if each.code != NOT_JUDGED]
+
+
+def test_a_neighbour_makes_a_run_invalid() -> None:
+    """The remedy says that the block is redone and which key allows more."""
+    validity, (finding,) = findings_of(beside(0.2))
+    assert (validity, finding.code) == (Validity.INVALID, "neighbour-cpu")
+    assert finding.remedy.startswith("The block is redone in all arms.")
+    assert "measure.neighbours" in finding.remedy
+
+
+def test_a_neighbour_that_is_borne_makes_it_suspect() -> None:
+    """The same fact, and the run stays."""
+    validity, (finding,) = findings_of(beside(0.2), bearing=True)
+    assert (validity, finding.severity) == (Validity.SUSPECT, Severity.WARNING)
+
+
+def test_what_is_no_neighbour_is_never_borne() -> None:
+    """A saturated generator stays invalid whatever the try."""
+    assert findings_of(generating(0.99), bearing=True)[0] is Validity.INVALID
+
+
+@pytest.mark.parametrize(("allowed", "validity"), [(0.25, "invalid"), (0.35, "valid")])
+def test_more_may_be_allowed(allowed: float, validity: str) -> None:
+    """``measure.neighbours: 35%`` lets others use 30 %."""
+    seen = beside(0.3).evidence
+    facts = RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen, neighbours=allowed)
+    assert findings_of(facts)[0] == validity
+
+
+def test_ignored_neighbours_are_noted() -> None:
+    """``measure.neighbours: ignore`` leaves the run valid, and the fact in the record."""
+    seen = beside(0.9).evidence
+    facts = RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen, neighbours=None)
+    validity, (finding,) = findings_of(facts)
+    assert (validity, finding.severity, finding.code) == (
+        Validity.VALID,
+        Severity.INFO,
+        "neighbour-cpu",
+    )
+
+
+def test_what_could_not_be_judged_is_said_once_and_harms_nothing() -> None:
+    """A watched run without the machine's facts is valid, and says which rules had none."""
+    seen = Evidence(seconds=5.0, totals={}, levels={}, waits=None, series=(), others=(), absent=())
+    found = judge(RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=seen))
+    assert [(f.code, f.severity) for f in found] == [(NOT_JUDGED, Severity.INFO)]
+    assert all(code in found[0].message for code in (*ENVIRONMENT, "generator-saturated"))
+    assert judge(RunFacts(measurement=measured(), clock_jump_s=0.0)) == ()

@@ -1,0 +1,186 @@
+"""Sums over processes that come and go: what passes to a parent, and what only a sample saw."""
+
+import threading
+
+import pytest
+
+from fakes.host import FakeHost
+from steelyard.experiment.probes.generator_processes import GeneratorProcesses
+from steelyard.experiment.probes.scheduling import TaskSet
+from steelyard.experiment.probes.server_processes import ServerProcesses
+from steelyard.model.evidence import Quantity
+from support.recorded_host import (
+    GENERATOR,
+    SERVER,
+    process_line,
+    recorded_files,
+    recorded_host,
+)
+
+_S = 1_000_000_000
+
+
+def _server(*sessions: tuple[int, int, int], reaped: int, **more: str) -> dict[str, str]:
+    """Return a server 10 with sessions (pid, ticks, nanoseconds waited)."""
+    pids = " ".join(str(pid) for pid, _, _ in sessions)
+    files = {
+        "/proc/10/stat": process_line(10, "postgres", 1, ticks=50, reaped=reaped),
+        "/proc/10/schedstat": f"{_S // 2} 0 1\n",
+        "/proc/10/task/10/children": pids,
+        "/proc/self/schedstat": "0 0 0\n",
+    }
+    for pid, ticks, waited in sessions:
+        files |= {
+            f"/proc/{pid}/stat": process_line(pid, "postgres", 10, ticks=ticks),
+            f"/proc/{pid}/schedstat": f"{ticks * _S // 100} {waited} 7\n",
+            f"/proc/{pid}/task/{pid}/children": "",
+        }
+    return {**files, **more}
+
+
+def test_ended_tasks_keep_their_last_reading() -> None:
+    """A task that is gone stays in the sums, one that comes back is not counted twice."""
+    host = FakeHost(files={"/a": f"{3 * _S} {_S} 5\n", "/b": f"{_S} {_S} 2\n"})
+    tasks = TaskSet(host=host)
+    both = tasks.read(["/a", "/b"])
+    assert (both.living_run_s, both.run_s, both.delay_s, both.times) == (4, 4, 2, 7)
+    one = tasks.read(["/a"])
+    assert (one.living_run_s, one.run_s, one.delay_s, one.times) == (3, 4, 2, 7)
+    assert tasks.read(["/a", "/b"]) == both
+
+
+def test_an_id_given_again_adds_to_what_the_first_one_had() -> None:
+    """A task that has run less than before is another one."""
+    host = FakeHost(files={"/a": f"{3 * _S} {_S} 5\n"})
+    tasks = TaskSet(host=host)
+    tasks.read(["/a"])
+    host.files = {"/a": f"{_S} {2 * _S} 1\n"}
+    again = tasks.read(["/a"])
+    assert (again.living_run_s, again.run_s, again.delay_s, again.times) == (1, 4, 3, 6)
+
+
+def test_cpu_of_an_ended_session_is_the_postmasters() -> None:
+    """Nothing is lost when sessions end between two readings, and nothing counts twice."""
+    host = FakeHost(files=_server((11, 100, _S), (12, 200, _S), reaped=1000))
+    server = ServerProcesses(host=host, pid=10)
+    first, seen = server.used(), server.sampled()
+    host.files = _server((12, 250, 3 * _S), reaped=1000 + 130)
+    last, later = server.used(), server.sampled()
+    assert first[Quantity.SERVER_CPU_S] == pytest.approx(0.5 + 1 + 2 + 10)
+    assert last[Quantity.SERVER_CPU_S] - first[Quantity.SERVER_CPU_S] == pytest.approx(0.8)
+    assert later[Quantity.SERVER_CPU_S] - seen[Quantity.SERVER_CPU_S] == pytest.approx(0.8)
+    waited_s = last[Quantity.SERVER_RUN_QUEUE_S] - first[Quantity.SERVER_RUN_QUEUE_S]
+    assert waited_s == pytest.approx(2.0), "the ended one's last second stays, no more is known"
+
+
+def test_a_reading_in_which_a_session_ends_is_taken_again() -> None:
+    """A session that is read and then passes its time on would count twice."""
+    host = FakeHost(files=_server((11, 100, 0), reaped=0))
+
+    class Ending(FakeHost):
+        def read(self, path: str) -> str | None:
+            text = self.files.get(path)
+            if path == "/proc/11/stat":
+                self.files = _server(reaped=100)
+            return text
+
+    ending = Ending(files=host.files)
+    server = ServerProcesses(host=ending, pid=10)
+    assert server.used()[Quantity.SERVER_CPU_S] == pytest.approx(0.5 + 1.0)
+
+
+def test_a_server_that_is_gone_is_an_absence() -> None:
+    """No figure without its first process, and the reason says so."""
+    host = FakeHost(files=_server(reaped=0))
+    server = ServerProcesses(host=host, pid=10)
+    host.files = {}
+    assert server.used() == server.sampled() == {}
+    assert "has ended" in server.absent({})[0].reason
+
+
+def test_closed_files_are_absences() -> None:
+    """Another account's server shows CPU; bytes and the scheduler's counts have a reason each."""
+    files = _server((11, 100, 0), reaped=0)
+    host = FakeHost(files={n: text for n, text in files.items() if "schedstat" not in n})
+    server = ServerProcesses(host=host, pid=10)
+    used = server.used()
+    assert used == {Quantity.SERVER_CPU_S: pytest.approx(1.5)}
+    assert {absence.subject for absence in server.absent(used)} == {
+        "device use of the server's processes",
+        "run-queue time of the server",
+    }
+
+
+def test_device_bytes_of_the_recorded_server() -> None:
+    """The sum over its processes, each with what its ended children had."""
+    used = ServerProcesses(host=recorded_host(), pid=SERVER).used()
+    files = recorded_files()
+    written = sum(
+        int(line.split()[1])
+        for name, text in files.items()
+        if name.endswith("/io")
+        for line in text.splitlines()
+        if line.startswith("write_bytes")
+    )
+    assert used[Quantity.SERVER_WRITTEN_BYTES] == written > 100_000_000
+    assert used[Quantity.SERVER_SWITCHES] > 2150
+
+
+def test_settling_waits_for_sessions_and_not_for_ever() -> None:
+    """Sessions that end are waited for; one that stays, or giving up, ends the wait."""
+    waits: list[float] = []
+
+    class Impatient(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            if len(waits) == 4:
+                host.files = _server((11, 1, 0), reaped=0)
+            return self.is_set()
+
+    host = FakeHost(files=_server((11, 1, 0), reaped=0))
+    server = ServerProcesses(host=host, pid=10)
+    host.files = _server((11, 1, 0), (12, 1, 0), reaped=0)
+    server.settle(Impatient())
+    assert len(waits) == 2, "an unchanged set is good enough"
+    given_up = Impatient()
+    given_up.set()
+    server.settle(given_up)
+    assert len(waits) == 3
+    host.files = _server((11, 1, 0), reaped=0)
+    server.settle(Impatient())
+    assert len(waits) == 3, "nobody to wait for"
+
+
+def test_the_generator_is_what_was_not_there_before() -> None:
+    """All threads of new children count; their whole CPU is known once they were waited for."""
+    host = recorded_host()
+    with_generator = dict(host.files)
+    host.files = {
+        name: "" if name.endswith("6539/children") else text
+        for name, text in with_generator.items()
+    }
+    generator = GeneratorProcesses(host=host)
+    assert generator.sampled()[Quantity.GENERATOR_CPU_S] == 0
+    host.files = with_generator
+    seen = generator.sampled()
+    threads = [
+        [int(field) / _S for field in text.split()]
+        for name, text in with_generator.items()
+        if name.startswith(f"/proc/{GENERATOR}/task/")
+    ]
+    assert len(threads) == 2
+    assert seen[Quantity.GENERATOR_CPU_S] == pytest.approx(sum(run for run, _, _ in threads))
+    assert seen[Quantity.GENERATOR_RUN_QUEUE_S] == pytest.approx(sum(d for _, d, _ in threads))
+    host.children_s = 3.25
+    assert generator.used()[Quantity.GENERATOR_CPU_S] == 3.25
+
+
+def test_children_from_before_are_no_generator() -> None:
+    """A server that Steelyard started earlier is its child as well."""
+    host = recorded_host()
+    generator = GeneratorProcesses(host=host)
+    assert generator.sampled()[Quantity.GENERATOR_CPU_S] == 0
+    assert generator.absent() == ()
+    host.files = {name: t for name, t in host.files.items() if name != "/proc/self/schedstat"}
+    assert [each.subject for each in generator.absent()] == ["run-queue time of the generator"]
+    assert set(generator.used()) == {Quantity.GENERATOR_CPU_S}

@@ -1,0 +1,71 @@
+"""What the report says of statements and commits, and when it says nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes import analyses, single_clients
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.analysis.statement_costs import StatementDifference
+from steelyard.model.verdicts import Estimate
+from steelyard.report.document import BulletList, Table
+from steelyard.report.render import build_document, summary
+from steelyard.report.statements import statement_section
+
+
+def with_difference(statement: Estimate, commit: Estimate) -> CampaignAnalysis:
+    """Return a campaign whose treatments differ so."""
+    analysis = single_clients.statements()
+    assert analysis.statements is not None
+    difference = StatementDifference(
+        baseline="default", treatment="fitted", per_statement_s=statement, per_commit_s=commit
+    )
+    return replace(analysis, statements=replace(analysis.statements, differences=(difference,)))
+
+
+SURE = Estimate(value=-0.9e-3, low=-1.0e-3, high=-0.8e-3)
+UNSURE = Estimate(value=0.1e-3, low=-0.2e-3, high=0.3e-3)
+
+
+@pytest.mark.parametrize(
+    ("statement", "commit", "words"),
+    [
+        (SURE, UNSURE, "a cost of the round trip"),
+        (UNSURE, SURE, "What a commit waits for differs"),
+        (SURE, SURE, "Both the round trips"),
+        (UNSURE, UNSURE, "neither cost surely differs"),
+        (replace(SURE, low=None, high=None), UNSURE, "neither cost surely differs"),
+    ],
+)
+def test_the_words_follow_the_intervals(statement: Estimate, commit: Estimate, words: str) -> None:
+    """Only a cost whose interval leaves out zero is named."""
+    (section,) = statement_section(with_difference(statement, commit))
+    (told,) = [block for block in section.blocks if isinstance(block, BulletList)]
+    assert words in told.items[0]
+
+
+def test_costs_stand_with_intervals_and_the_published_case_without() -> None:
+    """1.32 ms a statement and a miss of 0.02 ms, as published; single runs have no interval."""
+    (section,) = statement_section(single_clients.statements())
+    own, _, published = [block for block in section.blocks if isinstance(block, Table)]
+    assert own.rows[0].cells[4] == "0.110 [0.106, 0.114]"
+    rows = {row.cells[0]: row.cells for row in published.rows}
+    assert rows["cnpg-local-ssd"][4:] == ("1.32", "0.870", "0.020")
+
+
+def test_without_a_fit_there_is_no_section() -> None:
+    """Neither in the report nor in the summary."""
+    analysis = analyses.quick()
+    assert "statements" not in [part.anchor for part in build_document(analysis).sections]
+    assert "statements" not in summary(analysis)
+
+
+def test_the_summary_has_both_costs_in_seconds() -> None:
+    """With bounds where there are some, and null where not."""
+    told = summary(single_clients.statements())["statements"]
+    assert isinstance(told, dict)
+    costs, published = told["costs"], told["published"]
+    assert isinstance(costs, list)
+    assert isinstance(published, list)
+    assert costs[0]["per_statement_s"]["estimate"] == pytest.approx(0.11e-3)  # type: ignore[index, call-overload]
+    assert published[0]["per_commit_s"]["low"] is None  # type: ignore[index, call-overload]
