@@ -92,8 +92,11 @@ class Steelyard:
 
     @property
     def blocks(self) -> list[dict[str, Any]]:
-        """Return the ends of its blocks so far, complete or not."""
-        return [e["outcome"] for e in self.journal if e["kind"] == "block-ended"]
+        """Return the ends of its blocks so far, complete or not.
+
+        The last line may not be on disk yet: an interruption could still take it back.
+        """
+        return [e["outcome"] for e in self.journal[:-1] if e["kind"] == "block-ended"]
 
     @property
     def complete_blocks(self) -> int:

@@ -259,7 +259,9 @@ _DETAILS: Mapping[Part, Callable[[_Case, PartChange], Iterator[str]]] = {
 def _named_costs(case: _Case, parts: Sequence[PartChange]) -> Iterator[CostChange]:
     """Yield the costs that the sentence rests on."""
     named = {part.part for part in parts}
-    wanted = [Cost.SERVER_CPU]  # steadier than tps: told even where no part of the latency is
+    wanted = []
+    if not named or named & {Part.ON_CPU, Part.CPU}:
+        wanted.append(Cost.SERVER_CPU)  # steadier than tps: told even where no part is
     if Part.WAL in named:
         wanted.append(Cost.WAL_SYNCS)
     if named & {Part.CPU, Part.CPU_WAIT}:

@@ -7,7 +7,7 @@ from steelyard.analysis.explanation import Explanation
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.analysis.watching import Watching
-from steelyard.model.units import MS_PER_S, format_duration, format_percent
+from steelyard.model.units import format_duration, format_percent
 from steelyard.model.verdicts import Estimate
 from steelyard.report.costs import POINTWISE
 from steelyard.report.document import (
@@ -20,12 +20,12 @@ from steelyard.report.document import (
     Section,
     Table,
 )
-from steelyard.report.formats import MISSING, bounds, count, ended, milliseconds
-from steelyard.report.waterfall import PART_LABELS, REMAINDER, bars, steps
+from steelyard.report.formats import MISSING, bounds, count, ended, milliseconds, signed_ms
+from steelyard.report.waterfall import PART_LABELS, REMAINDER, bars, steps, waterfall_figure
 from steelyard.report.wording import cell_name
 
 TITLE = "Where the time goes"
-_NOTE = (
+NOTE = (
     "Sessions in a class / tps, by Little's law; on a CPU: the CPU time of all of the server's"
     " processes per transaction, at most what the class holds; unseen: clients / tps minus the"
     f" rest, which may be below 0 within noise. Differences are taken within blocks. {POINTWISE}"
@@ -51,6 +51,8 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         items = tuple(explanation_line(analysis, each) for each in told)
         blocks.append(BulletList(lead="What changed in a transaction's time", items=items))
     blocks += [change_table(analysis, each) for each in changes if each.parts]
+    figure = waterfall_figure(analysis, changes)
+    blocks += [] if figure is None else [figure]
     blocks += _cell_tables(analysis, reasons.budget.cells)
     blocks += watching_lines(reasons)
     return (Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
@@ -92,7 +94,7 @@ def change_table(
         title=f"{place}: {change.treatment} against {change.baseline}",
         columns=columns,
         rows=tuple(rows),
-        note=f"{count(change.blocks, 'block')}. {_NOTE}",
+        note=f"{count(change.blocks, 'block')}.",
     )
 
 
@@ -131,14 +133,6 @@ def _difference(change: Estimate | None) -> tuple[str, str]:
     return signed_ms(change.value), told
 
 
-def signed_ms(seconds: float) -> str:
-    """Return a difference in ms with its sign."""
-    value = seconds * MS_PER_S
-    size = abs(value)
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
-    return f"{value:+,.{digits}f}"
-
-
 def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[Table]:
     """Return the parts of every cell; nothing where none was split."""
     split = [each for each in cells if each.parts]
@@ -161,7 +155,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
         for each in cells
         if each.missing
     ]
-    note = " ".join([_CELL_NOTE, *(ended(f"Not split: {text}") for text in missing)])
+    note = " ".join([_CELL_NOTE, NOTE, *(ended(f"Not split: {text}") for text in missing)])
     title = "Latency and its parts in all cells, ms"
     return [Table(title=title, columns=columns, rows=rows, note=note)]
 

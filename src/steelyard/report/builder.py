@@ -28,6 +28,7 @@ from steelyard.report.tables import (
     fact_section,
     settings_section,
 )
+from steelyard.report.timeline import timeline_section
 from steelyard.report.wording import ending
 
 
@@ -59,6 +60,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         comparison_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),
+        *timeline_section(analysis),
         *scalability_section(analysis),
         *statement_section(analysis),
         *sustained_section(analysis),
@@ -81,6 +83,7 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *statement_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),
+        *timeline_section(analysis),
         *sustained_section(analysis),
         finding_section(analysis),
         fact_section(analysis),

@@ -4,108 +4,56 @@ Different workloads never share an axis: each has its own panel with its own sca
 """
 
 import json
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import altair as alt
 
 from steelyard.report import chart_theme as theme
-from steelyard.report.document import ChartKind, Figure, Value
-
-Record = dict[str, Value]
-# Altair types a chain of methods as unions that no next method accepts.
-Chart: TypeAlias = Any
+from steelyard.report.chart_panels import (
+    CHARACTER_PX,
+    Chart,
+    Panel,
+    chart_of,
+    colour_of,
+    panels_of,
+    side_by_side,
+    stacked,
+)
+from steelyard.report.document import ChartKind, Figure
+from steelyard.report.reason_specs import timeline, waterfall
 
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
 # Names of headline rows end like wording.load_name(None).
 _IS_HEADLINE = "indexof(datum.label, 'all loads') >= 0"
-_CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _ROW_PX = 30
 _MOST_LEVEL_LABELS = 6  # more loads than these stand aslant below a panel of half the width
-_MOST_IN_LINE = 6  # treatments; more are combinations of factors
-_SYMBOL_PX = 40  # of a legend's line and the room around it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """One part of a chart.
-
-    Attributes:
-        dataset: The name its records have in the specification.
-        names: What it is called, most general first.
-        records: What it shows, in drawing order.
-        last: Whether it is the lowest, which carries the axis title for all.
-    """
-
-    dataset: str
-    names: tuple[str, ...]
-    records: list[Record]
-    last: bool
-
-    @property
-    def title(self) -> str:
-        """Return the names in one line."""
-        return " · ".join(self.names)
-
-    def values(self, key: str) -> list[Any]:
-        """Return the different values of a column in the order of their first appearance."""
-        return list(dict.fromkeys(record[key] for record in self.records))
 
 
 def specification(figure: Figure) -> str:
     """Return the figure as Vega-Lite JSON."""
     draw, keys = _DRAW[figure.kind]
-    panels = _panels(figure, keys)
+    panels = panels_of(figure, keys)
     drawn = draw(figure, panels).configure(**theme.configuration()).to_dict()
     # Put in last: Altair copies what a chart holds in every step of a chain.
     drawn["datasets"] = {panel.dataset: panel.records for panel in panels}
     return json.dumps(drawn)
 
 
-def _panels(figure: Figure, keys: tuple[str, ...]) -> list[Panel]:
-    found: dict[tuple[str, ...], list[Record]] = {}
-    for row in figure.rows:
-        record = dict(zip(figure.columns, row, strict=True))
-        found.setdefault(tuple(str(record[key]) for key in keys), []).append(record)
-    return [
-        Panel(dataset=f"panel-{place}", names=names, records=records, last=place == len(found))
-        for place, (names, records) in enumerate(found.items(), start=1)
-    ]
-
-
-def _colour(figure: Figure, *, legend: bool) -> alt.Color:
-    names = list(figure.treatments)
-    scale = alt.Scale(domain=names, range=theme.colours(figure.treatments))
-    return alt.Color("treatment:N", scale=scale, legend=_legend(names) if legend else None)
-
-
-def _legend(names: list[str]) -> alt.Legend:
-    """Return a legend in one line, or in columns where combinations are too many for that."""
-    if len(names) <= _MOST_IN_LINE:
-        return alt.Legend()
-    widest = max(map(len, names)) * _CHARACTER_PX + _SYMBOL_PX
-    return alt.Legend(columns=max(1, int(theme.WIDTH // widest)), columnPadding=_SYMBOL_PX)
-
-
-def _base(panel: Panel) -> Chart:
-    return alt.Chart(alt.NamedData(name=panel.dataset))
+# --- rows with names left, an interval each, and its numbers right: effects, and single loads ---
 
 
 def _percent_axis(title: str | None) -> alt.Axis:
     return alt.Axis(title=title, labelExpr=_SIGNED_PERCENT)
 
 
-# --- rows with names left, an interval each, and its numbers right: effects, and single loads ---
-
-
 def _effects(figure: Figure, panels: list[Panel]) -> Chart:
-    return _stacked([_effect_panel(figure, panel) for panel in panels])
+    return stacked([_effect_panel(figure, panel) for panel in panels])
 
 
 def _effect_panel(figure: Figure, panel: Panel) -> Chart:
     title = f"difference in tps against {figure.treatments[0]}" if panel.last else None
     x = alt.X("effect:Q", axis=_percent_axis(title), scale=alt.Scale(zero=True, padding=12))
-    band = _base(panel).transform_filter("datum.place == 0")
+    band = chart_of(panel).transform_filter("datum.place == 0")
     shaded = band.mark_rect(color=theme.BASELINE, opacity=0.16).encode(
         x=alt.X("below:Q"), x2="margin:Q"
     )
@@ -117,7 +65,7 @@ def _beside(figure: Figure, column: str) -> int:
     """Return how many pixels the longest text of a column takes beside the panels."""
     place = figure.columns.index(column)
     longest = max(len(str(row[place])) for row in figure.rows)
-    return min(260, round(longest * _CHARACTER_PX) + 12)
+    return min(260, round(longest * CHARACTER_PX) + 12)
 
 
 def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> Chart:
@@ -136,8 +84,8 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> C
             labelFontWeight=alt.condition(_IS_HEADLINE, alt.value("bold"), alt.value("normal")),
         ),
     )
-    colour = _colour(figure, legend=False)
-    base = _base(panel)
+    colour = colour_of(figure, legend=False)
+    base = chart_of(panel)
     rule = base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q", y=y, color=colour)
     shapes = alt.Scale(domain=[True, False], range=["diamond", "circle"])
     sizes = alt.Scale(domain=[True, False], range=[190, 80])
@@ -158,25 +106,15 @@ def _numbers(base: Chart, y: alt.Y, from_px: int) -> Chart:
     return text.encode(x=alt.value(from_px), y=y, text="text:N")
 
 
-def _side_by_side(panels: list[Chart], *, apart: int = 84) -> Chart:
-    # Flush: panels line up by their frames, whatever room their labels take.
-    beside = alt.concat(*panels, columns=2, bounds="flush", spacing={"row": apart, "column": 84})
-    return beside.resolve_scale(x="independent", y="independent")
-
-
-def _stacked(panels: list[Chart]) -> Chart:
-    return alt.vconcat(*panels).resolve_scale(x="independent", y="independent")
-
-
 # --- tps over loads ---
 
 
 def _loads(figure: Figure, panels: list[Panel]) -> Chart:
     if all(len(panel.values("order")) == 1 for panel in panels):
-        return _stacked([_single_load_panel(figure, panel) for panel in panels])
+        return stacked([_single_load_panel(figure, panel) for panel in panels])
     across = len(panels) > 1
     drawn = [_load_panel(figure, panel, width=375 if across else 800) for panel in panels]
-    return _side_by_side(drawn, apart=130 if any(map(_crowded, panels)) else 84)
+    return side_by_side(drawn, apart=130 if any(map(_crowded, panels)) else 84)
 
 
 def _crowded(panel: Panel) -> bool:
@@ -208,8 +146,8 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     x = alt.X("place:Q", axis=axis, scale=alt.Scale(zero=False, padding=20, nice=False))
     y_axis = alt.Axis(title="transactions per second", format="~s", tickCount=5)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
-    colour = _colour(figure, legend=True)
-    base = _base(panel).encode(color=colour)
+    colour = colour_of(figure, legend=True)
+    base = chart_of(panel).encode(color=colour)
     line = base.mark_line(strokeWidth=1.5, opacity=0.55).encode(x=x, y=y)
     rule = base.mark_rule(strokeWidth=2.5).encode(x=x, y="low:Q", y2="high:Q")
     point = base.mark_point(filled=True, opacity=1, size=60).encode(x=x, y=y)
@@ -221,7 +159,7 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
 
 def _scalability(figure: Figure, panels: list[Panel]) -> Chart:
     width = 375 if len(panels) > 1 else 800
-    return _side_by_side([_curve_panel(figure, panel, width=width) for panel in panels])
+    return side_by_side([_curve_panel(figure, panel, width=width) for panel in panels])
 
 
 def _curve_panel(figure: Figure, panel: Panel, width: int) -> Chart:
@@ -231,7 +169,7 @@ def _curve_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     x = alt.X("place:Q", axis=axis, scale=scale)
     y_axis = alt.Axis(title="transactions per second", format="~s", tickCount=5)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
-    base = _base(panel).encode(x=x, color=_colour(figure, legend=True))
+    base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
     law = base.transform_filter("datum.fitted")
     band = law.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q"), y2="high:Q")
     line = law.mark_line(strokeWidth=2).encode(y=y)
@@ -247,7 +185,7 @@ def _curve_panel(figure: Figure, panel: Panel, width: int) -> Chart:
 def _blocks(figure: Figure, panels: list[Panel]) -> Chart:
     width = 380 if len(panels) > 1 else 830
     drawn = [_block_panel(figure, panel, width=width) for panel in panels]
-    return _side_by_side(drawn)
+    return side_by_side(drawn)
 
 
 def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
@@ -259,14 +197,14 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     axis = alt.Axis(title="block, in run order", format="d", grid=False, tickMinStep=1)
     x = alt.X("block:Q", axis=axis, scale=alt.Scale(nice=False, padding=12, zero=False))
     against = f"effect against {figure.treatments[0]}"
-    base = _base(panel).encode(color=_colour(figure, legend=False))
+    base = chart_of(panel).encode(color=colour_of(figure, legend=False))
     base = base.transform_calculate(percent="100 * (exp(datum.log_ratio) - 1)")
     y_axis = alt.Axis(title=against, labelExpr=_SIGNED_PERCENT, tickCount=5)
     # Padded instead of rounded: no label reaches above a panel and moves its title.
     scale = alt.Scale(zero=True, nice=False, padding=10)
     y = alt.Y("percent:Q", axis=y_axis, scale=scale)
-    plain = _base(panel).transform_filter("datum.block == 1")
-    ends = plain.encode(color=_colour(figure, legend=False))
+    plain = chart_of(panel).transform_filter("datum.block == 1")
+    ends = plain.encode(color=colour_of(figure, legend=False))
     band = ends.mark_rect(opacity=0.16, stroke=None).encode(y="low:Q", y2="high:Q")
     zero = plain.mark_rule(color=theme.INK, strokeWidth=1).encode(y=alt.datum(0))
     mean = (
@@ -284,7 +222,7 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
 
 def _strips(figure: Figure, panels: list[Panel]) -> Chart:
     height = 96 if len(panels) <= 6 else 64
-    return _stacked([_strip_panel(figure, panel, height=height) for panel in panels])
+    return stacked([_strip_panel(figure, panel, height=height) for panel in panels])
 
 
 def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
@@ -301,7 +239,7 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
     y_axis = alt.Axis(title="tps", format="~s", tickCount=height // 30, minExtent=44, maxExtent=44)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
-    base = _base(panel).encode(x=x, y=y, color=_colour(figure, legend=True))
+    base = chart_of(panel).encode(x=x, y=y, color=colour_of(figure, legend=True))
     whole = base.mark_line(strokeWidth=1.5, opacity=0.3)
     counted = base.transform_filter("!datum.ramp").mark_line(strokeWidth=1.5)
     return alt.layer(whole, counted).properties(
@@ -317,7 +255,7 @@ _PERCENT = "format(datum.value, '~g') + ' %'"
 
 def _noise(figure: Figure, panels: list[Panel]) -> Chart:
     width = 380 if len(panels) > 1 else 830
-    return _side_by_side([_noise_panel(figure, panel, width=width) for panel in panels])
+    return side_by_side([_noise_panel(figure, panel, width=width) for panel in panels])
 
 
 def _noise_panel(figure: Figure, panel: Panel, width: int) -> Chart:
@@ -330,8 +268,8 @@ def _noise_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     y = alt.Y("half:Q", axis=y_axis, scale=y_scale)
     colour = theme.colours(figure.treatments)[-1]
     marks = [_mark(panel, percent) for percent in _MARKS]
-    cells = _base(panel).transform_filter("!datum.pooled").encode(x=x, y=y, detail="row:N")
-    pooled = _base(panel).transform_filter("datum.pooled").encode(x=x)
+    cells = chart_of(panel).transform_filter("!datum.pooled").encode(x=x, y=y, detail="row:N")
+    pooled = chart_of(panel).transform_filter("datum.pooled").encode(x=x)
     return alt.layer(
         *marks,
         pooled.mark_area(color=colour, opacity=0.16).encode(y=alt.Y("low:Q"), y2="high:Q"),
@@ -342,7 +280,7 @@ def _noise_panel(figure: Figure, panel: Panel, width: int) -> Chart:
 
 
 def _mark(panel: Panel, percent: int) -> Chart:
-    first = _base(panel).transform_filter("datum.pooled").transform_window(place="row_number()")
+    first = chart_of(panel).transform_filter("datum.pooled").transform_window(place="row_number()")
     rule = first.transform_filter("datum.place == 1").mark_rule(
         color=theme.MUTED, strokeWidth=1, strokeDash=[4, 4], opacity=0.6
     )
@@ -362,4 +300,6 @@ _DRAW = {
     ChartKind.STRIPS: (_strips, ("workload", "load")),
     ChartKind.SCALABILITY: (_scalability, ("workload",)),
     ChartKind.NOISE: (_noise, ("workload",)),
+    ChartKind.WATERFALL: (waterfall, ("workload", "treatment")),
+    ChartKind.TIMELINE: (timeline, ("workload", "track", "treatment")),
 }

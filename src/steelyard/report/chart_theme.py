@@ -12,6 +12,27 @@ GRID = "#e3e7ec"
 BASELINE = "#76828f"
 CONTENDERS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a5a2b")
 
+MORE, LESS = "#d55e00", "#009e73"  # of a latency; texts say it beside
+
+# What a second was spent on; calm colours for what is no work of the server.
+_LINES = {
+    "tps": "#0072b2",
+    "CPU": "#009e73",
+    "data files": "#e69f00",
+    "WAL": "#d55e00",
+    "LWLock": "#cc79a7",
+    "locks": "#8a5a2b",
+    "standby": "#56b4e9",
+    "other waits": "#f0e442",
+    "client": "#b8c1ca",
+    "server": "#009e73",
+    "generator": "#56b4e9",
+    "other processes": "#d55e00",
+    "idle": "#dfe4e9",
+    "device busy": "#e69f00",
+    "throttled": "#cc79a7",
+}
+
 WIDTH = 900  # px, whole chart
 
 
@@ -19,6 +40,11 @@ def colours(treatments: tuple[str, ...]) -> list[str]:
     """Return one colour per treatment; the baseline comes first."""
     others = (CONTENDERS[i % len(CONTENDERS)] for i in range(max(0, len(treatments) - 1)))
     return [BASELINE, *others][: len(treatments)]
+
+
+def line_colour(name: str) -> str:
+    """Return the colour of a line of a timeline."""
+    return _LINES.get(name, BASELINE)
 
 
 def configuration() -> dict[str, object]:

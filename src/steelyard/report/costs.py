@@ -8,7 +8,7 @@ from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import US_PER_S, format_percent
 from steelyard.model.verdicts import Estimate
-from steelyard.report.document import Align, Block, Column, Row, Section, Table
+from steelyard.report.document import Align, Block, Column, Paragraph, Row, Section, Table
 from steelyard.report.formats import MISSING, bounds, effect_interval, effect_value, significant
 from steelyard.report.wording import cell_name
 
@@ -16,7 +16,7 @@ TITLE = "What a transaction costs"
 POINTWISE = (
     "Intervals are pointwise at 95 %, over blocks (none below 6), and take part in no verdict."
 )
-_NOTE = (
+NOTE = (
     "Medians over blocks, per transaction, of the whole runs with their ramp. Differences are taken"
     f" within blocks: relative where both sides are above 0. {POINTWISE}"
 )
@@ -72,11 +72,15 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     reasons = analysis.reasons
     if reasons is None:
         return ()
-    largest = [change for change in reasons.ledger.changes if is_largest(analysis, change)]
-    blocks: tuple[Block, ...] = tuple(change_table(analysis, change) for change in largest)
-    if not largest:
-        blocks = tuple(_level_table(analysis, each) for each in reasons.ledger.cells)
-    blocks = (*blocks, *_steadiness(reasons))
+    changes = [change for change in reasons.ledger.changes if is_largest(analysis, change)]
+    tables = [change_table(analysis, change) for change in changes]
+    if not changes:
+        tables = [_level_table(analysis, each) for each in reasons.ledger.cells]
+    tables = [table for table in tables if table.rows]
+    if not tables:
+        return ()
+    told = (Paragraph(text=NOTE),) if changes else ()
+    blocks: tuple[Block, ...] = (*tables, *told, *_steadiness(reasons))
     return (Section(anchor="costs", title=TITLE, blocks=blocks),)
 
 
@@ -101,7 +105,7 @@ def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:
         title=f"{place}: {change.treatment} against {change.baseline}",
         columns=columns,
         rows=tuple(_change_row(each) for each in told),
-        note=" ".join([_NOTE, *_missing(change.costs)]),
+        note=" ".join(_missing(change.costs)),
     )
 
 

@@ -38,6 +38,8 @@ class ChartKind(StrEnum):
     STRIPS = "strips"
     SCALABILITY = "scalability"
     NOISE = "noise"
+    WATERFALL = "waterfall"
+    TIMELINE = "timeline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

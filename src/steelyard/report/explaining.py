@@ -8,7 +8,8 @@ from steelyard.analysis.ledger import LedgerChange
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.schedule import CellKey
-from steelyard.report.budget import budget_section, change_table, watching_lines
+from steelyard.report.budget import NOTE, budget_section, change_table, watching_lines
+from steelyard.report.costs import NOTE as COST_NOTE
 from steelyard.report.costs import change_table as cost_table
 from steelyard.report.costs import cost_section
 from steelyard.report.document import Block, Document, Paragraph, Section, Tone
@@ -62,8 +63,8 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
             *(_comparison(analysis, reasons, each) for each in chosen),
             Section(
                 anchor="watching",
-                title="How it was watched",
-                blocks=tuple(watching_lines(reasons)),
+                title="How it was watched, and how to read it",
+                blocks=(*watching_lines(reasons), Paragraph(text=NOTE), Paragraph(text=COST_NOTE)),
             ),
         )
     return Document(
@@ -84,7 +85,8 @@ def _comparison(analysis: CampaignAnalysis, reasons: Reasons, explanation: Expla
     ]
     if budget.parts:
         blocks.append(change_table(analysis, budget, with_bars=True))
-    blocks.append(cost_table(analysis, costs))
+    table = cost_table(analysis, costs)
+    blocks += [table] if table.rows else []
     title = f"{explanation.cell.workload}, {place}: {who}"
     return Section(anchor="comparison", title=title, blocks=tuple(blocks))
 

@@ -109,7 +109,17 @@ def significant(value: float, *, signed: bool = False) -> str:
     """Return a number of any size with three significant digits: ``1,230``, ``0.0123``, ``0``."""
     size = abs(value)
     sign = "+" if signed else ""
-    if not size or size >= 1000:
+    if not size:
+        return "0"
+    if size >= 1000:
         return f"{value:{sign},.0f}"
     digits = min(8, max(0, 2 - math.floor(math.log10(size))))
     return f"{value:{sign}.{digits}f}"
+
+
+def signed_ms(seconds: float) -> str:
+    """Return a difference in ms with its sign."""
+    value = seconds * MS_PER_S
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{value:+,.{digits}f}"

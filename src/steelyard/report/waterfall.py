@@ -1,10 +1,15 @@
 """A latency's way from the baseline to the treatment, step by step, for charts and terminals."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from steelyard.analysis.budget import BudgetChange, Part
+from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import MS_PER_S
+from steelyard.report.document import ChartKind, Figure, Value
+from steelyard.report.formats import signed_ms
+from steelyard.report.wording import cell_name
 
 PART_LABELS = {
     Part.ON_CPU: "server on a CPU",
@@ -71,3 +76,38 @@ def bars(drawn: tuple[Step, ...]) -> tuple[str, ...]:
         low, high = sorted((at(step.start_ms), at(step.end_ms)))
         told.append(" " * low + ("█" * (high - low) or "·"))
     return tuple(told)
+
+
+def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]) -> Figure | None:
+    """Return the ways of several comparisons, a panel each; None where there is none."""
+    drawn = [change for change in changes if change.parts]
+    if not drawn:
+        return None
+    told = "; ".join(_in_words(analysis, change) for change in drawn)
+    return Figure(
+        identity="waterfall",
+        kind=ChartKind.WATERFALL,
+        title="From the baseline's latency to the treatment's",
+        caption="Mean latency of a transaction in ms, medians over blocks at the largest load; each"
+        " bar is the change of one part within blocks, the largest first. The table has the"
+        " intervals.",
+        alt=f"Waterfall of the parts of the latency. {told}.",
+        columns=("workload", "treatment", "row", "start", "end", "whole", "text"),
+        rows=tuple(row for change in drawn for row in _rows(change)),
+        treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
+    )
+
+
+def _rows(change: BudgetChange) -> Iterator[tuple[Value, ...]]:
+    panel = change.cell.workload, f"{change.treatment} against {change.baseline}"
+    for step in steps(change):
+        moved = step.end_ms - step.start_ms
+        text = f"{moved:,.3g}" if step.whole else signed_ms(moved / MS_PER_S)
+        ends = round(step.start_ms, 6), round(step.end_ms, 6)
+        yield (*panel, step.label, *ends, step.whole, f"{text} ms")
+
+
+def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:
+    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
+    first, *_, last = steps(change)
+    return f"{place}: from {first.end_ms:.3g} ms to {last.end_ms:.3g} ms"

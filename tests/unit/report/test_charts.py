@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fakes import analyses, curves
+from fakes import analyses, curves, reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report import charts
 from steelyard.report.builder import build_document
@@ -27,6 +27,7 @@ def figures(analysis: CampaignAnalysis) -> dict[ChartKind, Figure]:
 def test_every_chart_is_a_titled_drawing() -> None:
     """Each is well-formed XML with title and description, and its ids carry its name."""
     drawn = figures(curves.scalability()) | figures(analyses.noise_floor())
+    drawn |= figures(reasons.explained())
     assert set(drawn) == set(ChartKind)
     for figure in drawn.values():
         root = ET.fromstring(render_chart(figure) or "")  # noqa: S314 - our own drawing
@@ -51,7 +52,12 @@ def test_without_the_packages_there_is_no_chart(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("kind", list(ChartKind))
 def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
     """Every panel holds one workload, and its scales are its own."""
-    scene = analyses.noise_floor if kind is ChartKind.NOISE else curves.scalability
+    scenes = {
+        ChartKind.NOISE: analyses.noise_floor,
+        ChartKind.WATERFALL: reasons.explained,
+        ChartKind.TIMELINE: reasons.explained,
+    }
+    scene = scenes.get(kind, curves.scalability)
     spec = json.loads(specification(figures(scene())[kind]))
     panels = spec.get("vconcat") or spec["concat"]
     assert spec["resolve"]["scale"]["y"] == "independent"
@@ -136,3 +142,34 @@ def _strip_labels(figure: Figure) -> bool:
     panel = json.loads(specification(figure))["vconcat"][0]
     labels: bool = panel["layer"][0]["encoding"]["x"]["axis"]["labels"]
     return labels
+
+
+def test_a_waterfall_begins_where_it_ends() -> None:
+    """Each bar begins where the one before ended, and the last two meet."""
+    figure = figures(reasons.explained())[ChartKind.WATERFALL]
+    rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
+    writes = [row for row in rows if row["workload"] == "writes"]
+    first, *moves, last = writes
+    assert first["whole"]
+    assert last["whole"]
+    reached = first["end"]
+    for move in moves:
+        assert move["start"] == pytest.approx(reached, abs=2e-6)
+        reached = move["end"]
+    assert last["end"] == pytest.approx(reached, abs=2e-6)
+
+
+def test_a_timeline_has_a_panel_for_every_treatment_and_track() -> None:
+    """Both treatments stand side by side with one axis; the ramp and the checkpoint are marked."""
+    figure = figures(reasons.explained())[ChartKind.TIMELINE]
+    rows = [dict(zip(figure.columns, row, strict=True)) for row in figure.rows]
+    panels: dict[tuple[object, ...], list[dict[str, object]]] = {}
+    for row in rows:
+        panels.setdefault((row["workload"], row["track"], row["treatment"]), []).append(row)
+    assert len(panels) == 2 * 4 * 2
+    for (workload, track, _), records in panels.items():
+        assert {record["mark"] for record in records} == {"ramp", "value", "checkpoint"}
+        tops = {
+            records[0]["top"] for key, records in panels.items() if key[:2] == (workload, track)
+        }
+        assert len(tops) == 1

@@ -1,0 +1,90 @@
+"""What all charts are laid out with: panels of records, colours, and how panels stand together.
+
+Imports Altair, so import it late.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import altair as alt
+
+from steelyard.report import chart_theme as theme
+from steelyard.report.document import Figure, Value
+
+Record = dict[str, Value]
+# Altair types a chain of methods as unions that no next method accepts.
+Chart: TypeAlias = Any
+
+CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
+_MOST_IN_LINE = 6  # treatments; more are combinations of factors
+_SYMBOL_PX = 40  # of a legend's line and the room around it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One part of a chart.
+
+    Attributes:
+        dataset: The name its records have in the specification.
+        names: What it is called, most general first.
+        records: What it shows, in drawing order.
+        last: Whether it is the lowest, which carries the axis title for all.
+    """
+
+    dataset: str
+    names: tuple[str, ...]
+    records: list[Record]
+    last: bool
+
+    @property
+    def title(self) -> str:
+        """Return the names in one line."""
+        return " · ".join(self.names)
+
+    def values(self, key: str) -> list[Any]:
+        """Return the different values of a column in the order of their first appearance."""
+        return list(dict.fromkeys(record[key] for record in self.records))
+
+
+def panels_of(figure: Figure, keys: tuple[str, ...]) -> list[Panel]:
+    """Return a panel for every combination of the keys, in the order of their appearance."""
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for row in figure.rows:
+        record = dict(zip(figure.columns, row, strict=True))
+        found.setdefault(tuple(str(record[key]) for key in keys), []).append(record)
+    return [
+        Panel(dataset=f"panel-{place}", names=names, records=records, last=place == len(found))
+        for place, (names, records) in enumerate(found.items(), start=1)
+    ]
+
+
+def colour_of(figure: Figure, *, legend: bool) -> alt.Color:
+    """Return the colours of the treatments, the same in all charts of a report."""
+    names = list(figure.treatments)
+    scale = alt.Scale(domain=names, range=theme.colours(figure.treatments))
+    return alt.Color("treatment:N", scale=scale, legend=_legend(names) if legend else None)
+
+
+def _legend(names: list[str]) -> alt.Legend:
+    """Return a legend in one line, or in columns where combinations are too many for that."""
+    if len(names) <= _MOST_IN_LINE:
+        return alt.Legend()
+    widest = max(map(len, names)) * CHARACTER_PX + _SYMBOL_PX
+    return alt.Legend(columns=max(1, int(theme.WIDTH // widest)), columnPadding=_SYMBOL_PX)
+
+
+def chart_of(panel: Panel) -> Chart:
+    """Return an empty chart of a panel's records."""
+    return alt.Chart(alt.NamedData(name=panel.dataset))
+
+
+def side_by_side(panels: list[Chart], *, apart: int = 84) -> Chart:
+    """Return panels two by two, each with scales of its own."""
+    # Flush: panels line up by their frames, whatever room their labels take.
+    beside = alt.concat(*panels, columns=2, bounds="flush", spacing={"row": apart, "column": 84})
+    return beside.resolve_scale(x="independent", y="independent")
+
+
+def stacked(panels: list[Chart]) -> Chart:
+    """Return panels one below the other, each with scales of its own."""
+    return alt.vconcat(*panels).resolve_scale(x="independent", y="independent")

@@ -1,0 +1,127 @@
+"""A synthetic campaign whose runs were watched: asynchronous commit against the default."""
+
+from dataclasses import replace
+
+from fakes.analyses import analysis_of
+from fakes.evidence import Seen, watched
+from fakes.scenes import Scene, runs_of
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.model.evidence import Absence, Quantity, WaitClass
+from steelyard.model.experiment import Layer, Setting
+from steelyard.model.plan import Status
+
+_CPU = {
+    Quantity.SERVER_CPU_S: 0.00042,
+    Quantity.SERVER_RUN_QUEUE_S: 0.0001,
+    Quantity.GENERATOR_CPU_S: 0.00006,
+    Quantity.STEELYARD_CPU_S: 1e-7,
+}
+_SECONDS = {
+    Quantity.OTHERS_CPU_S: 0.03,
+    Quantity.CPU_IDLE_S: 1.7,
+    Quantity.DEVICE_READS: 12.0,
+    Quantity.DEVICE_WRITES: 310.0,
+    Quantity.DEVICE_READ_S: 0.01,
+    Quantity.DEVICE_WRITE_S: 0.5,
+    Quantity.DEVICE_BUSY_S: 0.42,
+    Quantity.DEVICE_QUEUE_S: 0.6,
+}
+_HIDDEN = Absence(subject="huge pages", reason="the role may not read /proc/PID/smaps")
+_READS = Seen(
+    parts_s={WaitClass.CPU: 0.0001, WaitClass.CLIENT: 0.00006},
+    per_transaction={
+        Quantity.SERVER_CPU_S: 0.00003,
+        Quantity.SERVER_RUN_QUEUE_S: 0.00005,
+        Quantity.GENERATOR_CPU_S: 0.00001,
+        Quantity.STEELYARD_CPU_S: 1e-9,
+        Quantity.PAGES_HIT: 4.1,
+        Quantity.WAL_SYNCS: 0.0,
+    },
+    per_second=_SECONDS,
+    absent=(_HIDDEN,),
+)
+_WRITES = Seen(
+    parts_s={
+        WaitClass.CPU: 0.0006,
+        WaitClass.IO: 0.0001,
+        WaitClass.WAL: 0.0023,
+        WaitClass.LWLOCK: 0.0001,
+        WaitClass.CLIENT: 0.0004,
+    },
+    per_transaction={
+        **_CPU,
+        Quantity.PAGES_HIT: 23.0,
+        Quantity.WAL_BYTES: 640.0,
+        Quantity.WAL_SYNCS: 0.31,
+        Quantity.FULL_PAGE_IMAGES: 0.012,
+    },
+    per_second=_SECONDS,
+    absent=(_HIDDEN,),
+)
+_ASYNC = replace(
+    _WRITES,
+    parts_s=_WRITES.parts_s | {WaitClass.WAL: 0.00004},
+    per_transaction=_WRITES.per_transaction | {Quantity.WAL_SYNCS: 0.002},
+)
+
+
+def explained() -> CampaignAnalysis:
+    """Return two workloads over two loads: writes no longer wait for the WAL, reads stay equal."""
+    scene = Scene(
+        name="asynchronous commit",
+        treatments=("default", "async"),
+        clients=(1, 8),
+        effects={("async", "writes"): 1.5},
+        noise=0.015,
+        blocks=12,
+        max_blocks=12,
+        status=Status.BUDGET,
+        budget_s=900.0,
+    )
+    return analyse(_record(scene))
+
+
+def _record(scene: Scene) -> CampaignRecord:
+    made = analysis_of(scene)
+    asked = (Setting(layer=Layer.POSTGRES, name="synchronous_commit", value="off"),)
+    experiment = replace(
+        made.experiment,
+        treatments=tuple(
+            replace(each, settings=asked if place else ())
+            for place, each in enumerate(made.experiment.treatments)
+        ),
+    )
+    return CampaignRecord(
+        campaign_id=made.campaign_id,
+        experiment=experiment,
+        status=scene.status,
+        plan=made.plan,
+        environment=Environment(
+            facts=made.facts,
+            servers=tuple(
+                ServerEnvironment(
+                    treatment=name,
+                    version="18.1",
+                    settings=(EffectiveSetting(name="synchronous_commit", value=value),),
+                )
+                for name, value in zip(scene.treatments, ("on", "off"), strict=True)
+            ),
+        ),
+        runs=tuple(watched(run, _seen(run.cell.workload, run.treatment)) for run in runs_of(scene)),
+        blocks=tuple(
+            BlockOutcome(index=block, attempt=0, complete=True) for block in range(scene.blocks)
+        ),
+        findings=(),
+        started_at=made.started_at,
+        elapsed_s=made.elapsed_s,
+        command=made.command,
+    )
+
+
+def _seen(workload: str, treatment: str) -> Seen:
+    if workload == "reads":
+        return _READS
+    return _ASYNC if treatment == "async" else _WRITES

@@ -1,0 +1,114 @@
+"""``steelyard explain`` on records made for it, and on a record of a campaign without probes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fakes import reasons
+from fakes.campaigns import Stage, an_experiment
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.cli import campaigns
+from steelyard.cli.main import cli
+from steelyard.model.errors import InputError, RecordError
+from steelyard.report.explaining import NOTHING
+from steelyard.report.listing import Listed
+
+
+def invoke(*words: str | Path) -> Result:
+    """Return the outcome of a command line."""
+    return CliRunner().invoke(cli, ["explain", *map(str, words)])
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a campaign's directory whose analysis is that of the watched campaign."""
+    Stage.new(an_experiment(), tmp_path / "campaign").run()
+    show(reasons.explained(), monkeypatch)
+    return tmp_path / "campaign"
+
+
+def show(analysis: CampaignAnalysis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the verb find this analysis in every directory."""
+    found = Listed(directory="campaign", size_bytes=1, analysis=analysis)
+    monkeypatch.setattr(campaigns, "listed_campaign", lambda _: found)
+
+
+def test_every_comparison_has_verdict_reason_waterfall_and_costs(watched: Path) -> None:
+    """Both loads of both workloads, each with its bars and its ledger; the cost of watching."""
+    text = invoke(watched).output
+    for cell in ("reads, 1 client", "reads, 8 clients", "writes, 1 client", "writes, 8 clients"):
+        assert f"{cell}: async against default" in text
+    assert "async is faster than default" in text
+    assert "is WAL sync (WalSync" in " ".join(text.split())
+    assert "what differs is synchronous_commit" in " ".join(text.split())
+    assert "no part of the latency changed by more than its interval" in text
+    assert "█" in text
+    assert "CPU of the server" in text
+    assert "Watching 96 runs cost" in text
+    assert "may not read /proc/PID/smaps" in text
+
+
+def test_a_cell_can_be_chosen(watched: Path) -> None:
+    """A workload, or one load of it."""
+    assert invoke(watched, "--cell", "writes").output.count("async against default ─") == 2
+    one = invoke(watched, "--cell", "writes/8").output
+    assert "writes, 8 clients" in one
+    assert "writes, 1 client" not in one
+    assert "reads," not in one
+
+
+@pytest.mark.parametrize("cell", ["orders", "writes/9", "/8", "writes/x"])
+def test_an_unknown_cell_is_answered_with_the_known_ones(watched: Path, cell: str) -> None:
+    """A sentence with what there is, exit code 2."""
+    error = invoke(watched, "--cell", cell).exception
+    assert isinstance(error, InputError)
+    assert "reads, writes" in error.hint
+    assert "1, 8" in error.hint
+
+
+def test_programs_get_the_same(watched: Path) -> None:
+    """Per comparison: verdict, sentence, waterfall in seconds, costs; and how it was watched."""
+    made = json.loads(invoke(watched, "--cell", "writes/8", "--json").output)
+    (comparison,) = made["comparisons"]
+    assert comparison["parts"] == ["wal"]
+    assert comparison["differing"] == ["synchronous_commit"]
+    waterfall = comparison["waterfall"]
+    moved = sum(part["change_s"]["estimate"] for part in waterfall["parts"])
+    reached = waterfall["baseline_s"] + moved + waterfall["remainder_s"]
+    assert reached == pytest.approx(waterfall["treatment_s"])
+    assert comparison["ledger"]["costs"]["wal_syncs"]["change_percent"] < -99
+    assert made["watching"]["absent"][0]["subject"] == "huge pages"
+
+
+def test_a_record_without_evidence_says_so(
+    watched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No reason is made up; the exit code is that of a campaign that could be read."""
+    show(replace(reasons.explained(), reasons=None), monkeypatch)
+    shown = invoke(watched)
+    assert shown.exit_code == 0
+    assert " ".join(NOTHING.split()) in " ".join(shown.output.split())
+    made = json.loads(invoke(watched, "--json").output)
+    assert (made["comparisons"], made["watching"], made["missing"]) == ([], None, NOTHING)
+    assert isinstance(invoke(tmp_path).exception, RecordError)
+
+
+def test_without_a_comparison_the_cells_are_shown(
+    watched: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single treatment has parts and costs, though nothing to compare them with."""
+    analysis = reasons.explained()
+    assert analysis.reasons is not None
+    alone = replace(
+        analysis.reasons,
+        explanations=(),
+        budget=replace(analysis.reasons.budget, changes=()),
+        ledger=replace(analysis.reasons.ledger, changes=()),
+    )
+    show(replace(analysis, reasons=alone), monkeypatch)
+    text = invoke(watched).output
+    assert "Latency and its parts in all cells" in text
+    assert "What a transaction costs" in text

@@ -1,0 +1,133 @@
+"""The sections that say why: where the time goes, what a transaction costs, the timeline."""
+
+from dataclasses import replace
+
+from fakes import analyses, reasons
+from steelyard.analysis.budget import Budget
+from steelyard.analysis.ledger import Ledger
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.report.document import Section, Table
+from steelyard.report.formats import significant
+from steelyard.report.render import build_document, render_html, render_markdown, render_terminal
+from steelyard.report.waterfall import Step, bars, steps
+
+
+def section(analysis: CampaignAnalysis, anchor: str) -> Section | None:
+    """Return a section of the report, or None."""
+    document = build_document(analysis)
+    return next((each for each in document.sections if each.anchor == anchor), None)
+
+
+def blinded(analysis: CampaignAnalysis) -> CampaignAnalysis:
+    """Return the campaign as if every probe had failed in every run."""
+    found = analysis.reasons
+    assert found is not None
+    budget = Budget(
+        cells=tuple(
+            replace(each, latency=None, parts=(), blocks=0, missing="refused")
+            for each in found.budget.cells
+        ),
+        changes=tuple(
+            replace(each, change=None, start_s=None, end_s=None, parts=(), missing="refused")
+            for each in found.budget.changes
+        ),
+    )
+    ledger = Ledger(
+        cells=tuple(
+            replace(
+                each,
+                costs=tuple(replace(c, value=None, missing="refused") for c in each.costs),
+            )
+            for each in found.ledger.cells
+        ),
+        changes=tuple(
+            replace(
+                each,
+                costs=tuple(replace(c, change=None, missing="refused") for c in each.costs),
+            )
+            for each in found.ledger.changes
+        ),
+    )
+    return replace(analysis, reasons=replace(found, budget=budget, ledger=ledger, timelines=()))
+
+
+def test_records_of_old_have_none_of_them() -> None:
+    """Without evidence there is no empty section."""
+    for anchor in ("time", "costs", "timeline"):
+        assert section(analyses.quick(), anchor) is None
+
+
+def test_what_nobody_saw_makes_no_empty_table() -> None:
+    """The time's section says what was not visible; costs and timeline are not there."""
+    blind = blinded(reasons.explained())
+    time = section(blind, "time")
+    assert time is not None
+    assert not any(isinstance(block, Table) for block in time.blocks)
+    assert section(blind, "costs") is None
+    assert section(blind, "timeline") is None
+    assert "may not read /proc/PID/smaps" in render_markdown(build_document(blind))
+    assert "svg" in render_html(build_document(blind))
+
+
+def test_every_number_has_a_unit_and_every_difference_an_interval() -> None:
+    """Columns of numbers carry their unit, or stand beside a column that does."""
+    time, costs = (section(reasons.explained(), anchor) for anchor in ("time", "costs"))
+    assert time is not None
+    assert costs is not None
+    parts = [
+        b for b in time.blocks if isinstance(b, Table) and b.columns[0].name.startswith("part")
+    ]
+    assert len(parts) == 2
+    for table in parts:
+        assert [column.unit for column in table.columns[1:5]] == ["ms"] * 4
+        assert table.columns[4].name == "95 % interval"
+        # All but the last row, which says what no interval can be given for.
+        assert all(row.cells[4].startswith("[") for row in table.rows[:-1])
+    ledgers = [b for b in costs.blocks if isinstance(b, Table) and b.columns[1].name == "unit"]
+    assert len(ledgers) == 2
+    assert all(row.cells[5].startswith("[") for table in ledgers for row in table.rows)
+
+
+def test_the_terminal_has_the_words_and_leaves_the_tables_to_explain() -> None:
+    """Sentence and cost of watching, no table of parts."""
+    text = render_terminal(build_document(reasons.explained()), 100)
+    assert "is WAL sync" in " ".join(text.split())
+    assert "Watching 96 runs cost" in " ".join(text.split())
+    assert "server waiting for a CPU" not in text
+    whole = render_terminal(build_document(reasons.explained()), 100, whole=True)
+    assert "server waiting for a CPU" in whole
+
+
+def test_bars_stand_on_one_scale() -> None:
+    """A whole latency fills the line, half of it half; what is too small for a bar is a dot."""
+    drawn = bars(
+        (
+            Step(label="a", start_ms=0.0, end_ms=4.0, whole=True),
+            Step(label="b", start_ms=4.0, end_ms=2.0),
+            Step(label="c", start_ms=2.0, end_ms=2.001),
+        )
+    )
+    assert drawn == ("█" * 32, " " * 16 + "█" * 16, " " * 16 + "·")
+
+
+def test_a_waterfall_that_dips_below_zero_is_drawn() -> None:
+    """Unseen time below 0 takes the scale along; no bar begins before the line."""
+    drawn = bars(
+        (Step(label="a", start_ms=1.0, end_ms=-1.0), Step(label="b", start_ms=0, end_ms=1))
+    )
+    assert drawn == ("█" * 32, " " * 16 + "█" * 16)
+
+
+def test_without_a_latency_there_are_no_steps() -> None:
+    """What was not split has no way to draw."""
+    found = reasons.explained().reasons
+    assert found is not None
+    missing = replace(found.budget.changes[0], start_s=None, end_s=None, parts=())
+    assert steps(missing) == ()
+
+
+def test_numbers_of_any_size_have_three_digits() -> None:
+    """And none is written as a power of ten."""
+    told = [significant(value) for value in (0.0, 0.000123, 0.0123, 1.234, 56.78, 999.4, 123456.7)]
+    assert told == ["0", "0.000123", "0.0123", "1.23", "56.8", "999", "123,457"]
+    assert significant(-0.5, signed=True) == "-0.500"
