@@ -8,6 +8,10 @@ PostgreSQL's sessions report at their end, so only then is nothing left out. Wha
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+# Subject of the absence of everything about a server's machine.
+SERVERS_MACHINE: Final = "the server's machine"
 
 
 class WaitClass(StrEnum):

@@ -13,7 +13,13 @@ from steelyard.experiment.run_rules import (
     STEAL_SHARE,
 )
 from steelyard.experiment.validity import judge, rule_of, validity_of
-from steelyard.model.evidence import Evidence, OtherProcess, Quantity
+from steelyard.model.evidence import (
+    SERVERS_MACHINE,
+    Absence,
+    Evidence,
+    OtherProcess,
+    Quantity,
+)
 from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
@@ -234,6 +240,28 @@ def test_a_neighbour_that_is_borne_makes_it_suspect() -> None:
     """The same fact, and the run stays."""
     validity, (finding,) = findings_of(beside(0.2), bearing=True)
     assert (validity, finding.severity) == (Validity.SUSPECT, Severity.WARNING)
+
+
+def test_the_kernels_threads_are_no_neighbours() -> None:
+    """What works in brackets may work for the server: it is taken off the others' share."""
+    seen = beside(0.2).evidence
+    assert seen is not None
+    kernel = OtherProcess(pid=9, name="[kworker/0:1]", cpu_s=0.1 * CPU_S, io_bytes=None)
+    facts = RunFacts(
+        measurement=measured(), clock_jump_s=0.0, evidence=replace(seen, others=(kernel,))
+    )
+    assert findings_of(facts)[0] is Validity.VALID
+
+
+def test_a_server_that_may_be_on_this_machine_is_no_neighbour() -> None:
+    """An endpoint's processes cannot be told from others', so the rule does not apply."""
+    seen = beside(0.9).evidence
+    assert seen is not None
+    absent = (Absence(subject=SERVERS_MACHINE, reason="not visible from here"),)
+    facts = RunFacts(
+        measurement=measured(), clock_jump_s=0.0, evidence=replace(seen, absent=absent)
+    )
+    assert judge(facts) == ()
 
 
 def test_what_is_no_neighbour_is_never_borne() -> None:
