@@ -36,7 +36,7 @@ from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.command import Command, Completed
 from steelyard.model.errors import ExitCode, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
-from steelyard.model.measurement import Measurement, Run
+from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey, PlannedRun
 from steelyard.platforms.local.machine import capacity
 from steelyard.record.directory import CampaignDirectory
@@ -86,9 +86,14 @@ class Used:
         )
 
     @property
+    def total(self) -> float:
+        """Return all of it."""
+        return self.own + self.generator + self.server
+
+    @property
     def share(self) -> float:
         """Return Steelyard's part of all of it."""
-        return self.own / (self.own + self.generator + self.server)
+        return self.own / self.total
 
 
 def used_now(postmaster: int) -> Used:
@@ -154,13 +159,11 @@ class Rig:
             assert row is not None
             return int(stat_fields(row[0])[1])
 
-    def driven(self, number: int) -> Measurement:
+    def driven(self, number: int) -> Run:
         """Make a run as a campaign does, to the journal entry on disk."""
         taker = Taker(engine=self.assembly.engine, bench=self.bench, clock=self.doors.clock)
         measure = self.experiment.measure
         taken = taker.take(self.planned, seconds=measure.slice_s, ramp_s=measure.ramp_s)
-        if taken.measurement is None:
-            raise MeasurementError("; ".join(finding.message for finding in taken.findings))
         run = Run(
             block=number,
             attempt=0,
@@ -174,9 +177,10 @@ class Rig:
             validity=validity_of(taken.findings),
             findings=taken.findings,
             raw=self.directory.write_raw(f"{number:04d}.txt", taken.output),
+            evidence=taken.evidence,
         )
         self.directory.journal.append(RunFinished(run=run))
-        return taken.measurement
+        return run
 
     def bare_command(self) -> Command:
         """Return the command line without what Steelyard adds to it for itself."""
@@ -202,6 +206,13 @@ class Rig:
         return summary_tps(completed)
 
 
+def rate_of(run: Run) -> float:
+    """Return the transactions per second of a driven run."""
+    if run.measurement is None:
+        raise MeasurementError("; ".join(finding.message for finding in run.findings))
+    return run.measurement.tps
+
+
 def summary_tps(completed: Completed) -> float:
     """Return the transactions per second that pgbench prints, connection time excluded."""
     for line in completed.stdout.splitlines():
@@ -211,7 +222,7 @@ def summary_tps(completed: Completed) -> float:
 
 
 @contextmanager
-def rig(options: argparse.Namespace) -> Iterator[Rig]:
+def rig(options: argparse.Namespace, make_bench: type[Bench] = Bench) -> Iterator[Rig]:
     """Start a server; stop it and remove what was made at the end."""
     doors = system_doors()
     usable = capacity(doors.host)
@@ -234,7 +245,7 @@ def rig(options: argparse.Namespace) -> Iterator[Rig]:
         ledger.register(campaign_id, path)
         noted = ledger.JournalLedger(directory.journal, campaign_id)
         assembly = assemble(experiment, doors, campaign_id=campaign_id, ledger=noted)
-        bench = Bench(experiment, assembly, doors.clock, doors.host)
+        bench = make_bench(experiment, assembly, doors.clock, doors.host)
         try:
             bench.prepare(lambda what: print(f"{what} ...", flush=True))
             bench.activate(SERVER, restore=True, means="copy")
@@ -265,7 +276,7 @@ def measure(on: Rig, pairs: int, seed: int) -> tuple[Used, np.ndarray]:
                 continue
             time.sleep(REAPED_S)
             before = used_now(postmaster)
-            rates["driven"] = on.driven(number).tps
+            rates["driven"] = rate_of(on.driven(number))
             own = time.process_time()  # the rest is complete when the server has reaped
             time.sleep(REAPED_S)
             spent += replace(used_now(postmaster), own=own) - before

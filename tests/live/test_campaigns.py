@@ -59,8 +59,7 @@ def test_treatments_that_need_no_restart_are_weighed_back_to_back(steelyard: Ste
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
     text = text.replace("discard: 0s", "discard: 0s, rounds: 1")
     options = ("--out", "c", "--yes", "--json")
-    done = steelyard.run("run", steelyard.experiment(text), *options)
-    assert done.returncode == 0, done.stderr
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *options)
     schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
     assert schedule["mode"] == "back-to-back"
     environment = json.loads((steelyard.directory / "c" / "environment.json").read_text())

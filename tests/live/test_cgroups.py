@@ -154,7 +154,7 @@ def test_nothing_is_left_after_a_run_that_ends_by_itself(
     steelyard: Steelyard, roots: Roots
 ) -> None:
     """A single pass under a quota: the group was there, and is gone with its processes."""
-    text = LIMITED[: LIMITED.index("  quota:")].replace("name:", "design: single-pass\nname:")
+    text = LIMITED[: LIMITED.index("  quota:")].replace("seed: 7", "seed: 7\ndesign: single-pass")
     source = steelyard.experiment(text + "    cgroup: {cpus: 0.6}\n")
     with _watching(steelyard, roots) as watched:
         done = steelyard.run("run", source, "--out", "c", "--yes")

@@ -242,6 +242,7 @@ SMALL_MATRIX = (
     "loads.clients=[1, 4]",
     "loads.threads=[1, 4]",
     "measure.slice=1s",
+    "measure.neighbours=ignore",
     *(f"workloads.{name}.scale_factor=1" for name in ("select-only", "simple-update", "tpcb-like")),
 )
 

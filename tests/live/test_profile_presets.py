@@ -23,6 +23,7 @@ _TINY = (
     "measure.prewarm=false",
     "measure.calibration=",
     "measure.discard=0s",
+    "measure.neighbours=ignore",
     "stop.budget=20m",
 )
 _PAGE = 8192

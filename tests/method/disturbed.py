@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from steelyard.experiment.redoing import bears_neighbours, pause_before_s
-from steelyard.experiment.run_rules import RunFacts
+from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.validity import judge, validity_of
 from steelyard.model.campaign import BlockOutcome
 from steelyard.model.evidence import Evidence, Quantity

@@ -16,45 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
 ALL_RULES: tuple[Rule[Any], ...] = (*RUN_RULES, *CAMPAIGN_RULES)
 _WIDTH = 118
 
-_HEAD = """\
-# Validity
-
-When a run may be believed, and what a campaign must be told beside its verdicts. This page is made from the rules in
-the code; a test compares the two.
-
-**Only what comes from outside the treatments makes a run invalid.** Then its whole block is redone, in all
-treatments. What a treatment brings about itself is a **finding** and stays in: throwing it away would hide the effect
-that is asked for. A **suspect** run stays in, too, with its reason.
-
-A fact that was not measured makes a rule *not applicable*. No rule passes for want of a fact; the finding
-`not-judged` says which rules could not be applied, and what they lacked. Thresholds that nothing but experience
-stands behind are called guesses.
-
-## When a block is redone, and when not any more
-
-A cause like a dead server or a generator that fails ends the campaign when it comes three times in a row (exit
-code 5): it is not going to pass by itself. A neighbour ({environment}) comes and goes. Its blocks are redone too, but
-within limits: at most twice each, and in the whole campaign at most twice and a quarter of its complete blocks. After
-that a block counts as it is; its runs are suspect, and the finding `measured-beside-neighbour` says how many blocks
-that are. Otherwise a machine that is never quiet would spend its budget on blocks that are thrown away.
-
-Whether a block is redone depends on the neighbour alone: on the share that others used in a run, and on how many tries
-were lost to that before. It never depends on what a run gave, nor on the treatment that ran. Exchanging the labels of
-two equal treatments would change nothing about what is kept, so the coin still decides the sign of every block, and
-the interval keeps its level. Simulated with a neighbour that comes and goes and slows whichever run it meets, equal
-treatments are called different in at most 5 % of campaigns within chance, as without one. A rule that redoes only the
-blocks in which one of the arms was met fails the same test by far (`tests/method/test_redone_blocks.py`).
-
-With real effects a bias is left where a treatment decides how much of a neighbour is seen: steal is seen only by those
-who ask for CPU time. Where redone blocks fall under one treatment alone, the finding `blocks-redone` says so.
-
-`measure.neighbours` is the share of CPU or disk that others may use; `ignore` notes them and redoes nothing.
-
-## All rules
-
-| rule | judges | makes it |
-|---|---|---|
-"""
+_HEAD = Path(__file__).with_name("validity_head.md")
 
 
 def text() -> str:
@@ -63,8 +25,8 @@ def text() -> str:
         f"| [`{rule.code}`](#{rule.code}) | {rule.judges} | {_consequence(rule)} |\n"
         for rule in ALL_RULES
     )
-    head = _HEAD.format(environment=", ".join(f"`{code}`" for code in sorted(ENVIRONMENT)))
-    return head + rows + "".join(entry for rule in ALL_RULES for entry in _entry(rule))
+    entries = "".join(entry for rule in ALL_RULES for entry in _entry(rule))
+    return _HEAD.read_text("utf-8") + rows + entries
 
 
 def _consequence(rule: Rule[Any]) -> str:

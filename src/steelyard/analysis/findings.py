@@ -11,9 +11,11 @@ from steelyard.analysis.results import StallTest, WarmupCheck
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import CampaignPlan, RoundsFor
+from steelyard.model.rules import ENVIRONMENT
 from steelyard.model.units import format_duration, format_percent, format_utc
 
 _ONE_SIDED = 2  # tries under one treatment alone: beyond chance enough to be told
+_ONE_SIDED_NEIGHBOURS = 6  # a neighbour does not choose: of two treatments 2^-5, 3 %, by chance
 _FEW_FRACTION = 0.2
 STALL_LEVEL = 0.05
 WARMUP_LEVEL = 0.01
@@ -220,25 +222,41 @@ def _redone(record: CampaignRecord) -> Iterator[Finding]:
     if not thrown or record.experiment.is_single_pass:
         return
     under = Counter(block.treatment for block in thrown if block.treatment)
-    one_sided = len(under) == 1 and sum(under.values()) >= _ONE_SIDED
+    advice = _advice(thrown)
     many = len(thrown) > _FEW_FRACTION * len(record.blocks)
     by_treatment = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
     yield Finding(
         code="blocks-redone",
-        severity=Severity.WARNING if many or one_sided else Severity.INFO,
+        severity=Severity.WARNING if many or advice else Severity.INFO,
         message=(
             f"{len(thrown)} of {len(record.blocks)} tries of a block were thrown away whole, "
             f"in all treatments{f' ({by_treatment})' if by_treatment else ''}{_causes(thrown)}"
         ),
-        remedy=(
-            "They all fell under one treatment: look into its server's log in raw/, for what it "
-            "brings about itself is not in the intervals."
-            if one_sided
-            else "None needed while they are few; otherwise quieten the machine."
-        ),
+        remedy=advice or "None needed while they are few; otherwise quieten the machine.",
         source="METHOD 3.1",
         subject="campaign",
     )
+
+
+def _advice(thrown: Sequence[BlockOutcome]) -> str:
+    """Return what to do where the tries fell under one treatment alone; empty where not."""
+    own = [block for block in thrown if block.cause not in ENVIRONMENT]
+    if _under_one(own, _ONE_SIDED):
+        return (
+            "They all fell under one treatment: look into its server's log in raw/, for what it "
+            "brings about itself is not in the intervals."
+        )
+    if _under_one([b for b in thrown if b.cause in ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
+        return (
+            "Neighbours were met under one treatment alone: perhaps it asks for more of what they "
+            "take, and then that is not in the intervals; `measure.neighbours: ignore` keeps it in."
+        )
+    return ""
+
+
+def _under_one(blocks: Sequence[BlockOutcome], least: int) -> bool:
+    under = Counter(block.treatment for block in blocks if block.treatment)
+    return len(under) == 1 and sum(under.values()) >= least
 
 
 def _causes(thrown: Sequence[BlockOutcome]) -> str:

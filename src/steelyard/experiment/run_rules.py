@@ -3,14 +3,13 @@
 What a treatment brings about itself stays in; the rules for that are in ``analysis.judging``.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Final
 
+from steelyard.experiment.run_facts import RunFacts
 from steelyard.model.evidence import Evidence, OtherProcess, Quantity
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.findings import Severity
-from steelyard.model.measurement import Measurement
 from steelyard.model.rules import (
     FOREIGN_DISK,
     KEPT,
@@ -31,55 +30,6 @@ STEAL_SHARE: Final = 0.05
 SATURATED_SHARE: Final = 0.95
 _ON: Final = frozenset({"on", "true", "yes", "1"})
 _LOG: Final = "Look into the server's log in raw/."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
-    """What is known of a run when it is judged.
-
-    Attributes:
-        measurement: None when the generator gave none; then ``failure`` says why.
-        clock_jump_s: How far the wall clock moved against the monotonic one.
-        server_died: It was not there any more after the run.
-        deviations: A sentence for each setting that is not in force as asked.
-        asked: Settings of the treatment's server, by name.
-        limits: Control group limits that the treatment asks for, by name.
-        in_force: Settings as the running server reports them, by name.
-        neighbours: Share of CPU and disk that others may use; None: whatever they like.
-    """
-
-    treatment: str = ""
-    load: Load = field(default_factory=lambda: Load(clients=1, threads=1))
-    measurement: Measurement | None = None
-    evidence: Evidence | None = None
-    clock_jump_s: float | None = None
-    failure: str = ""
-    server_died: bool = False
-    deviations: tuple[str, ...] = ()
-    asked: Mapping[str, str] = field(default_factory=dict)
-    limits: Mapping[str, str] = field(default_factory=dict)
-    in_force: Mapping[str, str] = field(default_factory=dict)
-    neighbours: float | None = DEFAULT_NEIGHBOURS
-
-    @property
-    def allowance(self) -> float:
-        """Return the share from which on a neighbour is told of."""
-        return DEFAULT_NEIGHBOURS if self.neighbours is None else self.neighbours
-
-    def total(self, quantity: Quantity) -> float | None:
-        """Return a difference over the run, or None."""
-        return None if self.evidence is None else self.evidence.total(quantity)
-
-    def level(self, quantity: Quantity) -> float | None:
-        """Return a reading at its end, or None."""
-        return None if self.evidence is None else self.evidence.level(quantity)
-
-    @property
-    def cpu_seconds(self) -> float | None:
-        """Return the CPU seconds that the machine had during the run, or None."""
-        cpus = self.level(Quantity.CPUS)
-        seconds = self.evidence.seconds if self.evidence is not None else 0.0
-        return cpus * seconds if cpus and seconds > 0 else None
 
 
 def _generator_failed(facts: RunFacts) -> Iterator[Ruling]:
@@ -383,7 +333,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         ),
         remedy="Give it more threads (`loads.threads`) or simpler scripts, or put the load"
         " generator on a machine of its own.",
-        source="docs/validity.md; threshold: a guess",
+        source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
         judge=_generator_saturated,
     ),
     Rule(
@@ -396,7 +346,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         " run whether they are.",
         remedy="Give both `cgroup: {cpuset: ..., generator_cpuset: ...}`: the same CPUs where"
         " sharing is what you want to measure.",
-        source="docs/validity.md",
+        source="PostgreSQL's documentation, pgbench, Good Practices",
         judge=_shared_cpus,
     ),
     Rule(

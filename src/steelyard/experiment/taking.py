@@ -6,14 +6,14 @@ from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.watch import Watch
-from steelyard.experiment.run_rules import RunFacts
+from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.validity import judge
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError
 from steelyard.model.evidence import Evidence
+from steelyard.model.experiment import Layer
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import CheckpointAge, Measurement
-from steelyard.model.rules import CGROUP
 from steelyard.model.schedule import PlannedRun
 
 
@@ -88,7 +88,7 @@ class Taker:
             treatment=treatment.name,
             load=planned.cell.load,
             asked={name.lower(): value for name, value in settings_of(treatment).items()},
-            limits={s.name: s.value for s in treatment.settings if s.layer == CGROUP},
+            limits=settings_of(treatment, Layer.CGROUP),
             in_force=self.bench.in_force,
             neighbours=experiment.measure.neighbours,
         )

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from steelyard.experiment.run_rules import CLOCK_JUMP_S, RUN_RULES, RunFacts
+from steelyard.experiment.run_facts import RunFacts
+from steelyard.experiment.run_rules import CLOCK_JUMP_S, RUN_RULES
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
 from steelyard.model.rules import ENVIRONMENT, Rule, Standing, not_judged

@@ -51,14 +51,27 @@ class PatientConnection(psycopg.Connection[tuple[object, ...]]):
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                if not ready and self._is_unwanted():
-                    self._give_up("nobody waits for the answer any more")
-                if not ready and clock.monotonic() - asked_at > self._patience_s:
-                    self._require_work()
+                if not ready and self.heed(asked_at):
                     asked_at = clock.monotonic()
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
+
+    def heed(self, asked_at: float) -> bool:
+        """Return whether patience was at an end and is had anew, an answer being on its way.
+
+        Args:
+            asked_at: When the statement was sent, or patience was had anew; monotonic seconds.
+
+        Raises:
+            psycopg.OperationalError: The answer is not to be waited for any more.
+        """
+        if self._is_unwanted():
+            self._give_up("nobody waits for the answer any more")
+        if SystemClock().monotonic() - asked_at <= self._patience_s:
+            return False
+        self._require_work()
+        return True
 
     def _require_work(self) -> None:
         """Raise when nobody works on the statement.

@@ -17,6 +17,7 @@ from psycopg import sql
 
 from steelyard.gateways.libpq import address_of, asked_for, connection_failure
 from steelyard.gateways.patience import PATIENCE_S, PatientConnection
+from steelyard.gateways.prepared import PreparedStatements
 from steelyard.gateways.roundtrip import time_round_trips
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
@@ -37,7 +38,7 @@ class SqlSession(Protocol):
     """A connection that stays open, each statement in a transaction of its own."""
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Return all rows of one statement, which the server prepares at its first use."""
+        """Return all rows of one statement; without parameters it is prepared at its first use."""
         ...
 
     def close(self) -> None:
@@ -207,19 +208,19 @@ class PsycopgSession:
         self._ended = threading.Event()
         self._in_use = threading.Lock()
         connection.be_patient(patience_s, lambda: False, self._ended.is_set)
+        self._prepared = PreparedStatements(connection)
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Return all rows of one statement, which the server prepares at its first use.
+        """Return all rows of one statement; without parameters it is prepared at its first use.
 
         Raises:
             TargetError: The server refuses it, is gone or does not answer, or the session ended.
         """
         try:
             with self._in_use:
-                cursor = self._connection.execute(
-                    statement.encode(), parameters or None, prepare=True
-                )
-                return cursor.fetchall()
+                if parameters:
+                    return self._connection.execute(statement.encode(), parameters).fetchall()
+                return self._prepared.rows(statement)
         except psycopg.Error as error:
             raise _translated(error, self._address) from error
 

@@ -16,7 +16,6 @@ FOREIGN_DISK: Final = "foreign-disk"
 # Causes that come and go with the surroundings of the machine: redone within limits, then borne.
 ENVIRONMENT: Final = frozenset({NEIGHBOUR_CPU, STEAL, FOREIGN_DISK})
 BESIDE_NEIGHBOUR: Final = "measured-beside-neighbour"  # what a campaign tells of them
-CGROUP: Final = "cgroup"  # name of the layer whose settings bind and limit the server
 NOT_JUDGED: Final = "not-judged"
 
 Facts = TypeVar("Facts")

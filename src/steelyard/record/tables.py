@@ -12,7 +12,7 @@ from steelyard.model.measurement import Measurement, Run, SustainedRun
 
 
 def write_tables(record: CampaignRecord, path: Path) -> None:
-    """Write ``runs``, ``intervals`` and ``host.parquet`` into a campaign's directory.
+    """Write a table of the runs, of their seconds, wait events, counters, and of the machine.
 
     Raises:
         RecordError: The disk is full or fails.
@@ -23,11 +23,15 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
     seconds = [row for run in record.runs for row in _interval_rows(_key(run), run.measurement)]
     for long in record.sustained:
         seconds += _interval_rows(_sustained_key(long), long.measurement)
-    host = [row for run in record.runs for row in _host_rows(_key(run), run.evidence)]
-    for long in record.sustained:
-        host += _host_rows(_sustained_key(long), long.evidence)
     _write(path / "runs.parquet", runs, _RUN_COLUMNS)
     _write(path / "intervals.parquet", seconds, _INTERVAL_COLUMNS)
+    seen = [(_key(run), run.evidence) for run in record.runs]
+    seen += [(_sustained_key(long), long.evidence) for long in record.sustained]
+    waits = [row for key, evidence in seen for row in _wait_rows(key, evidence)]
+    _write(path / "waits.parquet", waits, _WAIT_COLUMNS)
+    totals = [row for key, evidence in seen for row in _counter_rows(key, evidence)]
+    _write(path / "counters.parquet", totals, _COUNTER_COLUMNS)
+    host = [row for key, evidence in seen for row in _host_rows(key, evidence)]
     _write(path / "host.parquet", host, _HOST_COLUMNS)
 
 
@@ -88,6 +92,14 @@ _HOST_COLUMNS = {
     "end_s": "float64",
     **dict.fromkeys((quantity.value for quantity in HOST_QUANTITIES), "float64"),
 }
+_WAIT_COLUMNS = {
+    **_KEY_COLUMNS,
+    "kind": "string",
+    "name": "string",
+    "class": "string",
+    "sessions": "float64",
+}
+_COUNTER_COLUMNS = {**_KEY_COLUMNS, "name": "string", "total": "float64"}
 
 
 def _key(run: Run) -> dict[str, Any]:
@@ -175,6 +187,28 @@ def _host_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str,
         {**key, "end_s": end_s, **dict(zip(series.names, row, strict=True))}
         for end_s, row in zip(series.end_s, series.rows, strict=True)
     ]
+
+
+def _wait_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
+    """Return a row per wait event; none for a run in which nobody could look."""
+    if evidence is None or evidence.waits is None:
+        return []
+    return [
+        {
+            **key,
+            "kind": event.kind,
+            "name": event.name,
+            "class": event.group.value,
+            "sessions": event.sessions,
+        }
+        for event in evidence.waits.events
+    ]
+
+
+def _counter_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[str, Any]]:
+    """Return a row per quantity that was counted over the run."""
+    totals = evidence.totals if evidence is not None else {}
+    return [{**key, "name": str(name), "total": total} for name, total in totals.items()]
 
 
 def _write(path: Path, rows: list[dict[str, Any]], columns: dict[str, str]) -> None:

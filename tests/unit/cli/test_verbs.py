@@ -14,14 +14,8 @@ from steelyard.cli.main import _LazyGroup
 from steelyard.experiment.presets import preset_names
 from steelyard.model.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 
-_DERIVED = (
-    "report.html",
-    "report.md",
-    "summary.json",
-    "runs.parquet",
-    "intervals.parquet",
-    "host.parquet",
-)
+_TABLES = tuple(f"{name}.parquet" for name in ("runs", "intervals", "waits", "counters", "host"))
+_DERIVED = ("report.html", "report.md", "summary.json", *_TABLES)
 
 
 def test_a_report_is_rebuilt_from_the_record_alone(shell: Shell) -> None:

@@ -9,7 +9,7 @@ from support.validity_page import ALL_RULES, PAGE, text
 
 
 def test_the_page_is_made_from_the_rules() -> None:
-    """Whoever changes a rule makes the page anew: PYTHONPATH=tests python -m support.validity_page."""
+    """Whoever changes a rule makes the page anew: ``support.validity_page`` says how."""
     assert PAGE.read_text("utf-8") == text()
 
 
@@ -19,6 +19,7 @@ def test_codes_are_unique_and_stable_in_form() -> None:
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
     assert set(codes) >= ENVIRONMENT
+    assert all(f"`{code}`" in text().split("## All rules")[0] for code in ENVIRONMENT)
 
 
 @pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.code)

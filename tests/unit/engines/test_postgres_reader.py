@@ -76,7 +76,7 @@ def test_every_version_has_one_place_for_each_counter(version: int) -> None:
     [
         (14, "pg_stat_wal", ("wal_write", "wal_sync")),
         (17, "pg_stat_wal", ("wal_write", "wal_sync")),
-        (15, "pg_stat_bgwriter", ("buffers_backend", "checkpoints_req")),
+        (16, "pg_stat_bgwriter", ("checkpoints_timed", "checkpoints_req")),
         (17, "pg_stat_checkpointer", ("num_requested",)),
         (17, "pg_stat_io", ("op_bytes",)),
         (18, "pg_stat_io", ("read_bytes", "'wal'")),

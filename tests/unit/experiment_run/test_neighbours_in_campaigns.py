@@ -107,12 +107,12 @@ def test_a_block_beside_a_neighbour_is_redone_in_all_arms(tmp_path: Path, distur
 def test_a_neighbour_that_never_goes_fails_no_campaign(tmp_path: Path, disturb: Disturb) -> None:
     """Redos end with their limit; the rest counts, is suspect, and the campaign says so."""
     disturb(lambda _number: True)
-    record, analysis = campaign(tmp_path / "c")
+    record, analysis = campaign(tmp_path / "c", an_experiment(stop=Stop(budget_s=600.0)))
     assert record.status in (Status.DECIDED, Status.BUDGET)
     complete = sum(block.complete for block in record.blocks)
-    assert complete >= 8
+    assert complete >= 6
     assert tries(record)[:2] == [(0, 0, "neighbour-cpu"), (0, 1, "neighbour-cpu")]
-    assert len(tries(record)) <= 2 + 0.25 * complete
+    assert len(tries(record)) < 3 + 0.25 * complete
     assert all(run.validity is Validity.SUSPECT for run in record.counted_runs)
     told = found(analysis, "measured-beside-neighbour")
     assert told is not None

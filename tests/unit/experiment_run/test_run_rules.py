@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.run_rules import (
     CLOCK_JUMP_S,
     RUN_RULES,
     SATURATED_SHARE,
     STEAL_SHARE,
-    RunFacts,
 )
 from steelyard.experiment.validity import judge, rule_of, validity_of
 from steelyard.model.evidence import Evidence, OtherProcess, Quantity

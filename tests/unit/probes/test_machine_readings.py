@@ -31,7 +31,8 @@ def _at(second: int, **changed: str) -> dict[str, str]:
     user, idle = 1000 + 120 * second, 5000 + 80 * second
     files |= {
         "/proc/stat": f"cpu  {user} 0 0 {idle} 0 0 0 0 0 0\ncpu0 0\ncpu1 0\nctxt {9 * second}\n",
-        f"/proc/{SERVER}/stat": process_line(SERVER, "postgres", 1, reaped=50 * second),
+        f"/proc/{SERVER}/stat": process_line(SERVER, "postgres", 1, ticks=50 * second),
+        f"/proc/{SERVER}/schedstat": f"{second * _S // 2} {second * _S} {40 * second}\n",
         f"/proc/{STEELYARD}/task/{STEELYARD}/children": "900" if 0 < second < 3 else "",
         "/proc/900/task/900/schedstat": f"{second * _S * 4 // 10} {second * _S // 10} 1\n",
         "/proc/77/stat": process_line(77, "neighbour", 1, ticks=30 * second),
@@ -63,6 +64,8 @@ def test_totals_are_differences_over_the_run() -> None:
         Quantity.CPU_USER_S: 3.6,
         Quantity.CPU_IDLE_S: 2.4,
         Quantity.SERVER_CPU_S: 1.5,
+        Quantity.SERVER_RUN_QUEUE_S: 3.0,
+        Quantity.SERVER_SWITCHES: 120,
         Quantity.GENERATOR_CPU_S: 1.2,
         Quantity.GENERATOR_RUN_QUEUE_S: 0.2,
         Quantity.STEELYARD_CPU_S: 0.03,
@@ -121,6 +124,28 @@ def test_what_is_not_there_has_a_reason() -> None:
     }
     assert Quantity.THROTTLED_S not in part.totals
     assert Quantity.WAL_DEVICE_WRITES not in part.totals, "it is the same device"
+
+
+def test_sessions_that_no_sample_saw_leave_no_figure() -> None:
+    """A session for every transaction: CPU is complete, its run-queue time unknown and not 0."""
+    probe = MachineProbe(host=(host := recorded_host()), vantage=_VANTAGE)
+    host.files = _at(0)
+    probe.begin()
+    reaped = process_line(SERVER, "postgres", 1, ticks=50, reaped=100)
+    host.files = _at(1, **{f"/proc/{SERVER}/stat": reaped})
+    host.children_s = 1.0  # of which samples saw 0.4
+    part = probe.finish(1.0, lost=0)
+    assert part.totals[Quantity.SERVER_CPU_S] == pytest.approx(1.5)
+    unknown = {
+        Quantity.SERVER_RUN_QUEUE_S: "server run queue",
+        Quantity.SERVER_SWITCHES: "server switches",
+        Quantity.GENERATOR_RUN_QUEUE_S: "generator run queue",
+    }
+    reasons = {absence.subject: absence.reason for absence in part.absent}
+    for quantity, subject in unknown.items():
+        assert quantity not in part.totals
+        assert quantity not in part.series[0].names
+        assert "before a sample" in reasons[subject]
 
 
 def test_an_endpoint_shows_the_generators_machine() -> None:

@@ -11,8 +11,15 @@ from sample_entries import a_story
 
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
-from steelyard.model.evidence import Evidence, Series
-from steelyard.record.entries import Line
+from steelyard.model.evidence import (
+    Evidence,
+    Quantity,
+    Series,
+    WaitClass,
+    WaitEvent,
+    Waits,
+)
+from steelyard.record.entries import Line, RunFinished
 from steelyard.record.replay import replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables
 
@@ -87,7 +94,8 @@ def test_types_do_not_depend_on_the_content(record: CampaignRecord, tmp_path: Pa
     write_tables(replay(_only_the_start()), empty)
     assert pq.read_schema(empty / "runs.parquet") == runs
     assert pq.read_table(empty / "runs.parquet").num_rows == 0
-    assert pq.read_table(empty / "intervals.parquet").num_rows == 0
+    for name in ("intervals", "waits", "counters"):
+        assert pq.read_table(empty / f"{name}.parquet").num_rows == 0
     types = {field.name: str(field.type) for field in runs}
     assert types["clients"] == "int32"
     assert types["latency_stddev_s"] == "double"
@@ -155,12 +163,65 @@ def test_runs_without_evidence_have_no_rows_of_the_machine(
     assert pq.read_schema(tmp_path / "host.parquet") == table.schema
 
 
+def _with_evidence() -> CampaignRecord:
+    """Return a campaign whose second run was watched, and the first not."""
+    waits = Waits(
+        source="pg_stat_activity at 10 Hz",
+        samples=50,
+        lost=0,
+        events=(
+            WaitEvent(kind="IO", name="WalSync", group=WaitClass.WAL, sessions=1.5),
+            WaitEvent(kind="CPU", name="", group=WaitClass.CPU, sessions=0.25),
+        ),
+    )
+    evidence = Evidence(
+        seconds=5.0,
+        totals={Quantity.COMMITS: 5003.0, Quantity.WAL_BYTES: 1e6},
+        levels={Quantity.DATABASE_BYTES: 3e7},
+        waits=waits,
+        series=(),
+        others=(),
+        absent=(),
+    )
+    story = [
+        replace(entry, run=replace(entry.run, evidence=evidence))
+        if isinstance(entry, RunFinished) and entry.run.treatment == "b"
+        else entry
+        for entry in a_story()
+    ]
+    return replay(
+        [Line(sequence=n, at=float(n), elapsed_s=float(n), entry=e) for n, e in enumerate(story)]
+    )
+
+
+def test_wait_events_are_rows_with_their_run(tmp_path: Path) -> None:
+    """One row per event of the run that was watched; no row, and not zeros, for the others."""
+    write_tables(_with_evidence(), tmp_path)
+    table = pq.read_table(tmp_path / "waits.parquet")
+    assert table.column_names == [*_KEY, "kind", "name", "class", "sessions"]
+    assert table["treatment"].to_pylist() == ["b", "b"]
+    assert table["class"].to_pylist() == ["wal", "cpu"]
+    assert table["name"].to_pylist() == ["WalSync", ""]
+    assert table["sessions"].to_pylist() == [1.5, 0.25]
+
+
+def test_counters_are_rows_with_their_run(tmp_path: Path) -> None:
+    """One row per quantity, as the difference over the run."""
+    write_tables(_with_evidence(), tmp_path)
+    table = pq.read_table(tmp_path / "counters.parquet")
+    assert table.column_names == [*_KEY, "name", "total"]
+    assert table["name"].to_pylist() == ["commits", "wal_bytes"]
+    assert table["total"].to_pylist() == [5003.0, 1e6]
+
+
 def test_tables_of_the_same_record_are_the_same_bytes(
     record: CampaignRecord, tmp_path: Path
 ) -> None:
     """A report that is repeated writes what was there."""
     write_tables(record, tmp_path)
     names = ("runs.parquet", "intervals.parquet", "host.parquet")
+
+    names = [f"{name}.parquet" for name in ("runs", "intervals", "waits", "counters")]
     before = [(tmp_path / name).read_bytes() for name in names]
     write_tables(record, tmp_path)
     assert [(tmp_path / name).read_bytes() for name in names] == before

@@ -8,9 +8,8 @@ from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import ServerEnvironment
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Experiment, Treatment
+from steelyard.model.experiment import Experiment, Layer, Treatment
 from steelyard.model.measurement import Run
-from steelyard.model.rules import CGROUP
 
 Runs = Sequence[Run]
 
@@ -85,14 +84,14 @@ class CampaignFacts:
         return {} if server is None else {s.name: s.value for s in server.settings}
 
 
-def asked(treatment: Treatment, layer: str = "postgres") -> dict[str, str]:
+def asked(treatment: Treatment, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
     """Return what a treatment asks of a layer, by name in small letters."""
-    return {s.name.lower(): s.value for s in treatment.settings if s.layer == layer}
+    return {s.name.lower(): s.value for s in treatment.settings if s.layer is layer}
 
 
 def limits(treatment: Treatment) -> dict[str, str]:
     """Return the control group limits that a treatment asks for."""
-    return asked(treatment, CGROUP)
+    return asked(treatment, Layer.CGROUP)
 
 
 def total(runs: Runs, quantity: Quantity) -> float | None:

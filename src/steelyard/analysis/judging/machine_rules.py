@@ -214,11 +214,12 @@ def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
     )
     if not absences:
         yield KEPT
-    for (subject, reason), number in absences.most_common(_MOST_ABSENCES):
-        yield broken(
-            f"{subject}: not measured in {number} of {count(len(watched), 'run')}: {reason}",
-            subject=subject,
-        )
+        return
+    told = [
+        f"{subject} ({reason.rstrip('.')}; {number} of {count(len(watched), 'run')})"
+        for (subject, reason), number in absences.most_common(_MOST_ABSENCES)
+    ]
+    yield broken(f"not measured: {', '.join(told)}", subject="campaign")
 
 
 MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
@@ -306,7 +307,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
             ),
         ),
         remedy="Make room, or name another place with `target.directory`.",
-        source="docs/validity.md; threshold: a guess",
+        source="statvfs of the data directory; threshold: a guess",
         judge=_disk_nearly_full,
     ),
     Rule(
@@ -346,7 +347,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         " better or worse than with a generator elsewhere.",
         remedy="For numbers of the server alone put the load generator elsewhere, or bind both"
         " with `cgroup`.",
-        source="docs/validity.md",
+        source="PostgreSQL's documentation, pgbench, Good Practices",
         judge=_shared_machine,
     ),
     Rule(

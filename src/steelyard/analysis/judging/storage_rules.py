@@ -221,7 +221,7 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
             ),
         ),
         remedy="Raise the scale factor beyond the machine's memory.",
-        source="docs/validity.md",
+        source="PostgreSQL's documentation, shared_buffers",
         judge=_fits_in_memory,
     ),
 )

@@ -1,5 +1,6 @@
 """What the load generator uses: the programs that Steelyard runs during a run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steelyard.experiment.probes.processes import children, own_process
@@ -48,6 +49,12 @@ class GeneratorProcesses:
             Quantity.GENERATOR_CPU_S: sums.run_s,
             Quantity.GENERATOR_RUN_QUEUE_S: sums.delay_s,
         }
+
+    def unsampled(self, totals: Mapping[Quantity, float]) -> tuple[Quantity, ...]:
+        """Return which of the totals leave out most of what happened."""
+        if self._tasks.saw_enough(totals.get(Quantity.GENERATOR_CPU_S, 0.0)):
+            return ()
+        return (Quantity.GENERATOR_RUN_QUEUE_S,)
 
     def absent(self) -> tuple[Absence, ...]:
         """Return what is not shown, and why."""

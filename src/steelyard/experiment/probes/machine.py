@@ -1,7 +1,7 @@
 """Watches the machine during a run: CPU by who used it, devices, throttling, other processes."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from steelyard.experiment.probes.levels import machine_levels, server_levels
@@ -57,16 +57,22 @@ class MachineProbe:
         last, used = self._sources.sampled(), self._sources.used()
         totals = self._with_others(_difference(self._used, used))
         self._readings.append((at_s, self._caught_up(last, totals)))
+        unsampled = self._sources.unsampled(totals)
         levels, absent = machine_levels(self._host)
         if self._vantage is not None:
             more, missing = server_levels(self._host, self._vantage)
             levels, absent = levels | more, (*absent, *missing)
         return Part(
-            totals={quantity.value: value for quantity, value in totals.items()},
+            totals={q.value: value for q, value in totals.items() if q not in unsampled},
             levels={quantity.value: value for quantity, value in levels.items()},
-            series=self._series(),
+            series=self._series(without=unsampled),
             others=heaviest(self._before, census(self._host), ours=self._ours()),
-            absent=(*_unseen(self._vantage), *self._sources.absent(used), *absent),
+            absent=(
+                *_unseen(self._vantage),
+                *self._sources.absent(used),
+                *unsampled.values(),
+                *absent,
+            ),
         )
 
     def abandon(self) -> None:
@@ -98,13 +104,14 @@ class MachineProbe:
         }
         return {**last, **exact}
 
-    def _series(self) -> tuple[Series, ...]:
+    def _series(self, *, without: Collection[Quantity]) -> tuple[Series, ...]:
         readings = _without_short_end(self._readings)
         used = [
             self._with_others(_difference(begin, end))
             for (_, begin), (_, end) in pairwise(readings)
         ]
-        names = [name for name in HOST_QUANTITIES if any(name in row for row in used)]
+        known = [name for name in HOST_QUANTITIES if name not in without]
+        names = [name for name in known if any(name in row for row in used)]
         if not names:
             return ()
         return (

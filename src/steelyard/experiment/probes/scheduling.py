@@ -24,6 +24,8 @@ class TaskSums:
 
 
 _NOTHING = Scheduled(run_s=0.0, delay_s=0.0, times=0)
+_ENOUGH_SEEN = 0.5  # a guess: below that a sum over what samples saw is no answer
+_NEVER_MIND_S = 0.05  # of CPU, which has no queue worth a figure
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class TaskSet:
     host: Host
     _last: dict[str, Scheduled] = field(default_factory=dict)
     _earlier: Scheduled = _NOTHING  # of tasks whose id was given to another one
+    _first_s: float | None = None
+    _seen_s: float = 0.0  # run time between the first reading and the last
 
     def read(self, paths: Iterable[str]) -> TaskSums:
         """Return the sums with new readings of these tasks' ``schedstat``."""
@@ -51,12 +55,23 @@ class TaskSet:
                 self._earlier = _sum([self._earlier, last])
             self._last[path] = current
         whole = _sum([self._earlier, *self._last.values()])
+        if self._first_s is None:
+            self._first_s = whole.run_s
+        self._seen_s = whole.run_s - self._first_s
         return TaskSums(
             living_run_s=living_run_s,
             run_s=whole.run_s,
             delay_s=whole.delay_s,
             times=whole.times,
         )
+
+    def saw_enough(self, cpu_s: float) -> bool:
+        """Return whether readings saw the better part of the CPU time that tasks really used.
+
+        They do not where tasks live shorter than an interval: runs below a second, a session for
+        every transaction.
+        """
+        return cpu_s < _NEVER_MIND_S or self._seen_s >= _ENOUGH_SEEN * cpu_s
 
 
 def _sum(parts: list[Scheduled]) -> Scheduled:

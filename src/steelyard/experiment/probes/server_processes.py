@@ -77,6 +77,12 @@ class ServerProcesses:
             found.append(Absence(subject="run-queue time of the server", reason=reason))
         return tuple(found)
 
+    def unsampled(self, totals: Mapping[Quantity, float]) -> tuple[Quantity, ...]:
+        """Return which of the totals leave out most of what happened."""
+        if self._tasks.saw_enough(totals.get(Quantity.SERVER_CPU_S, 0.0)):
+            return ()
+        return (Quantity.SERVER_RUN_QUEUE_S, Quantity.SERVER_SWITCHES)
+
     def _consistent(self, read: Callable[[], _Reading]) -> _Reading:
         """Return a reading during which nothing passed from a process to its parent."""
         for _ in range(_TRIES):

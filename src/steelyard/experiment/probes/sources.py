@@ -87,6 +87,18 @@ class Sources:
         of_server = self.server.absent(used) if self.server else ()
         return (*absent, *of_server, *self.generator.absent())
 
+    def unsampled(self, totals: Counted) -> dict[Quantity, Absence]:
+        """Return which of the totals leave out most of what happened, and why."""
+        of_server = self.server.unsampled(totals) if self.server else ()
+        return {
+            quantity: Absence(
+                subject=quantity.value.replace("_", " ").removesuffix(" s"),
+                reason="most of its processes ended before a sample could see what they did",
+            )
+            for quantity in (*of_server, *self.generator.unsampled(totals))
+            if quantity in totals
+        }
+
     def _absent_of_the_server(self, used: Counted) -> list[tuple[str, str]]:
         found = []
         if self.device is None:

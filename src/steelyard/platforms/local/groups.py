@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.gateways.cgroups import Cgroups, Hierarchy
+from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.clock import Clock
 from steelyard.model.cgroup import (
     CPUSETS,
@@ -141,7 +141,7 @@ class ServerGroups:
         ):
             for controller in sorted(wanted):
                 if controller not in made:
-                    root = self._hierarchy(controller).root
+                    root = self._cgroups.hierarchy(controller).root
                     self._make_one(root / f"{self._plan.name}-{role}")
                     made[controller] = root / f"{self._plan.name}-{role}"
         self.lift()
@@ -173,7 +173,7 @@ class ServerGroups:
     def _files(
         self, controller: Controller, limits: Limits, cpus: tuple[int, ...] | None
     ) -> tuple[tuple[str, str], ...]:
-        hierarchy = self._hierarchy(controller)
+        hierarchy = self._cgroups.hierarchy(controller)
         if controller is Controller.CPU:
             return tuple(group_files.quota_files(hierarchy.version, limits.cpus).items())
         if controller is Controller.CPUSET:
@@ -253,9 +253,6 @@ class ServerGroups:
             cpuset=limits.cpuset or all_cpus,
             generator_cpuset=limits.generator_cpuset or all_cpus,
         )
-
-    def _hierarchy(self, controller: Controller) -> Hierarchy:
-        return self._cgroups.hierarchy(controller)
 
     def _device(self) -> str:
         device = self._cgroups.device(self._plan.place)

@@ -1,0 +1,227 @@
+"""Rules about the machine, each on both sides of its threshold and without its facts."""
+
+from dataclasses import replace
+
+import pytest
+from made_records import an_experiment, compared
+from watched import asking, both, found, missing, rulings, seen, watched, with_settings
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.judging.machine_rules import AMPLIFICATION, DISK_FREE_SHARE
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.evidence import Absence, Quantity
+from steelyard.model.experiment import EndpointTarget, Experiment, Layer
+from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.rules import NOT_JUDGED
+from steelyard.report.findings import collected
+
+MIB = 2.0**20
+
+
+@pytest.mark.parametrize(("periods", "told"), [(0.0, False), (3.0, True)])
+def test_throttling_under_a_quota(periods: float, *, told: bool) -> None:
+    """Any period in which the quota held the server back is told, with its share."""
+    totals = {
+        Quantity.QUOTA_PERIODS: 60.0,
+        Quantity.THROTTLED_PERIODS: periods,
+        Quantity.THROTTLED_S: 0.5,
+    }
+    finding = found(both(seen(), seen(totals)), "quota-throttled")
+    assert (finding is not None) is told
+    if finding is not None:
+        assert (finding.subject, finding.severity) == ("t1", Severity.WARNING)
+        assert "5.0 % of the periods, 30.0 s in all" in finding.message
+
+
+def test_a_quota_that_nobody_watched_is_not_judged() -> None:
+    """Where no quota is asked for nothing is lacking; where one is, its counters are."""
+    assert missing(both(seen(), seen()), "quota-throttled") == ""
+    limited = asking(an_experiment(), Layer.CGROUP, cpus="0.6")
+    assert missing(both(seen(), seen(), experiment=limited), "quota-throttled")
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.01, False), (0.011, True)])
+def test_memory_pressure(share: float, *, told: bool) -> None:
+    """Above 1 % of the time."""
+    record = both(seen(), seen({Quantity.MEMORY_PRESSURE_S: share * 7.0}))
+    assert (found(record, "memory-pressure") is not None) is told
+    assert missing(record, "memory-pressure")
+
+
+@pytest.mark.parametrize(("pages_per_s", "told"), [(10.0, False), (10.5, True)])
+def test_swapping(pages_per_s: float, *, told: bool) -> None:
+    """Above 10 pages a second."""
+    record = both(seen(), seen({Quantity.SWAPPED_PAGES: pages_per_s * 7.0}))
+    assert (found(record, "swapping") is not None) is told
+    assert missing(record, "swapping")
+
+
+@pytest.mark.parametrize(
+    ("free", "told"), [(DISK_FREE_SHARE, False), (DISK_FREE_SHARE - 0.001, True)]
+)
+def test_a_disk_that_is_nearly_full(free: float, *, told: bool) -> None:
+    """The least that was free counts."""
+    levels = [
+        {Quantity.DISK_BYTES: 1e12, Quantity.DISK_FREE_BYTES: 1e12 * share} for share in (0.5, free)
+    ]
+    finding = found(both(seen({}, levels[0]), seen({}, levels[1])), "disk-nearly-full")
+    assert (finding is not None) is told
+    if finding is not None:
+        assert "9.9 % of the data's disk" in finding.message
+    assert missing(both(seen(), seen()), "disk-nearly-full")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "device_mib", "told"),
+    [(AMPLIFICATION, 100.0, False), (2.1, 100.0, True), (2.1, 0.1, False)],
+)
+def test_read_amplification(ratio: float, device_mib: float, *, told: bool) -> None:
+    """Above 2, and only where enough was read at all."""
+    totals = {
+        Quantity.DEVICE_READ_BYTES: device_mib * MIB,
+        Quantity.RELATION_READ_BYTES: device_mib * MIB / ratio,
+    }
+    record = both(seen(), seen(totals))
+    finding = found(record, "read-amplification")
+    assert (finding is not None) is told
+    if finding is not None:
+        assert "2.1 bytes for each" in finding.message
+    assert missing(record, "read-amplification")
+
+
+@pytest.mark.parametrize(
+    ("status", "used", "told"),
+    [("on", None, False), ("off", None, True), ("", 4 * MIB, False), ("", 0.0, True)],
+)
+def test_huge_pages_that_are_tried_in_vain(status: str, used: float | None, *, told: bool) -> None:
+    """By the server's own word, or by its memory; what is free and what would do is said."""
+    levels = {Quantity.HUGE_PAGES_FREE: 3.0}
+    levels |= {} if used is None else {Quantity.SERVER_HUGE_BYTES: used}
+    record = both(seen(), seen({}, levels), experiment=asking(an_experiment(), huge_pages="try"))
+    settings = {"shared_memory_size_in_huge_pages": "71", "huge_pages": "try"}
+    settings |= {"huge_pages_status": status} if status else {}
+    finding = found(with_settings(record, t0={}, t1=settings), "huge-pages-not-in-effect")
+    assert (finding is not None) is told
+    if finding is not None:
+        assert finding.message.endswith("3 huge pages were free of the 71 that it needs")
+        assert "vm.nr_hugepages=71" in finding.remedy
+
+
+def test_huge_pages_that_nobody_asked_for_are_no_matter() -> None:
+    """``try`` is PostgreSQL's default: only who asks for it is told; without facts nothing is."""
+    record = with_settings(both(seen(), seen()), t0={}, t1={"huge_pages_status": "off"})
+    assert found(record, "huge-pages-not-in-effect") is None
+    asked = asking(an_experiment(), huge_pages="try")
+    assert missing(both(seen(), seen(), experiment=asked), "huge-pages-not-in-effect")
+
+
+def generating(**how: Experiment) -> CampaignRecord:
+    """Return a record whose generator used 3.5 of 14 CPU seconds in each run."""
+    used = seen({Quantity.GENERATOR_CPU_S: 3.5}, {Quantity.CPUS: 2.0})
+    return both(used, used, **how)
+
+
+def test_a_shared_machine_is_told_of_with_the_generators_share() -> None:
+    """On a local target without CPU sets; there it is the user who decided."""
+    finding = found(generating(), "shared-machine")
+    assert finding is not None
+    assert finding.severity is Severity.INFO
+    assert "shared the machine's 2 CPUs; the generator used 25.0 %" in finding.message
+    bound = asking(an_experiment(), Layer.CGROUP, cpuset="0", generator_cpuset="1")
+    assert found(generating(experiment=bound), "shared-machine") is None
+    assert missing(both(seen(), seen()), "shared-machine")
+
+
+def test_an_endpoint_shares_nothing_that_is_known() -> None:
+    """Where its server runs is not this machine's to say."""
+    local = an_experiment()
+    away = tuple(replace(t, target=EndpointTarget(host="db")) for t in local.treatments)
+    record = generating(experiment=replace(local, treatments=away))
+    assert found(record, "shared-machine") is None
+
+
+def disturbed(severity: Severity, runs: int) -> CampaignRecord:
+    """Return a record of 12 blocks in whose first runs a neighbour was found."""
+    record = both(seen(), seen())
+    beside = Finding(code="neighbour-cpu", severity=severity, message="others used 40 %")
+    suspect = Validity.SUSPECT if severity is Severity.WARNING else Validity.VALID
+    marked = tuple(
+        replace(run, findings=(beside,), validity=suspect) if number < runs else run
+        for number, run in enumerate(record.runs)
+    )
+    return replace(record, runs=marked)
+
+
+def test_blocks_beside_a_neighbour_are_counted() -> None:
+    """Eleven runs lie in two blocks; without any nothing is said."""
+    finding = found(disturbed(Severity.WARNING, 11), "measured-beside-neighbour")
+    assert finding is not None
+    assert finding.severity is Severity.WARNING
+    assert finding.message == (
+        "2 of 12 blocks were measured beside a neighbour (neighbour-cpu 11), the first time: "
+        "others used 40 %"
+    )
+    assert found(disturbed(Severity.WARNING, 0), "measured-beside-neighbour") is None
+
+
+def test_neighbours_that_are_only_noted_are_information() -> None:
+    """As ``measure.neighbours: ignore`` asks."""
+    finding = found(disturbed(Severity.INFO, 3), "measured-beside-neighbour")
+    assert finding is not None
+    assert finding.severity is Severity.INFO
+    assert finding.message.startswith("neighbours were there in 3 of 120 runs (neighbour-cpu 3)")
+
+
+def test_a_report_tells_of_neighbours_once() -> None:
+    """The cells are suspect; their own lines would repeat what the campaign says."""
+    told = collected(analyse(disturbed(Severity.WARNING, 30)))
+    assert [f.code for f in told if "neighbour" in f.code] == ["measured-beside-neighbour"]
+
+
+def test_absent_probes_are_told_once_each() -> None:
+    """In one line, with the number of runs; no probe absent, nothing told."""
+    gone = Absence(subject="host", reason="/proc was not readable")
+    record = both(seen(absent=(gone, gone)), seen())
+    finding = found(record, "not-measured")
+    assert finding is not None
+    assert finding.severity is Severity.INFO
+    assert finding.message == "not measured: host (/proc was not readable; 60 of 120 runs)"
+    assert len(rulings(record, "not-measured")) == 1
+    assert found(both(seen(), seen()), "not-measured") is None
+
+
+def test_what_could_not_be_judged_is_one_line() -> None:
+    """Of watched runs without facts; records without evidence say nothing at all."""
+    finding = found(both(seen(), seen()), NOT_JUDGED)
+    assert finding is not None
+    assert finding.severity is Severity.INFO
+    assert "swapping (swapped_pages)" in finding.message
+    assert found(watched(lambda _: None), NOT_JUDGED) is None
+
+
+@pytest.mark.parametrize(("tries", "told"), [(5, False), (6, True)])
+def test_neighbours_under_one_treatment_alone_are_told(tries: int, *, told: bool) -> None:
+    """Five of five under one of two treatments are chance (6 %), six of six hardly (3 %)."""
+    record = compared(30)
+    thrown = tuple(
+        BlockOutcome(
+            index=number, attempt=7, complete=False, reason="r", cause="steal", treatment="t1"
+        )
+        for number in range(tries)
+    )
+    findings = analyse(replace(record, blocks=(*thrown, *record.blocks))).findings
+    redone = next(finding for finding in findings if finding.code == "blocks-redone")
+    assert (redone.severity is Severity.WARNING) is told
+    assert ("asks for more of what" in redone.remedy) is told
+
+
+def test_redone_blocks_are_counted_by_cause() -> None:
+    """Also those that no rule threw away."""
+    record = compared(12)
+    tries = tuple(
+        BlockOutcome(index=number, attempt=7, complete=False, reason="r", cause=cause)
+        for number, cause in enumerate(["steal", "steal", "server-died", ""])
+    )
+    findings = analyse(replace(record, blocks=(*tries, *record.blocks))).findings
+    told = next(finding for finding in findings if finding.code == "blocks-redone")
+    assert told.message.endswith("; causes: server-died 1, steal 2, others 1")

@@ -1,0 +1,43 @@
+"""What a file may say of neighbours."""
+
+import pytest
+from experiment_texts import SMALL, load, only_problem
+from pydantic import TypeAdapter
+
+from steelyard.model.campaign import BlockOutcome
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Experiment
+from support.live import TINY, beside_anybody
+
+
+@pytest.mark.parametrize(
+    ("written", "share"), [("15%", 0.15), ("0.4", 0.4), ("ignore", None), ("'30 %'", 0.3)]
+)
+def test_neighbours(written: str, share: float | None) -> None:
+    """A share or `ignore`; the record keeps it; left out it is 15 %."""
+    experiment = load(f"{SMALL}measure: {{neighbours: {written}}}\n").experiment
+    assert experiment.measure.neighbours == share
+    adapter = TypeAdapter(Experiment)
+    assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
+    assert load(SMALL).experiment.measure.neighbours == DEFAULT_NEIGHBOURS
+
+
+@pytest.mark.parametrize("written", ["0", "150%", "some", "true", "[1]"])
+def test_what_is_no_share(written: str) -> None:
+    """Told at its place."""
+    assert "measure.neighbours: `" in only_problem(f"{SMALL}measure: {{neighbours: {written}}}\n")
+
+
+def test_journals_of_before_are_read() -> None:
+    """They know neither of neighbours nor of causes; what they say stays what it was."""
+    adapter = TypeAdapter(Experiment)
+    written = adapter.dump_python(load(SMALL).experiment, mode="json")
+    del written["measure"]["neighbours"]
+    assert adapter.validate_python(written).measure.neighbours == DEFAULT_NEIGHBOURS
+    old = {"index": 0, "attempt": 0, "complete": False, "reason": "steal"}
+    assert TypeAdapter(BlockOutcome).validate_python(old).cause == ""
+
+
+@pytest.mark.parametrize("text", [SMALL, TINY, f"{SMALL}measure:\n  slice: 1s\n"])
+def test_the_live_tests_take_the_machine_as_it_is(text: str) -> None:
+    """However their text says `measure`, neighbours are only noted."""
+    assert load(beside_anybody(text)).experiment.measure.neighbours is None
