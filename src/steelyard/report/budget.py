@@ -25,6 +25,7 @@ from steelyard.report.waterfall import PART_LABELS, REMAINDER, bars, steps, wate
 from steelyard.report.wording import cell_name
 
 _NOTABLE_BEYOND = 0.05  # of the latency: a guess
+_LEAST_SHARE = 0.0005
 TITLE = "Where the time goes"
 NOTE = (
     "Sessions in a class / tps, by Little's law; on a CPU: the CPU time of all of the server's"
@@ -118,7 +119,8 @@ def _share(change: BudgetChange, part: PartChange) -> str:
     """Return a part's share of a change that is there; of one that is not it would say nothing."""
     if change.change is None or not change.clear:
         return MISSING
-    return format_percent(part.change.value / change.change.value, signed=False)
+    share = part.change.value / change.change.value
+    return format_percent(share, signed=False) if abs(share) >= _LEAST_SHARE else "0 %"
 
 
 def _remainder_rows(change: BudgetChange) -> tuple[Row, ...]:
