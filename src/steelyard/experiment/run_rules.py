@@ -129,6 +129,9 @@ def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
     if facts.evidence is None or busy_s is None or device is None or own is None or not visible:
         yield _unmeasured(FOREIGN_DISK)
         return
+    if own > device:  # nobody asked the device for more than it did; see server_written_bytes
+        yield lacking("bytes that the server asked of the device: more are counted than it moved")
+        return
     # A device also writes its file system's journal, and what was dirty before the run: what no
     # other process asked for is nobody's neighbour.
     foreign = min(max(device - own, 0.0), sum(io for _, io in visible))

@@ -111,6 +111,8 @@ class Quantity(StrEnum):
     WAL_DEVICE_QUEUE_S = "wal_device_queue_s"
     # What the server's own processes asked of devices; differences.
     SERVER_READ_BYTES = "server_read_bytes"
+    # Counted when a page of the cache becomes dirty, not when it is written; some kernels count
+    # the whole large folio that it lies in, many times what the device writes (measured).
     SERVER_WRITTEN_BYTES = "server_written_bytes"
     # The machine; levels at the end.
     CPUS = "cpus"

@@ -77,7 +77,7 @@ def stolen(share: float) -> RunFacts:
 def on_disk(
     foreign_mib: float, *, busy_s: float = SECONDS, others: tuple[OtherProcess, ...] = (TAR,)
 ) -> RunFacts:
-    """Return a run that wrote 100 MiB while the device did that and more."""
+    """Return a run that wrote 100 MiB while the device did that and more, or less."""
     totals = {
         Quantity.DEVICE_BUSY_S: busy_s,
         Quantity.DEVICE_READ_BYTES: 0.0,
@@ -214,6 +214,14 @@ def test_a_disk_is_foreign_only_by_processes_that_are_seen(
 ) -> None:
     """A device writes its journal and what was dirty before: without a culprit nothing is said."""
     assert ruling("foreign-disk", on_disk(300, others=others)).missing
+
+
+def test_what_a_server_cannot_have_asked_for_hides_no_neighbour() -> None:
+    """A server counted with more bytes than its device moved: the rule says so and stands aside."""
+    assert ruling("foreign-disk", on_disk(0.0)).standing is Standing.KEPT
+    found = ruling("foreign-disk", on_disk(-0.1))
+    assert found.standing is Standing.NOT_APPLICABLE
+    assert "more are counted than it moved" in found.missing
 
 
 def test_a_disk_is_no_more_foreign_than_others_used_it() -> None:
