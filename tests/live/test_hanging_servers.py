@@ -5,7 +5,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -56,7 +56,8 @@ def _is_generator(pid: int) -> bool:
 
 def _send(data: Path, number: int) -> None:
     for pid in _within(data):
-        os.kill(pid, number)
+        with suppress(ProcessLookupError):  # a session that has just ended
+            os.kill(pid, number)
 
 
 @contextmanager
