@@ -37,9 +37,10 @@ class Part(StrEnum):
     """A part of a transaction's time.
 
     Attributes:
-        ON_CPU: The server's processes used a CPU, background ones too.
-        CPU_WAIT: The rest of the class ``cpu``: in a run queue, or stopped by a quota.
-        CPU: Both, where the run queue was not measured.
+        ON_CPU: The server's processes used a CPU, background ones too; by the kernel's account.
+        CPU_WAIT: In a run queue, or stopped by a quota; likewise. At least the rest of the class
+            ``cpu``, and what is more was sampled as waiting for the client.
+        CPU: The class of that name, where the kernel's account was not to be had.
         UNSEEN: What the samples do not cover; below 0 where they cover more than there was.
     """
 
@@ -89,9 +90,9 @@ class CellBudget:
         measured_s: Mean latency as the generator reports it, of the whole run; None if not
             reported. It lacks the generator's own time between two transactions.
         parts: Those that were ever seen; empty when missing. Medians need not sum exactly.
-        beyond_s: CPU time of the server per transaction that no sample of the class ``cpu``
-            covers, median over blocks: of background processes, or of sessions that came to wait
-            before a late sample. None where CPU time was not measured.
+        beyond_s: CPU time of the server per transaction that the samples of the classes ``cpu``
+            and ``client`` do not cover, median over blocks: of background processes, or of
+            sessions that came to wait before a late sample. None where it was not measured.
         blocks: Behind it.
         missing: Why the latency was not split; empty when it was.
     """
@@ -256,19 +257,23 @@ def _split(latencies: _Latencies, column: int) -> _Split:
     known = np.isfinite(whole)
     used = latencies.server_cpu[:, :, column]
     queued = latencies.run_queue[:, :, column]
-    parts: dict[Part, FloatArray] = {}
+    parts = {part: latencies.classes[group][:, :, column] for part, group in _WAITS.items()}
+    room = cpu + parts[Part.CLIENT]
     if known.any() and np.isfinite(used[known]).all() and np.isfinite(queued[known]).all():
-        parts[Part.ON_CPU] = np.minimum(used, cpu)
-        parts[Part.CPU_WAIT] = cpu - parts[Part.ON_CPU]
+        # A session that its client has woken shows `ClientRead` until it gets a CPU, and on busy
+        # CPUs the sampler comes when the others are off them: the kernel knows both better.
+        on_cpu = np.minimum(used, room)
+        waiting = np.minimum(np.maximum(cpu - on_cpu, queued), room - on_cpu)
+        client = {Part.CLIENT: room - on_cpu - waiting}
+        parts = {Part.ON_CPU: on_cpu, Part.CPU_WAIT: waiting, **parts, **client}
     else:
-        parts[Part.CPU] = cpu
-    parts |= {part: latencies.classes[group][:, :, column] for part, group in _WAITS.items()}
+        parts = {Part.CPU: cpu, **parts}
     parts = {part: values for part, values in parts.items() if bool((values[known] != 0.0).any())}
     covered = sum(parts.values(), np.zeros_like(whole))
     return _Split(
         whole=whole,
         parts={**parts, Part.UNSEEN: whole - covered},
-        beyond=np.maximum(used - cpu, 0.0),
+        beyond=np.maximum(used - room, 0.0),
     )
 
 
