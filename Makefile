@@ -39,6 +39,7 @@ bench: setup
 	$(BIN)/python benchmarks/false_alarms.py
 	$(BIN)/python benchmarks/time_to_verdict.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/probe_overhead.py
 
 # The lock: every package with its hashes for every supported Python, and no index host.
 lock:

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from steelyard.analysis.absences import WAITS, reason_among
 from steelyard.analysis.block_values import (
     RunsOfBlock,
     by_block,
@@ -88,6 +89,9 @@ class CellBudget:
         measured_s: Mean latency as the generator reports it, of the whole run; None if not
             reported. It lacks the generator's own time between two transactions.
         parts: Those that were ever seen; empty when missing. Medians need not sum exactly.
+        beyond_s: CPU time of the server per transaction that no sample of the class ``cpu``
+            covers, median over blocks: of background processes, or of sessions that came to wait
+            before a late sample. None where CPU time was not measured.
         blocks: Behind it.
         missing: Why the latency was not split; empty when it was.
     """
@@ -98,6 +102,7 @@ class CellBudget:
     measured_s: float | None
     parts: tuple[PartLevel, ...]
     blocks: int
+    beyond_s: float | None = None
     missing: str = ""
 
 
@@ -193,6 +198,7 @@ class _Split:
 
     whole: FloatArray
     parts: dict[Part, FloatArray]
+    beyond: FloatArray
 
 
 def _latencies(seen: Observations, ramp_s: float) -> _Latencies:
@@ -259,7 +265,11 @@ def _split(latencies: _Latencies, column: int) -> _Split:
     parts |= {part: latencies.classes[group][:, :, column] for part, group in _WAITS.items()}
     parts = {part: values for part, values in parts.items() if bool((values[known] != 0.0).any())}
     covered = sum(parts.values(), np.zeros_like(whole))
-    return _Split(whole=whole, parts={**parts, Part.UNSEEN: whole - covered})
+    return _Split(
+        whole=whole,
+        parts={**parts, Part.UNSEEN: whole - covered},
+        beyond=np.maximum(used - cpu, 0.0),
+    )
 
 
 def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudget:
@@ -278,8 +288,14 @@ def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudg
             PartLevel(part=part, seconds=seconds) for part, seconds in levels if seconds is not None
         ),
         blocks=blocks,
+        beyond_s=_median_s(split.beyond[:, side]),
         missing="" if blocks else _why_missing(runs),
     )
+
+
+def _median_s(values: FloatArray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else None
 
 
 def _median_measured_s(runs: Sequence[Run]) -> float | None:
@@ -295,8 +311,7 @@ def _why_missing(runs: Sequence[Run]) -> str:
     watched = [run.evidence for run in runs if run.evidence is not None]
     if not watched:
         return "the runs were not watched"
-    told = [gone for evidence in watched for gone in evidence.absent if gone.subject == "waits"]
-    return told[0].reason if told else "wait events were not sampled in a whole block"
+    return reason_among(watched, WAITS) or "wait events were not sampled in a whole block"
 
 
 def _changed(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
-from steelyard.analysis.ceilings import ceiling_findings
+from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
@@ -75,6 +75,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *judged(record, seen),
             *phase_findings(seen, experiment),
             *ceiling_findings(ceilings, cells, experiment),
+            *device_read_findings(ceilings, record.counted_runs),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
         ),

@@ -5,19 +5,24 @@ is the least that a statement can be. A read of the server that the device serve
 reads.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
 from steelyard.analysis.results import CellSummary
 from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
-from steelyard.model.units import US_PER_S, format_percent
+from steelyard.model.measurement import Run
+from steelyard.model.units import KIB, US_PER_S, format_percent
 
 # A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
 # use moves by more, which the remedy says.
 MARGIN = 0.2
 # One commit per transaction, which writes. Of own scripts nobody knows.
 _COMMITTING = frozenset({"simple-update", "tpcb-like"})
+_LEAST_READ_BYTES = 4 * KIB  # the smallest size whose ceiling is measured
 _ONE_STATEMENT = "select-only"
 
 
@@ -33,6 +38,27 @@ def ceiling_findings(
             yield from _above_sync(cell, _of(ceilings, CeilingKind.SYNC, cell.treatment))
         elif builtin == _ONE_STATEMENT:
             yield from _below_trip(cell, _of(ceilings, CeilingKind.ROUND_TRIP, cell.treatment))
+
+
+def device_read_findings(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> Iterator[Finding]:
+    """Yield a warning for each treatment whose runs read faster than direct reads, by the median.
+
+    Runs whose reads are smaller than any that was measured say nothing.
+    """
+    rates: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        rate_per_s = _reads_per_s(run.evidence) if run.evidence is not None else None
+        if rate_per_s is not None:
+            rates[run.treatment].append(rate_per_s)
+    for treatment, found in rates.items():
+        yield from read_findings(ceilings, treatment, median(found))
+
+
+def _reads_per_s(seen: Evidence) -> float | None:
+    reads, read_bytes = seen.total(Quantity.DEVICE_READS), seen.total(Quantity.DEVICE_READ_BYTES)
+    if not reads or read_bytes is None or seen.seconds <= 0:
+        return None
+    return reads / seen.seconds if read_bytes / reads >= _LEAST_READ_BYTES else None
 
 
 def read_findings(

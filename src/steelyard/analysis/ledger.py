@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from steelyard.analysis.absences import reason_among, subjects_of
 from steelyard.analysis.block_values import (
     RunsOfBlock,
     by_block,
@@ -250,16 +251,17 @@ def _level(cost: Cost, values: FloatArray, runs: Sequence[Run]) -> CostLevel:
 
 def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
     """Return the reason that the runs give, or the general one."""
-    wanted = {quantity.value for quantity in quantities_of(cost)}
+    wanted = quantities_of(cost)
     watched = [run.evidence for run in runs if run.evidence is not None]
     if not watched:
         return "the runs were not watched"
-    told = [gone for evidence in watched for gone in evidence.absent if gone.subject in wanted]
-    if told:
-        return told[0].reason
-    if cost is Cost.READ_AMPLIFICATION and wanted <= set(watched[0].totals):
+    for quantity in wanted:
+        told = reason_among(watched, subjects_of(quantity))
+        if told and any(each.total(quantity) is None for each in watched):
+            return told
+    if cost is Cost.READ_AMPLIFICATION and all(q in watched[0].totals for q in wanted):
         return "PostgreSQL read nothing from its files"
-    lacking = sorted(name for name in wanted if all(name not in each.totals for each in watched))
+    lacking = [q.value for q in wanted if all(each.total(q) is None for each in watched)]
     return f"{' and '.join(lacking)} not measured" if lacking else "not measured in a whole block"
 
 

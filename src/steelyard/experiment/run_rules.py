@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from steelyard.experiment.run_facts import RunFacts
-from steelyard.model.evidence import Evidence, OtherProcess, Quantity
+from steelyard.model.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
 from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
@@ -82,14 +82,20 @@ def _no_huge_pages(facts: RunFacts) -> Iterator[Ruling]:
 
 def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
     used, had = facts.total(Quantity.OTHERS_CPU_S), facts.cpu_seconds
-    if used is None or had is None:
+    if facts.evidence is None or used is None or had is None:
         yield _unmeasured(NEIGHBOUR_CPU)
         return
-    share = used / had
+    if any(absence.subject == SERVERS_MACHINE for absence in facts.evidence.absent):
+        # It may be this machine: then the server itself would be taken for a neighbour.
+        yield lacking("the server's processes")
+        return
+    # Threads of the kernel, in brackets, also work for the server.
+    kernel_s = sum(other.cpu_s for other in facts.evidence.others if other.name.startswith("["))
+    share = (used - kernel_s) / had
     if share <= facts.allowance:
         yield KEPT
         return
-    others = facts.evidence.others if facts.evidence is not None else ()
+    others = [other for other in facts.evidence.others if not other.name.startswith("[")]
     heaviest = max(others, key=lambda other: other.cpu_s, default=None)
     named = f", most of it {heaviest.name} ({_percent(heaviest.cpu_s / had)})" if heaviest else ""
     yield broken(
@@ -122,6 +128,9 @@ def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
     visible = _with_known_io(facts.evidence)
     if facts.evidence is None or busy_s is None or device is None or own is None or not visible:
         yield _unmeasured(FOREIGN_DISK)
+        return
+    if own > device:  # nobody asked the device for more than it did; see server_written_bytes
+        yield lacking("bytes that the server asked of the device: more are counted than it moved")
         return
     # A device also writes its file system's journal, and what was dirty before the run: what no
     # other process asked for is nobody's neighbour.

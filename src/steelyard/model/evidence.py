@@ -8,6 +8,10 @@ PostgreSQL's sessions report at their end, so only then is nothing left out. Wha
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+# Subject of the absence of everything about a server's machine.
+SERVERS_MACHINE: Final = "the server's machine"
 
 
 class WaitClass(StrEnum):
@@ -107,6 +111,8 @@ class Quantity(StrEnum):
     WAL_DEVICE_QUEUE_S = "wal_device_queue_s"
     # What the server's own processes asked of devices; differences.
     SERVER_READ_BYTES = "server_read_bytes"
+    # Counted when a page of the cache becomes dirty, not when it is written; some kernels count
+    # the whole large folio that it lies in, many times what the device writes (measured).
     SERVER_WRITTEN_BYTES = "server_written_bytes"
     # The machine; levels at the end.
     CPUS = "cpus"

@@ -1,6 +1,6 @@
 """Where the time goes: the latency of a transaction in parts, and how the parts differ."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from steelyard.analysis.budget import BudgetChange, CellBudget, Part, PartChange
 from steelyard.analysis.explanation import Explanation
@@ -20,10 +20,12 @@ from steelyard.report.document import (
     Section,
     Table,
 )
-from steelyard.report.formats import MISSING, bounds, count, ended, milliseconds, signed_ms
+from steelyard.report.formats import MISSING, bounds, count, ended, part_ms
 from steelyard.report.waterfall import PART_LABELS, REMAINDER, bars, steps, waterfall_figure
 from steelyard.report.wording import cell_name
 
+_NOTABLE_BEYOND = 0.05  # of the latency: a guess
+_LEAST_SHARE = 0.0005
 TITLE = "Where the time goes"
 NOTE = (
     "Sessions in a class / tps, by Little's law; on a CPU: the CPU time of all of the server's"
@@ -99,16 +101,16 @@ def change_table(
 
 
 def _whole_row(change: BudgetChange) -> Row:
-    cells = (milliseconds(change.start_s), milliseconds(change.end_s))
+    cells = (_ms(change.start_s), _ms(change.end_s))
     return Row(cells=("latency", *cells, *_difference(change.change), MISSING))
 
 
 def _end_row(change: BudgetChange) -> Row:
-    return Row(cells=("latency", "", milliseconds(change.end_s), "", "", ""))
+    return Row(cells=("latency", "", _ms(change.end_s), "", "", ""))
 
 
 def _part_row(change: BudgetChange, part: PartChange) -> Row:
-    cells = (milliseconds(part.baseline_s), milliseconds(part.treatment_s))
+    cells = (_ms(part.baseline_s), _ms(part.treatment_s))
     label = PART_LABELS[part.part]
     return Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
 
@@ -117,11 +119,12 @@ def _share(change: BudgetChange, part: PartChange) -> str:
     """Return a part's share of a change that is there; of one that is not it would say nothing."""
     if change.change is None or not change.clear:
         return MISSING
-    return format_percent(part.change.value / change.change.value, signed=False)
+    share = part.change.value / change.change.value
+    return format_percent(share, signed=False) if abs(share) >= _LEAST_SHARE else "0 %"
 
 
 def _remainder_rows(change: BudgetChange) -> tuple[Row, ...]:
-    told = signed_ms(change.remainder_s)
+    told = part_ms(change.remainder_s, signed=True)
     return (Row(cells=(REMAINDER, MISSING, MISSING, told, MISSING, MISSING)),)
 
 
@@ -129,8 +132,16 @@ def _difference(change: Estimate | None) -> tuple[str, str]:
     if change is None:
         return MISSING, MISSING
     pair = bounds(change)
-    told = MISSING if pair is None else f"[{signed_ms(pair[0])}, {signed_ms(pair[1])}]"
-    return signed_ms(change.value), told
+    told = (
+        MISSING
+        if pair is None
+        else f"[{part_ms(pair[0], signed=True)}, {part_ms(pair[1], signed=True)}]"
+    )
+    return part_ms(change.value, signed=True), told
+
+
+def _ms(seconds: float | None) -> str:
+    return MISSING if seconds is None else part_ms(seconds)
 
 
 def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[Table]:
@@ -155,9 +166,33 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
         for each in cells
         if each.missing
     ]
-    note = " ".join([_CELL_NOTE, NOTE, *(ended(f"Not split: {text}") for text in missing)])
+    note = " ".join(
+        [
+            _CELL_NOTE,
+            NOTE,
+            *_beyond(analysis, split),
+            *(ended(f"Not split: {text}") for text in missing),
+        ]
+    )
     title = "Latency and its parts in all cells, ms"
     return [Table(title=title, columns=columns, rows=rows, note=note)]
+
+
+def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[str, ...]:
+    """Return where the server used more CPU than the samples cover, by a weight that matters."""
+    told = [
+        f"{each.treatment}, {each.cell.workload},"
+        f" {cell_name(analysis.experiment, each.cell.load)}: {part_ms(each.beyond_s)} ms"
+        for each in cells
+        if each.latency is not None
+        and each.beyond_s is not None
+        and each.beyond_s > _NOTABLE_BEYOND * each.latency.value
+    ]
+    if not told:
+        return ()
+    lead = "CPU time of the server per transaction that the samples do not cover"
+    why = "of background processes, or samples came late and found sessions waiting again"
+    return (f"{lead} ({why}): {'; '.join(told)}.",)
 
 
 def _level(budget: CellBudget, part: Part) -> Estimate | None:
@@ -166,17 +201,17 @@ def _level(budget: CellBudget, part: Part) -> Estimate | None:
 
 def _cell_row(budget: CellBudget, parts: Iterable[Part]) -> Row:
     pair = bounds(budget.latency)
-    interval = MISSING if pair is None else f"{milliseconds(pair[0])} to {milliseconds(pair[1])}"
+    interval = MISSING if pair is None else f"{_ms(pair[0])} to {_ms(pair[1])}"
     levels = [_level(budget, part) for part in parts]
     return Row(
         cells=(
             budget.cell.workload,
             budget.treatment,
             str(budget.cell.load.clients),
-            milliseconds(None if budget.latency is None else budget.latency.value),
+            _ms(None if budget.latency is None else budget.latency.value),
             interval,
-            *(MISSING if each is None else milliseconds(each.value) for each in levels),
-            milliseconds(budget.measured_s),
+            *(MISSING if each is None else _ms(each.value) for each in levels),
+            _ms(budget.measured_s),
         )
     )
 

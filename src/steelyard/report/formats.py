@@ -117,9 +117,11 @@ def significant(value: float, *, signed: bool = False) -> str:
     return f"{value:{sign}.{digits}f}"
 
 
-def signed_ms(seconds: float) -> str:
-    """Return a difference in ms with its sign."""
+def part_ms(seconds: float, *, signed: bool = False) -> str:
+    """Return a part of a latency in ms, with four decimals at most; what is less is 0."""
     value = seconds * MS_PER_S
     size = abs(value)
-    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3
-    return f"{value:+,.{digits}f}"
+    if size < 0.00005:
+        return "0"
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 else 4
+    return f"{value:{'+' if signed else ''},.{digits}f}"

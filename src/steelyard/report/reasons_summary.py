@@ -64,6 +64,7 @@ def _cell_budget(budget: CellBudget) -> dict[str, Json]:
         "latency_s": _estimate(budget.latency),
         "latency_mean_s": number(budget.measured_s),
         "parts_s": {each.part.value: _estimate(each.seconds) for each in budget.parts},
+        "cpu_beyond_class_s": number(budget.beyond_s),
         "missing": budget.missing or None,
     }
 

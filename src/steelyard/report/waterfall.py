@@ -8,7 +8,7 @@ from steelyard.analysis.budget import BudgetChange, Part
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import MS_PER_S
 from steelyard.report.document import ChartKind, Figure, Value
-from steelyard.report.formats import signed_ms
+from steelyard.report.formats import part_ms
 from steelyard.report.wording import cell_name
 
 PART_LABELS = {
@@ -102,7 +102,7 @@ def _rows(change: BudgetChange) -> Iterator[tuple[Value, ...]]:
     panel = change.cell.workload, f"{change.treatment} against {change.baseline}"
     for step in steps(change):
         moved = step.end_ms - step.start_ms
-        text = f"{moved:,.3g}" if step.whole else signed_ms(moved / MS_PER_S)
+        text = part_ms(moved / MS_PER_S) if step.whole else part_ms(moved / MS_PER_S, signed=True)
         ends = round(step.start_ms, 6), round(step.end_ms, 6)
         yield (*panel, step.label, *ends, step.whole, f"{text} ms")
 

@@ -4,15 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_records import a_record, an_experiment
+from made_records import a_record, a_run, an_experiment
 
 from steelyard.analysis.campaign import analyse
-from steelyard.analysis.ceilings import MARGIN, ceiling_findings, read_findings
+from steelyard.analysis.ceilings import (
+    MARGIN,
+    ceiling_findings,
+    device_read_findings,
+    read_findings,
+)
 from steelyard.analysis.results import CellSummary
 from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.environment import Environment
+from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.experiment import Experiment, Load, Script, Workload
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 
@@ -139,6 +146,45 @@ def test_reads_without_a_ceiling() -> None:
     assert list(read_findings([], "t0", 9e9)) == []
 
 
+def a_reader(reads: float | None, size_bytes: float = 8192.0) -> Run:
+    """Return a run of ten seconds in which the device served so many reads."""
+    totals = {}
+    if reads is not None:
+        totals = {
+            Quantity.DEVICE_READS: reads,
+            Quantity.DEVICE_READ_BYTES: reads * size_bytes,
+        }
+    seen = Evidence(
+        seconds=10.0, totals=totals, levels={}, waits=None, series=(), others=(), absent=()
+    )
+    return replace(a_run(1.0, treatment="t0", cell=a_cell().cell, place=(0, 0, 0)), evidence=seen)
+
+
+def test_the_median_run_is_held_against_the_device() -> None:
+    """One run above the ceiling is a moment; half of them are a finding about the treatment."""
+    assert list(device_read_findings([READS], [a_reader(99000.0), a_reader(100.0)] * 2)) != []
+    quiet = [a_reader(99000.0), a_reader(100.0), a_reader(100.0)]
+    assert list(device_read_findings([READS], quiet)) == []
+    (told,) = device_read_findings([READS], [a_reader(36010.0)])
+    assert (told.code, told.subject) == ("above-read-ceiling", "t0")
+    assert "3,601 reads/s" in told.message
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        a_reader(99000.0, size_bytes=4095.0),
+        a_reader(0.0),
+        a_reader(None),
+        replace(a_reader(99000.0), evidence=None),
+    ],
+)
+def test_reads_that_no_ceiling_is_of(run: Run) -> None:
+    """Smaller than the smallest measured, none, not counted, not watched: nothing is said."""
+    assert list(device_read_findings([READS], [run])) == []
+    assert len(list(device_read_findings([READS], [a_reader(99000.0, size_bytes=4096.0)]))) == 1
+
+
 def test_the_analysis_has_ceilings_and_their_findings() -> None:
     """From the record's environment; a record without them, as old ones are, has none."""
     experiment = replace(
@@ -149,6 +195,13 @@ def test_the_analysis_has_ceilings_and_their_findings() -> None:
     environment = Environment(facts=(), ceilings=(SYNC,))
     analysis = analyse(replace(record, environment=environment))
     assert analysis.ceilings == (SYNC,)
+    fast = tuple(
+        replace(run, evidence=a_reader(99000.0).evidence if run.treatment == "t0" else None)
+        for run in record.runs
+    )
+    device = replace(environment, ceilings=(READS,))
+    found = analyse(replace(record, environment=device, runs=fast)).findings
+    assert [finding.code for finding in found].count("above-read-ceiling") == 1
     codes = [finding.code for finding in analysis.findings]
     assert codes.count("above-sync-ceiling") == 1  # of t0, whose commits wait
     assert "above-sync-ceiling" not in [f.code for f in analyse(record).findings]

@@ -23,6 +23,20 @@ def without_waits(run: Run) -> Run:
     return replace(run, evidence=replace(run.evidence, waits=None, absent=(gone,)))
 
 
+@pytest.mark.parametrize("subject", ["wait events", "waits", "server"])
+def test_the_reason_is_found_however_wide_it_is(subject: str) -> None:
+    """Of the events, their series, or the whole probe; its full stop is not doubled."""
+    gone = Absence(subject=subject, reason="It was not ready within 5 s.")
+    record = a_watched_record(DEFAULT, DEFAULT)
+    runs = []
+    for run in record.runs:
+        assert run.evidence is not None
+        evidence = replace(run.evidence, waits=None, absent=(gone,))
+        runs.append(replace(run, evidence=evidence))
+    budget = reasons_of(replace(record, runs=tuple(runs))).budget
+    assert budget.changes[0].missing == "It was not ready within 5 s"
+
+
 def changed(record: CampaignRecord, lacking: tuple[int, ...]) -> CampaignRecord:
     """Return the record without wait events in some blocks."""
     runs = (without_waits(run) if run.block in lacking else run for run in record.runs)
@@ -75,6 +89,18 @@ def test_cpu_time_is_told_from_waiting_for_it() -> None:
     seconds = {part.part: part.seconds.value for part in parts}
     assert seconds[Part.ON_CPU] == pytest.approx(0.001, rel=0.03)
     assert Part.CPU_WAIT not in seconds
+
+
+def test_cpu_time_that_no_sample_covers_is_told() -> None:
+    """1 of 2 ms is beyond the class; where samples cover it all it is 0, unmeasured it is None."""
+    more = with_totals(DEFAULT, {Quantity.SERVER_CPU_S: 0.002})
+    there, none = (
+        cell.beyond_s for cell in reasons_of(a_watched_record(more, DEFAULT)).budget.cells
+    )
+    assert there == pytest.approx(0.001, rel=0.03)
+    assert none == 0.0
+    bare = replace(DEFAULT, per_transaction={})
+    assert reasons_of(a_watched_record(bare, bare)).budget.cells[0].beyond_s is None
 
 
 def test_without_a_run_queue_cpu_stays_one_part() -> None:

@@ -93,6 +93,27 @@ def test_a_missing_cost_says_why() -> None:
 
 
 @pytest.mark.parametrize(
+    ("subject", "cost"),
+    [
+        ("device of the data directory", Cost.DEVICE_READS),
+        ("flushes of the data device", Cost.DEVICE_FLUSHES),
+        ("run-queue time of the generator", Cost.GENERATOR_RUN_QUEUE),
+        ("throttling", Cost.THROTTLED),
+        ("the machine", Cost.CONTEXT_SWITCHES),
+        ("counters", Cost.PAGES_HIT),
+        ("server", Cost.ROWS_READ),
+    ],
+)
+def test_the_reason_of_a_source_is_that_of_its_costs(subject: str, cost: Cost) -> None:
+    """An absence may name a quantity, its source or the whole probe; a value needs no reason."""
+    gone = Absence(subject=subject, reason="It is not there.")
+    seen = replace(DEFAULT, absent=(gone,))
+    kept = reasons_of(a_watched_record(seen, seen)).ledger
+    assert kept.cells[0].cost(cost).missing == "It is not there"
+    assert kept.cells[0].cost(Cost.WAL_BYTES).missing == ""
+
+
+@pytest.mark.parametrize(
     ("builtin", "trips"), [("select-only", 1), ("simple-update", 5), ("tpcb-like", 7), (None, None)]
 )
 def test_round_trips_are_known_of_builtin_scripts(builtin: str | None, trips: int | None) -> None:

@@ -12,6 +12,8 @@ from watched import asking, both, found, missing, rulings, seen, watched, with_s
 from steelyard.analysis.judging.campaign_rules import CAMPAIGN_RULES
 from steelyard.analysis.judging.work_rules import half_change
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.model.environment import Environment
 from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.experiment import Layer, LocalTarget
 from steelyard.model.measurement import Run, Second
@@ -177,6 +179,16 @@ def test_data_in_memory_matter_only_where_storage_is_judged(differ: str, *, told
     assert (found(stored(levels, differ=differ), "fits-in-memory") is not None) is told
 
 
+def test_direct_io_goes_past_the_machines_memory() -> None:
+    """Then only the server's own memory counts."""
+    direct = {"debug_io_direct": "data"}
+    levels = {Quantity.MEMORY_BYTES: 1000 * MIB}
+    for buffers, told in ((50.0, False), (101.0, True)):
+        record = stored({**levels, Quantity.SHARED_BUFFERS_BYTES: buffers * MIB})
+        record = with_settings(record, t0=direct, t1=direct)
+        assert (found(record, "fits-in-memory") is not None) is told
+
+
 def test_storage_without_its_facts_is_not_judged() -> None:
     """Larger than shared_buffers says nothing while the memory is not known."""
     assert missing(stored({Quantity.SHARED_BUFFERS_BYTES: 50 * MIB}), "fits-in-memory")
@@ -246,22 +258,36 @@ def test_few_transactions(transactions: float, *, told: bool) -> None:
         assert f"runs of w0, {poor.load.label}, have at most 99 transactions" in finding.message
 
 
+def _with_trips(*trips_s: float | None) -> CampaignRecord:
+    """Return a record with the round trip of each treatment's server."""
+    ceilings = tuple(
+        Ceiling(
+            kind=CeilingKind.ROUND_TRIP,
+            subject="SELECT 1",
+            latency_s=trip_s,
+            treatments=(f"t{place}",),
+        )
+        for place, trip_s in enumerate(trips_s)
+    )
+    environment = Environment(facts=(), ceilings=ceilings)
+    return replace(both(seen(), seen()), environment=environment)
+
+
 @pytest.mark.parametrize(
-    ("baseline", "other", "told"),
+    ("baseline_s", "other_s", "told"),
     [
-        (0.5, 0.7, False),  # 1.4 times
-        (0.5, 0.8, True),  # 0.5 ms against 0.8 ms at 1000 per second
-        (0.05, 0.12, False),  # less than 0.1 ms
+        (100e-6, 140e-6, False),  # 1.4 times
+        (100e-6, 160e-6, True),
+        (10e-6, 25e-6, False),  # less than 0.02 ms
     ],
 )
-def test_time_that_the_client_takes(baseline: float, other: float, *, told: bool) -> None:
-    """Half as long again and 0.1 ms per transaction."""
-    record = both(seen(client=baseline), seen(client=other))
-    finding = found(record, "client-time-differs")
+def test_round_trips_that_differ(baseline_s: float, other_s: float, *, told: bool) -> None:
+    """Half as long again and 0.02 ms, as measured before the first block."""
+    finding = found(_with_trips(baseline_s, other_s), "round-trip-differs")
     assert (finding is not None) is told
     if finding is not None:
-        assert "t1: per transaction the server waited 0.79 ms" in finding.message
-    assert missing(both(seen(), seen(client=other)), "client-time-differs")
+        assert "t1: an empty statement came back after 0.160 ms, under t0" in finding.message
+    assert missing(_with_trips(baseline_s, None), "round-trip-differs")
 
 
 def test_a_campaign_without_runs_has_no_findings() -> None:

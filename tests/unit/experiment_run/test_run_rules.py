@@ -13,7 +13,13 @@ from steelyard.experiment.run_rules import (
     STEAL_SHARE,
 )
 from steelyard.experiment.validity import judge, rule_of, validity_of
-from steelyard.model.evidence import Evidence, OtherProcess, Quantity
+from steelyard.model.evidence import (
+    SERVERS_MACHINE,
+    Absence,
+    Evidence,
+    OtherProcess,
+    Quantity,
+)
 from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
@@ -71,7 +77,7 @@ def stolen(share: float) -> RunFacts:
 def on_disk(
     foreign_mib: float, *, busy_s: float = SECONDS, others: tuple[OtherProcess, ...] = (TAR,)
 ) -> RunFacts:
-    """Return a run that wrote 100 MiB while the device did that and more."""
+    """Return a run that wrote 100 MiB while the device did that and more, or less."""
     totals = {
         Quantity.DEVICE_BUSY_S: busy_s,
         Quantity.DEVICE_READ_BYTES: 0.0,
@@ -210,6 +216,14 @@ def test_a_disk_is_foreign_only_by_processes_that_are_seen(
     assert ruling("foreign-disk", on_disk(300, others=others)).missing
 
 
+def test_what_a_server_cannot_have_asked_for_hides_no_neighbour() -> None:
+    """A server counted with more bytes than its device moved: the rule says so and stands aside."""
+    assert ruling("foreign-disk", on_disk(0.0)).standing is Standing.KEPT
+    found = ruling("foreign-disk", on_disk(-0.1))
+    assert found.standing is Standing.NOT_APPLICABLE
+    assert "more are counted than it moved" in found.missing
+
+
 def test_a_disk_is_no_more_foreign_than_others_used_it() -> None:
     """Where others did 5 MiB of the 300 that the server did not ask for, 5 MiB are theirs."""
     small = OtherProcess(pid=4, name="cron", cpu_s=0.0, io_bytes=5 * MIB)
@@ -234,6 +248,28 @@ def test_a_neighbour_that_is_borne_makes_it_suspect() -> None:
     """The same fact, and the run stays."""
     validity, (finding,) = findings_of(beside(0.2), bearing=True)
     assert (validity, finding.severity) == (Validity.SUSPECT, Severity.WARNING)
+
+
+def test_the_kernels_threads_are_no_neighbours() -> None:
+    """What works in brackets may work for the server: it is taken off the others' share."""
+    seen = beside(0.2).evidence
+    assert seen is not None
+    kernel = OtherProcess(pid=9, name="[kworker/0:1]", cpu_s=0.1 * CPU_S, io_bytes=None)
+    facts = RunFacts(
+        measurement=measured(), clock_jump_s=0.0, evidence=replace(seen, others=(kernel,))
+    )
+    assert findings_of(facts)[0] is Validity.VALID
+
+
+def test_a_server_that_may_be_on_this_machine_is_no_neighbour() -> None:
+    """An endpoint's processes cannot be told from others', so the rule does not apply."""
+    seen = beside(0.9).evidence
+    assert seen is not None
+    absent = (Absence(subject=SERVERS_MACHINE, reason="not visible from here"),)
+    facts = RunFacts(
+        measurement=measured(), clock_jump_s=0.0, evidence=replace(seen, absent=absent)
+    )
+    assert judge(facts) == ()
 
 
 def test_what_is_no_neighbour_is_never_borne() -> None:

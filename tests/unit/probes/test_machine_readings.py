@@ -115,13 +115,10 @@ def test_a_sample_just_before_the_end_makes_no_row_of_its_own() -> None:
     assert part.series[0].end_s == (1.0, 2.03)
 
 
-def test_what_is_not_there_has_a_reason() -> None:
-    """No quota and one memory node: as on most machines. Nothing else is missing."""
+def test_what_there_is_none_of_is_no_absence() -> None:
+    """No quota and one memory node are facts, as on most machines. Nothing is missing."""
     part = _run(recorded_host(), _VANTAGE)
-    assert {absence.subject for absence in part.absent} == {
-        "throttling",
-        "memory nodes of the server",
-    }
+    assert part.absent == ()
     assert Quantity.THROTTLED_S not in part.totals
     assert Quantity.WAL_DEVICE_WRITES not in part.totals, "it is the same device"
 

@@ -21,11 +21,13 @@ class Recorder:
     hangs_in: str = ""
     calls: list[str] = field(default_factory=list)
     sampled: threading.Event = field(default_factory=threading.Event)
+    failed: threading.Event = field(default_factory=threading.Event)
     freed: threading.Event = field(default_factory=threading.Event)
 
     def _called(self, name: str) -> None:
         self.calls.append(name)
         if name == self.fails_in:
+            self.failed.set()
             raise TargetError(f"refused in {name}")
         if name == self.hangs_in:
             self.freed.wait()
@@ -76,7 +78,11 @@ def test_a_probe_that_fails_is_absent_and_the_work_is_done(where: str) -> None:
     """The reason is the error's sentence; another probe is not touched by it."""
     failing, other = Recorder(subject="failing", fails_in=where), Recorder(subject="other")
     watch = _watch(failing, other)
-    assert watch.around(lambda: other.sampled.wait(30)) is True
+
+    def until_both() -> bool:
+        return other.sampled.wait(30) and (where == "finish" or failing.failed.wait(30))
+
+    assert watch.around(until_both) is True
     evidence = watch.evidence()
     assert evidence is not None
     (absence,) = evidence.absent

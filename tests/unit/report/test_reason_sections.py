@@ -7,7 +7,7 @@ from steelyard.analysis.budget import Budget
 from steelyard.analysis.ledger import Ledger
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.document import Section, Table
-from steelyard.report.formats import significant
+from steelyard.report.formats import part_ms, significant
 from steelyard.report.render import build_document, render_html, render_markdown, render_terminal
 from steelyard.report.waterfall import Step, bars, steps
 
@@ -131,3 +131,23 @@ def test_numbers_of_any_size_have_three_digits() -> None:
     told = [significant(value) for value in (0.0, 0.000123, 0.0123, 1.234, 56.78, 999.4, 123456.7)]
     assert told == ["0", "0.000123", "0.0123", "1.23", "56.8", "999", "123,457"]
     assert significant(-0.5, signed=True) == "-0.500"
+
+
+def test_parts_have_four_decimals_at_most() -> None:
+    """A part of nothing is 0, without sign and decimals."""
+    told = [part_ms(value, signed=True) for value in (1e-9, -2e-8, 4.56e-5, -0.00123, 0.0456, 0.2)]
+    assert told == ["0", "0", "+0.0456", "-1.23", "+45.6", "+200"]
+
+
+def test_cpu_time_beyond_the_samples_is_told_where_it_weighs() -> None:
+    """From a twentieth of the latency on, below the table of all cells."""
+    analysis = reasons.explained()
+    assert analysis.reasons is not None
+    first, *others = analysis.reasons.budget.cells
+    assert first.latency is not None
+    for share, told in ((0.04, False), (0.06, True)):
+        beyond = replace(first, beyond_s=share * first.latency.value)
+        budget = replace(analysis.reasons.budget, cells=(beyond, *others))
+        odd = replace(analysis, reasons=replace(analysis.reasons, budget=budget))
+        text = render_markdown(build_document(odd))
+        assert ("that the samples do not cover" in text) is told

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import ServerEnvironment
 from steelyard.model.evidence import Quantity
 from steelyard.model.experiment import Experiment, Layer, Treatment
@@ -45,6 +46,11 @@ class CampaignFacts:
     def treatments(self) -> tuple[Treatment, ...]:
         """Return the treatments in file order."""
         return self.experiment.treatments
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """Return what was measured before the first block."""
+        return () if self.record.environment is None else self.record.environment.ceilings
 
     @property
     def watched(self) -> bool:

@@ -31,12 +31,13 @@ from steelyard.model.units import format_bytes, format_percent
 HIT_RATIO_POINTS: Final = 0.05
 DEVICE_READS_FACTOR: Final = 2.0
 LEAST_DEVICE_READS: Final = 0.1  # per transaction
+_DIRECT: Final = "debug_io_direct"
 _IO_SETTINGS: Final = frozenset(
     {
         "backend_flush_after",
         "bgwriter_flush_after",
         "checkpoint_flush_after",
-        "debug_io_direct",
+        _DIRECT,
         "effective_io_concurrency",
         "io_combine_limit",
         "io_max_combine_limit",
@@ -136,13 +137,15 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
         return
     sizes = levels(facts.runs, Quantity.DATABASE_BYTES)
     buffers = levels(facts.runs, Quantity.SHARED_BUFFERS_BYTES)
-    memory = levels(facts.runs, Quantity.MEMORY_BYTES)
+    # Direct I/O of data files goes past the operating system's memory.
+    direct = all("data" in facts.in_force(t.name).get(_DIRECT, "") for t in facts.treatments)
+    memory = [] if direct else levels(facts.runs, Quantity.MEMORY_BYTES)
     held = [
         (what, min(found))
         for what, found in (("shared_buffers", buffers), ("the machine's memory", memory))
         if found and sizes and max(sizes) < min(found)
     ]
-    if not sizes or (not held and not memory):
+    if not sizes or not (held or memory or (direct and buffers)):
         yield lacking("database_bytes, shared_buffers_bytes and memory_bytes")
     elif held:
         what, room = held[0]

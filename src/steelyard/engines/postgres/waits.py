@@ -6,6 +6,7 @@ moments (measured: more sessions "idle" without a wait event than "active" witho
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from steelyard.engines.engine import Waiting
@@ -59,16 +60,13 @@ def wait_class(kind: str, name: str) -> WaitClass:
 
 def read_waits(rows: Sequence[Row]) -> tuple[Waiting, ...]:
     """Return what the rows of ``WAITS`` say of the generator's sessions."""
-    return tuple(
-        Waiting(
-            kind=kind or _CPU,
-            name=name or "",
-            group=wait_class(kind or _CPU, name or ""),
-            sessions=count,
-        )
-        for kind, name, count, _ in map(_typed, rows)
-        if count
-    )
+    return tuple(_waiting(kind, name, count) for kind, name, count, _ in map(_typed, rows) if count)
+
+
+@lru_cache(maxsize=1024)  # the same few, ten times a second
+def _waiting(kind: str | None, name: str | None, sessions: int) -> Waiting:
+    kind, name = kind or _CPU, name or ""
+    return Waiting(kind=kind, name=name, group=wait_class(kind, name), sessions=sessions)
 
 
 def hidden_sessions(rows: Sequence[Row]) -> int:

@@ -62,12 +62,13 @@ def server_levels(host: Host, vantage: Vantage) -> Found:
 def _remote(host: Host, vantage: Vantage) -> tuple[float | None, tuple[Absence, ...]]:
     """Return the part of the server's pages outside the node that holds the most.
 
-    A page that several processes map counts for each.
+    A page that several processes map counts for each. None without an absence where the machine
+    has one node.
     """
     subject = "memory nodes of the server"
     names = host.names("/sys/devices/system/node")
     if sum(name.startswith("node") and name[4:].isdecimal() for name in names) < 2:
-        return None, (Absence(subject=subject, reason="the machine has one memory node"),)
+        return None, ()  # a fact about the machine: nothing of it can be elsewhere
     nodes: Counter[int] = Counter()
     begun_s = thread_cpu_s()
     for pid in tree(host, vantage.pid):

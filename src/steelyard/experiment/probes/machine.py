@@ -9,7 +9,7 @@ from steelyard.experiment.probes.neighbours import Census, census, heaviest
 from steelyard.experiment.probes.probe import Part
 from steelyard.experiment.probes.sources import Counted, Sources
 from steelyard.gateways.host import Host
-from steelyard.model.evidence import Absence, Quantity, Series
+from steelyard.model.evidence import SERVERS_MACHINE, Absence, Quantity, Series
 from steelyard.model.vantage import Vantage
 from steelyard.record.tables import HOST_QUANTITIES
 
@@ -131,7 +131,7 @@ def _unseen(vantage: Vantage | None) -> tuple[Absence, ...]:
         "the server's processes, devices and memory are not visible from here;"
         " CPU and other processes are those of the machine that runs the generator"
     )
-    return (Absence(subject="the server's machine", reason=reason),)
+    return (Absence(subject=SERVERS_MACHINE, reason=reason),)
 
 
 def _difference(begin: Counted, end: Counted) -> Counted:

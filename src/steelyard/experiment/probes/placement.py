@@ -7,6 +7,7 @@ from steelyard.experiment.probes.procfs import whole_number
 
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (?P<mode>[rwxsp-]{4}) ")
 _KB_FIELD = re.compile(r"^(Size|KernelPageSize|ShmemPmdMapped): +([0-9]+) kB$")
+_FIELDS = ("Size:", "KernelPageSize:", "ShmemPmdMapped:")  # of some twenty of each mapping
 _ON_NODE = re.compile(r"\bN([0-9]+)=([0-9]+)\b")
 _PAGE_KB = re.compile(r"\bkernelpagesize_kB=([0-9]+)\b")
 
@@ -52,9 +53,10 @@ def _shared_mappings(smaps: str) -> list[tuple[bool, dict[str, int]]]:
     """Return each mapping: whether it is shared, and its sizes in kB."""
     found: list[tuple[bool, dict[str, int]]] = []
     for line in smaps.splitlines():
-        mapping = _MAPPING.match(line)
-        if mapping:
+        if line.startswith(_FIELDS):
+            field = _KB_FIELD.match(line)
+            if found and field:
+                found[-1][1][field[1]] = whole_number(field[2]) or 0
+        elif not line[:1].isupper() and (mapping := _MAPPING.match(line)):
             found.append((mapping["mode"].endswith("s"), {}))
-        elif found and (field := _KB_FIELD.match(line)):
-            found[-1][1][field[1]] = whole_number(field[2]) or 0
     return found

@@ -1,16 +1,22 @@
 """What /proc says of single processes, and which of them descend from one."""
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from steelyard.experiment.probes.procfs import (
     TICKS_PER_S,
-    named_numbers,
+    fields_as_numbers,
     whole_number,
     whole_numbers,
 )
 from steelyard.gateways.host import Host
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
+# In the order of proc_pid_io(5); cancelled_write_bytes is another line.
+_DEVICE_USE = re.compile(r"^read_bytes: ([0-9]{1,20})\nwrite_bytes: ([0-9]{1,20})$", re.MULTILINE)
+# Most processes of a machine sleep, and their files say the same at every look.
+_REMEMBERED = 2048
 _STAT_FIELDS = 20  # after the name, up to starttime; proc_pid_stat(5)
 
 
@@ -66,16 +72,17 @@ class DeviceUse:
     written_bytes: int
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_process(text: str | None) -> Process | None:
     """Return a process from its ``stat``; its name may hold blanks and brackets."""
     head, bracket, tail = (text or "").rpartition(")")
     pid_text, opening, name = head.partition("(")
-    fields = tail.split()
+    fields = tail.split(None, _STAT_FIELDS)
     pid = whole_number(pid_text.strip())
     if not (bracket and opening) or pid is None or len(fields) < _STAT_FIELDS:
         return None
-    wanted = whole_numbers(" ".join([fields[1], fields[6], *fields[11:15], fields[19]]))
-    if wanted is None or len(wanted) != 7:
+    wanted = fields_as_numbers([fields[1], fields[6], *fields[11:15], fields[19]])
+    if wanted is None:
         return None
     parent, flags, user, system, reaped_user, reaped_system, started = wanted
     is_of_kernel = bool(flags & _KERNEL_THREAD)
@@ -98,13 +105,11 @@ def parse_scheduled(text: str | None) -> Scheduled | None:
     return Scheduled(run_s=numbers[0] / 1e9, delay_s=numbers[1] / 1e9, times=numbers[2])
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def parse_device_use(text: str | None) -> DeviceUse | None:
     """Return what ``io`` of a process says."""
-    counted = named_numbers(text)
-    try:
-        return DeviceUse(read_bytes=counted["read_bytes"], written_bytes=counted["write_bytes"])
-    except KeyError:
-        return None
+    match = _DEVICE_USE.search(text or "")
+    return DeviceUse(read_bytes=int(match[1]), written_bytes=int(match[2])) if match else None
 
 
 def process(host: Host, pid: int) -> Process | None:

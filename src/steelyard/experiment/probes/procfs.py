@@ -1,5 +1,7 @@
 """What /proc says of the whole machine: pure parsers, None where a text is torn or odd."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 # USER_HZ: what the kernel shows times of processes and CPUs in, 100 on every machine that
@@ -42,11 +44,21 @@ def whole_number(text: str) -> int | None:
 
 def whole_numbers(text: str | None) -> list[int] | None:
     """Return the numbers of a line, or None when it is absent or holds anything else."""
-    if not text:
+    return fields_as_numbers((text or "").split())
+
+
+def fields_as_numbers(fields: Sequence[str]) -> list[int] | None:
+    """Return fields without blanks as numbers, or None when there is none or one is no number."""
+    joined = "".join(fields)  # hundreds of lines are read at a time: one look at all digits
+    if not (joined.isascii() and joined.isdigit()):
         return None
-    numbers = [whole_number(field) for field in text.split()]
-    known = [number for number in numbers if number is not None]
-    return known if known and len(known) == len(numbers) else None
+    return None if max(map(len, fields)) > _MOST_DIGITS else list(map(int, fields))
+
+
+def named_number(text: str | None, name: str) -> int | None:
+    """Return the number of the line ``name value`` or ``name: value``, or None without it."""
+    match = re.search(rf"^{name}:?[ \t]+([0-9]+)[ \t]*$", text or "", re.MULTILINE)
+    return whole_number(match[1]) if match else None
 
 
 def named_numbers(text: str | None) -> dict[str, int]:

@@ -6,7 +6,7 @@ from steelyard.experiment.probes.devices import BlockDevice, DeviceCounters
 from steelyard.experiment.probes.generator_processes import GeneratorProcesses
 from steelyard.experiment.probes.groups import group_with_quota, throttling
 from steelyard.experiment.probes.pressure import pressure_s
-from steelyard.experiment.probes.procfs import CpuTimes, cpu_times, named_numbers
+from steelyard.experiment.probes.procfs import CpuTimes, cpu_times, named_number
 from steelyard.experiment.probes.server_processes import ServerProcesses
 from steelyard.gateways.host import Host
 from steelyard.model.evidence import Absence, Quantity
@@ -58,9 +58,10 @@ class Sources:
         """Return all counters; what is missing cannot be read."""
         server = self.server.used() if self.server else {}
         counted = {**self._common(), **server, **self.generator.used()}
-        virtual = named_numbers(self.host.read("/proc/vmstat"))
-        if "pswpin" in virtual and "pswpout" in virtual:
-            counted[Quantity.SWAPPED_PAGES] = float(virtual["pswpin"] + virtual["pswpout"])
+        virtual = self.host.read("/proc/vmstat")
+        swapped_in, swapped_out = named_number(virtual, "pswpin"), named_number(virtual, "pswpout")
+        if swapped_in is not None and swapped_out is not None:
+            counted[Quantity.SWAPPED_PAGES] = float(swapped_in + swapped_out)
         for quantity, name in _PRESSURE.items():
             waited_s = pressure_s(self.host.read(f"/proc/pressure/{name}"))
             if waited_s is not None:
@@ -107,9 +108,7 @@ class Sources:
         elif Quantity.DEVICE_FLUSHES not in used:
             reason = "the kernel counts those of whole devices since 5.5, not of partitions"
             found.append(("flushes of the data device", reason))
-        if self.quota is None:
-            found.append(("throttling", "no control group around the server has a CPU quota"))
-        elif Quantity.THROTTLED_S not in used:
+        if self.quota is not None and Quantity.THROTTLED_S not in used:
             found.append(("throttling", f"{self.quota}/cpu.stat cannot be read"))
         return found
 
