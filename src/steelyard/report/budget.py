@@ -28,10 +28,10 @@ _NOTABLE_BEYOND = 0.05  # of the latency: a guess
 _LEAST_SHARE = 0.0005
 TITLE = "Where the time goes"
 NOTE = (
-    "Sessions in a class / tps, by Little's law; on a CPU: the CPU time of all of the server's"
-    " processes per transaction, at most what the class holds; unseen: clients / tps minus the"
-    f" rest, which may be below 0 within noise. Differences are taken within blocks. {POINTWISE}"
-    " Medians do not add exactly."
+    "Sessions in a class / tps, by Little's law; on a CPU and waiting for one: by the kernel's"
+    " account of the server's processes, where they are on this machine; unseen: clients / tps"
+    " minus the rest, which may be below 0 within noise. Differences are taken within blocks."
+    f" {POINTWISE} Medians do not add exactly."
 )
 _CELL_NOTE = (
     "Milliseconds, medians over blocks: a closed loop's latency, clients / tps, and its parts."
