@@ -15,11 +15,11 @@ from steelyard.gateways.sql import Row
 from steelyard.model.evidence import WaitClass
 
 _CPU: Final = "CPU"
-# The function below the view pg_stat_activity, which joins it with databases and roles: a fifth less
-# of the server's CPU time for each look (measured on 18 under load). By name and not by process id,
-# which a pooler invents; the name is part of the text, because a statement with a parameter is
-# planned again five times. Without the right to see another's session PostgreSQL shows its name,
-# but neither its wait event nor its kind: that must not pass for CPU.
+# The function below the view pg_stat_activity, which joins it with databases and roles: a fifth
+# less of the server's CPU time for each look (measured on 18 under load). By name and not by
+# process id, which a pooler invents; the name is part of the text, because a statement with a
+# parameter is planned again five times. Without the right to see another's session PostgreSQL shows
+# its name, but neither its wait event nor its kind: that must not pass for CPU.
 WAITS: Final = f"""
 SELECT wait_event_type, wait_event, count(backend_type), count(*) - count(backend_type)
 FROM pg_stat_get_activity(NULL)
