@@ -7,6 +7,8 @@ from steelyard.experiment.probes.procfs import whole_number
 
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (?P<mode>[rwxsp-]{4}) ")
 _KB_FIELD = re.compile(r"^(Size|KernelPageSize|ShmemPmdMapped): +([0-9]+) kB$")
+_PAGE_SIZE = re.compile(r"^KernelPageSize: +([1-9][0-9]*) kB$", re.MULTILINE)
+_ON_HUGE_PAGES = re.compile(r"^ShmemPmdMapped: +[1-9]", re.MULTILINE)
 _FIELDS = ("Size:", "KernelPageSize:", "ShmemPmdMapped:")  # of some twenty of each mapping
 _ON_NODE = re.compile(r"\bN([0-9]+)=([0-9]+)\b")
 _PAGE_KB = re.compile(r"\bkernelpagesize_kB=([0-9]+)\b")
@@ -18,6 +20,8 @@ def huge_bytes(smaps: str | None) -> int | None:
     A mapping made of huge pages counts with its size: the process itself may have touched little
     of it. Shared memory on transparent huge pages counts as far as the process maps it.
     """
+    if not _may_have_huge_pages(smaps or ""):
+        return 0
     mappings = _shared_mappings(smaps or "")
     sizes = [kilobytes.get("KernelPageSize", 0) for _, kilobytes in mappings]
     if not any(sizes):
@@ -47,6 +51,11 @@ def remote_fraction(nodes: Counter[int]) -> float | None:
     """Return the part that is not on the node which holds the most; None of nothing."""
     whole = nodes.total()
     return 1.0 - max(nodes.values()) / whole if whole else None
+
+
+def _may_have_huge_pages(smaps: str) -> bool:
+    """Return whether it takes a look at every mapping: on most machines it does not."""
+    return len(set(_PAGE_SIZE.findall(smaps))) != 1 or bool(_ON_HUGE_PAGES.search(smaps))
 
 
 def _shared_mappings(smaps: str) -> list[tuple[bool, dict[str, int]]]:

@@ -81,12 +81,15 @@ class ServerProbe:
 
     def sample(self, at_s: float) -> None:
         """Look at the sessions, and once a second at the counters."""
-        with self._closing_on_failure():
-            reader = self._opened()
+        reader = self._opened()
+        try:  # as _closing_on_failure does, at less cost ten times a second
             self._sightings.append(Sighting(at_s=at_s, waiting=reader.waits()))
             # Half an interval early rather than a whole one late.
             if at_s - self._readings[-1].at_s >= 1.0 - _INTERVAL_S / 2:
                 self._readings.append(Reading(at_s=at_s, counters=reader.counters()))
+        except Exception:
+            reader.close()
+            raise
 
     def finish(self, at_s: float, *, lost: int) -> Part:
         """Read everything once more when the generator's sessions are gone."""
