@@ -19,14 +19,12 @@ class GeneratorProcesses:
 
     host: Host
     own_pid: int = field(init=False)
-    _is_scheduled: bool = field(init=False)  # the kernel counts run-queue time
     _before: frozenset[int] = field(init=False)
     _tasks: TaskSet = field(init=False)
 
     def __post_init__(self) -> None:
         own = own_process(self.host)
         self.own_pid = own.pid if own else 0
-        self._is_scheduled = self.host.read("/proc/self/schedstat") is not None
         self._before = frozenset(children(self.host, self.own_pid))
         self._tasks = TaskSet(host=self.host)
 
@@ -39,7 +37,7 @@ class GeneratorProcesses:
 
     def sampled(self) -> dict[Quantity, float]:
         """Return what a look in passing shows."""
-        if not self._is_scheduled:
+        if self.host.read("/proc/self/schedstat") is None:
             return {}
         sums = self._tasks.read(
             f"/proc/{pid}/task/{task}/schedstat"
@@ -60,7 +58,7 @@ class GeneratorProcesses:
 
     def absent(self) -> tuple[Absence, ...]:
         """Return what is not shown, and why."""
-        if self._is_scheduled:
+        if self.host.read("/proc/self/schedstat") is not None:
             return ()
         reason = "the kernel has no /proc/PID/schedstat"
         return (Absence(subject="run-queue time of the generator", reason=reason),)
