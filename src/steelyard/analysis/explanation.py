@@ -26,6 +26,7 @@ NOTABLE_SHARE = 0.1  # of the change: less is not worth a word
 _GONE = 0.1  # of the baseline's part: less is called gone
 _EVENTS = 2  # that are named of a class
 _EVENT_SHARE = 0.1  # of a class's sessions: rarer events are not named
+_AT_LIMIT = 0.9  # of the reads that a limit lets through
 _BEFORE_DEVICE = 2.0  # waiting sessions per request in the device: more wait in front of it
 _NOTHING = "no part of the latency changed by more than its interval"
 _NAMES = {
@@ -83,6 +84,10 @@ def explain(
             change=change,
             costs=costs[*pair, change.cell],
             runs=_sides(seen, asked[pair], change.cell),
+            read_limits=(
+                _read_limit(seen, experiment, asked[pair].negative),
+                _read_limit(seen, experiment, asked[pair].positive),
+            ),
             differing=differing.get(pair, ()),
         )
         explained.append(_explanation(case))
@@ -97,6 +102,7 @@ class _Case:
     costs: LedgerChange
     runs: tuple[tuple[Run, ...], tuple[Run, ...]]
     differing: tuple[str, ...]
+    read_limits: tuple[float | None, float | None]  # of the device, reads/s, asked of each side
 
     def evidence(self, side: int) -> list[Evidence]:
         """Return what was seen around the runs of the negative (0) or the positive side (1)."""
@@ -110,6 +116,17 @@ def _sides(
         return tuple(run for place in places for run in seen.runs[seen.treatments[place], cell])
 
     return of(asked.negative), of(asked.positive)
+
+
+def _read_limit(seen: Observations, experiment: Experiment, places: Sequence[int]) -> float | None:
+    """Return the limit of reads per second that all treatments of a side ask for, or None."""
+    asked = [
+        {s.name: s.value for s in experiment.treatment(seen.treatments[place]).settings}
+        for place in places
+    ]
+    limits = {settings.get("read_iops") for settings in asked}
+    only = limits.pop() if len(limits) == 1 else None
+    return float(only) if only else None
 
 
 def _explanation(case: _Case) -> Explanation:
@@ -226,6 +243,9 @@ def _io(case: _Case, part: PartChange) -> Iterator[str]:
         f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
         f" {requests:,.0f} requests/s{each}"
     )
+    reads, limit = _median(evidence, _reads_per_s), case.read_limits[side]
+    if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
+        yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
     waiting, queued = _median(evidence, _io_sessions), _median(evidence, _in_device)
     if waiting and queued is not None and waiting > _BEFORE_DEVICE * queued:
         yield (
@@ -320,6 +340,10 @@ def _requests(evidence: Evidence) -> float | None:
 
 def _requests_per_s(evidence: Evidence) -> float | None:
     return _ratio(_requests(evidence), evidence.seconds)
+
+
+def _reads_per_s(evidence: Evidence) -> float | None:
+    return _ratio(evidence.total(Quantity.DEVICE_READS), evidence.seconds)
 
 
 def _await_s(evidence: Evidence) -> float | None:

@@ -20,6 +20,7 @@ from steelyard.analysis.budget import Part
 from steelyard.analysis.explanation import Explanation
 from steelyard.analysis.ledger import Cost
 from steelyard.model.evidence import Quantity
+from steelyard.model.experiment import Layer, Setting
 
 ASYNC = with_totals(with_parts(DEFAULT, wal=0.0001), {Quantity.WAL_SYNCS: 0.01})
 
@@ -70,6 +71,26 @@ def test_waits_at_a_device_are_named_with_its_state() -> None:
     assert "in front of the device" not in said
     idle = replace(parts, per_second={**device, Quantity.DEVICE_QUEUE_S: 0.9})
     assert "in front of the device" in explained(DEFAULT, idle).sentence
+
+
+@pytest.mark.parametrize(("reads_per_s", "told"), [(185.0, True), (170.0, False)])
+def test_reads_at_their_limit_are_named(reads_per_s: float, *, told: bool) -> None:
+    """A device that is idle may stand behind a limit: nine tenths of it are taken for all."""
+    device = {
+        Quantity.DEVICE_READS: reads_per_s,
+        Quantity.DEVICE_WRITES: 0.0,
+        Quantity.DEVICE_BUSY_S: 0.02,
+    }
+    slow = replace(with_parts(DEFAULT, io=0.02), per_second=device)
+    asked = the_experiment()
+    first, second = asked.treatments
+    limit = Setting(layer=Layer.CGROUP, name="read_iops", value="200")
+    asked = replace(asked, treatments=(first, replace(second, settings=(limit,))))
+    record = replace(
+        a_watched_record(DEFAULT, slow), experiment=asked, environment=servers_of(asked)
+    )
+    (found,) = reasons_of(record).explanations
+    assert ("all that the limit of 200 lets through" in found.sentence) is told
 
 
 def test_cpu_per_transaction_is_named_at_equal_waits() -> None:
