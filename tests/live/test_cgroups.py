@@ -127,7 +127,7 @@ def test_limits_are_in_force_and_gone_afterwards(steelyard: Steelyard, roots: Ro
     process = steelyard.start("run", steelyard.experiment(LIMITED), "--out", "c", "--yes")
     with _watching(steelyard, roots) as watched:
         # On a busy machine others may leave the server less than its quota for a while.
-        wait_for(lambda: watched.throttled > 0 and _blocks(steelyard) >= 2, timeout_s=300)
+        wait_for(lambda: watched.throttled > 0 and _blocks(steelyard) >= 2)
         wait_for(lambda: "pgbench" in watched.members.get("generator", ()))
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
@@ -187,7 +187,7 @@ def _killed_in_a_run(steelyard: Steelyard, roots: Roots) -> list[Path]:
     source = steelyard.experiment(LIMITED.replace("budget: 20m", "budget: 45s"))
     process = steelyard.start("run", source, "--out", "c", "--yes")
     try:
-        wait_for(lambda: len(steelyard.runs) >= 1, timeout_s=180)
+        wait_for(lambda: len(steelyard.runs) >= 1)
     finally:
         process.kill()
         process.communicate()

@@ -150,7 +150,9 @@ def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(
     err = interrupted(process).stderr
     assert f"the clock was set by {step_s:+.1f} s" in err
     assert "Traceback" not in err
-    codes = {finding["code"] for run in stepped.runs for finding in run["findings"]}
+    found = [finding for run in stepped.runs for finding in run["findings"]]
+    # Other tests are neighbours, which are only noted here.
+    codes = {each["code"] for each in found if each["severity"] != "info"}
     assert codes == {"clock-jump"}
     lines = (stepped.directory / "c" / "journal.jsonl").read_text().splitlines()
     elapsed_s = [json.loads(line)["elapsed_s"] for line in lines]

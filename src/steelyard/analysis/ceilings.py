@@ -12,7 +12,7 @@ from statistics import median
 from steelyard.analysis.results import CellSummary
 from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.measurement import Run
 from steelyard.model.units import KIB, US_PER_S, format_percent
@@ -36,7 +36,7 @@ def ceiling_findings(
         builtin = experiment.workload(cell.cell.workload).builtin
         if builtin in _COMMITTING:
             yield from _above_sync(cell, _of(ceilings, CeilingKind.SYNC, cell.treatment))
-        elif builtin == _ONE_STATEMENT:
+        elif builtin == _ONE_STATEMENT and not _is_limited(experiment, cell.treatment):
             yield from _below_trip(cell, _of(ceilings, CeilingKind.ROUND_TRIP, cell.treatment))
 
 
@@ -82,10 +82,15 @@ def read_findings(
             treatment,
             f"{treatment}: the device served {reads_per_s:,.0f} reads/s, and direct reads of"
             f" {ceiling.subject} reached {most:,.0f}/s: above its ceiling: a cache below the"
-            " file system answered, the ceiling was measured under a throttle or a neighbour,"
-            " or the counter is of several devices",
+            " file system answered, more reads were in flight than there were readers, the ceiling"
+            " was measured under a throttle or a neighbour, or the counter is of several devices",
             ceiling,
         )
+
+
+def _is_limited(experiment: Experiment, treatment: str) -> bool:
+    """Return whether the load generator may have run on other CPUs than the round trip."""
+    return any(s.layer is Layer.CGROUP for s in experiment.treatment(treatment).settings)
 
 
 def _of(ceilings: Iterable[Ceiling], kind: CeilingKind, treatment: str) -> list[Ceiling]:
@@ -112,7 +117,7 @@ def _below_trip(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Find
     latency_s = cell.latency_mean_s
     for ceiling in ceilings:
         fastest_s = ceiling.fastest_s
-        if latency_s is None or fastest_s is None or latency_s >= fastest_s:
+        if latency_s is None or fastest_s is None or latency_s >= fastest_s * (1.0 - MARGIN):
             continue
         yield _warning(
             "below-round-trip",

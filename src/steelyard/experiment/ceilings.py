@@ -14,7 +14,7 @@ from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import Processes
 from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.experiment import EndpointTarget, Experiment
+from steelyard.model.experiment import EndpointTarget, Experiment, Layer
 from steelyard.model.units import format_duration, format_percent
 from steelyard.platforms.platform import Platform
 
@@ -162,12 +162,13 @@ def _tools(experiment: Experiment, engine: Engine) -> CeilingTools | None:
 def _servers(
     experiment: Experiment, engine: Engine, platforms: Platforms
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the treatments that share a server program and the way to it."""
+    """Return the treatments that share a server program, the way to it, and limits."""
     sharing: dict[tuple[object, ...], list[str]] = {}
     for treatment in experiment.treatments:
         place = id(platforms[treatment.name])
         version = engine.program(treatment.name).version
-        key = (place, treatment.target.connection, version)
+        limits = tuple(s for s in treatment.settings if s.layer is Layer.CGROUP)
+        key = (place, treatment.target.connection, version, limits)
         sharing.setdefault(key, []).append(treatment.name)
     return tuple(tuple(names) for names in sharing.values())
 

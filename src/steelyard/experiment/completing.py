@@ -13,13 +13,17 @@ from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import BlockEnded, BlockStarted, RunFinished
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class BlockCompleter:
-    """Lets a taker try blocks until they count; ``told`` hears how each try ended."""
+    """Lets a taker try blocks until they count; ``told`` hears how each try ended.
+
+    ``lasted_s`` is how long the last try took, without those before it and the pauses.
+    """
 
     taker: BlockTaker
     directory: CampaignDirectory
     told: Callable[[BlockOutcome], None]
+    lasted_s: float = 0.0
 
     def complete(self, block: PlannedBlock, record: CampaignRecord) -> CampaignRecord:
         """Try a block until all its runs count; a single pass goes on from what there is.
@@ -33,9 +37,11 @@ class BlockCompleter:
         tried, failed = before, 0
         while failed < MAX_TRIES:
             self.taker.clock.sleep(pause_before_s(tried - before))
+            begun_s = self.directory.journal.elapsed_s
             record = self._try(block, tried, record)
             tried, outcome = tried + 1, record.blocks[-1]
             self.told(outcome)
+            self.lasted_s = self.directory.journal.elapsed_s - begun_s
             if outcome.complete:
                 return replace(record, elapsed_s=self.directory.journal.elapsed_s)
             failed += outcome.cause not in ENVIRONMENT

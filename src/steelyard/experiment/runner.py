@@ -162,7 +162,7 @@ class Campaign:
             if not single and begun_s + block_s > self.experiment.stop.budget_s:
                 return Status.BUDGET
             record = completer.complete(block, record)
-            block_s = max(plan.block_s, self.directory.journal.elapsed_s - begun_s)
+            block_s = max(plan.block_s, completer.lasted_s)
             status = self._look(record)
         return status or (Status.PASSED if single else Status.BUDGET)
 

@@ -49,7 +49,7 @@ KINDS = {
     Cost.SERVER_SWITCHES: Kind(label="context switches of the server"),
     Cost.CONTEXT_SWITCHES: Kind(label="context switches of the machine"),
     Cost.ROUND_TRIPS: Kind(label="round trips (statements)"),
-    Cost.ROWS_READ: Kind(label="rows returned and fetched"),
+    Cost.ROWS_READ: Kind(label="rows and index entries read"),
     Cost.ROWS_CHANGED: Kind(label="rows changed"),
     Cost.WAL_BYTES: Kind(label="WAL", unit="bytes"),
     Cost.WAL_RECORDS: Kind(label="WAL records"),

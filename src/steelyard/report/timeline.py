@@ -109,7 +109,7 @@ def _top(track: Track) -> float:
 
 def _values(track: Track) -> Iterator[tuple[Value, ...]]:
     for line, values in track.lines:
-        starts = (0.0, *track.end_s[:-1])
+        starts = (0.0, *track.end_s)[: len(track.end_s)]  # none where nothing was sampled
         known = [(start, end, v) for start, end, v in zip(starts, track.end_s, values, strict=True)]
         if known:
             # Steps are drawn back from their ends: the first needs its beginning.

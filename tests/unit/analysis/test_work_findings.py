@@ -258,6 +258,15 @@ def test_few_transactions(transactions: float, *, told: bool) -> None:
         assert f"runs of w0, {poor.load.label}, have at most 99 transactions" in finding.message
 
 
+def test_an_idle_server_skips_its_checkpoints() -> None:
+    """They are counted, and nothing is written: no finding."""
+    due = {Quantity.CHECKPOINTS: 1.0, Quantity.WAL_BYTES: 0.0}
+    none = {Quantity.CHECKPOINTS: 0.0, Quantity.WAL_BYTES: 0.0}
+    assert found(both(seen(none), seen(due)), "checkpoints-differ") is None
+    written = {**due, Quantity.WAL_BYTES: 1e6}
+    assert found(both(seen(none), seen(written)), "checkpoints-differ") is not None
+
+
 def _with_trips(*trips_s: float | None) -> CampaignRecord:
     """Return a record with the round trip of each treatment's server."""
     ceilings = tuple(

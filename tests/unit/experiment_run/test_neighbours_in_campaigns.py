@@ -120,6 +120,18 @@ def test_a_neighbour_that_never_goes_fails_no_campaign(tmp_path: Path, disturb: 
     assert told.message.startswith(f"{complete} of {complete} blocks were measured beside")
 
 
+def test_a_redone_block_does_not_make_the_next_one_dear(tmp_path: Path, disturb: Disturb) -> None:
+    """What the tries before cost is past: the budget is used up by blocks as they are."""
+    disturb(lambda number: number < 4)
+    budget_s = 100.0
+    asked = an_experiment(measure=MEASURE, stop=Stop(budget_s=budget_s, precision=1e-6))
+    record, _ = campaign(tmp_path / "c", asked)
+    assert record.plan is not None
+    assert record.status is Status.BUDGET
+    assert [index for index, _, _ in tries(record)] == [0, 0]
+    assert record.elapsed_s > budget_s - 1.5 * record.plan.block_s
+
+
 def test_an_ignored_neighbour_costs_nothing(tmp_path: Path, disturb: Disturb) -> None:
     """Every run is valid, no block is redone, and one line says how many runs it met."""
     disturb(lambda number: number % 2 == 0)

@@ -151,3 +151,21 @@ def test_cpu_time_beyond_the_samples_is_told_where_it_weighs() -> None:
         odd = replace(analysis, reasons=replace(analysis.reasons, budget=budget))
         text = render_markdown(build_document(odd))
         assert ("that the samples do not cover" in text) is told
+
+
+def test_runs_too_short_for_a_sample_leave_their_track_empty() -> None:
+    """A run of a second may end before the first look at the machine."""
+    analysis = reasons.explained()
+    assert analysis.reasons is not None
+    empty = tuple(
+        replace(
+            line,
+            tracks=tuple(
+                replace(track, end_s=(), lines=tuple((name, ()) for name, _ in track.lines))
+                for track in line.tracks
+            ),
+        )
+        for line in analysis.reasons.timelines
+    )
+    short = replace(analysis, reasons=replace(analysis.reasons, timelines=empty))
+    assert "svg" in render_html(build_document(short))

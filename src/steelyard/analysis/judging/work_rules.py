@@ -11,7 +11,7 @@ from steelyard.analysis.judging.facts import (
 )
 from steelyard.analysis.numerals import count
 from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.evidence import Quantity
+from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.findings import Severity
 from steelyard.model.measurement import Run
 from steelyard.model.rules import (
@@ -73,9 +73,15 @@ def _events(facts: CampaignFacts, quantity: Quantity, what: str) -> Iterator[Rul
 
 def _with_event(runs: Runs, quantity: Quantity) -> tuple[int, int]:
     """Return in how many runs it happened, and in how many it was counted."""
-    counted = [run.evidence.total(quantity) for run in runs if run.evidence is not None]
-    known = [value for value in counted if value is not None]
-    return sum(value > 0 for value in known), len(known)
+    seen = [run.evidence for run in runs if run.evidence is not None]
+    known = [each for each in seen if each.total(quantity) is not None]
+    return sum(_has_event(each, quantity) for each in known), len(known)
+
+
+def _has_event(evidence: Evidence, quantity: Quantity) -> bool:
+    """Return whether it happened: an idle server counts checkpoints that it skips."""
+    skipped = quantity is Quantity.CHECKPOINTS and evidence.total(Quantity.WAL_BYTES) == 0
+    return (evidence.total(quantity) or 0) > 0 and not skipped
 
 
 def _trend(facts: CampaignFacts) -> Iterator[Ruling]:

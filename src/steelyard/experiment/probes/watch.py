@@ -41,11 +41,12 @@ class Watch:
         Raises:
             Exception: What the work raises, after the probes have ended.
         """
-        self.begin()
         try:
+            self.begin()
             return work()
         finally:
             for worker in self._workers:
+                worker.go(self._begun_at)  # one that is interrupted before waits for it
                 worker.finish()
 
     def evidence(self) -> Evidence | None:
@@ -88,9 +89,15 @@ class _Worker:
 
     def start(self, within_s: float) -> None:
         """Begin the probe; one that is not ready in time is left behind."""
-        threading.Thread(
+        thread = threading.Thread(
             target=self._work, name=f"probe {self._probe.subject}", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads are allowed
+            self._failure = f"{error}"
+            self._done.set()
+            return
         if not self._ready.wait(within_s):
             self._failure = f"it was not ready within {within_s:.0f} s"
             self.finish()
@@ -108,7 +115,7 @@ class _Worker:
 
     def part(self, within_s: float) -> Part:
         """Return what it saw, or its absence."""
-        if not self._done.wait(within_s) and not self._failure:
+        if not self._failure and not self._done.wait(within_s):
             self._failure = f"it did not end within {within_s:.0f} s"
             self._probe.abandon()
         if self._failure:
