@@ -9,6 +9,7 @@ from steelyard.analysis.statement_costs import (
     StatementDifference,
     StatementFit,
 )
+from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.verdicts import Estimate
 from steelyard.report.document import Align, BulletList, Column, Paragraph, Row, Section, Table
 from steelyard.report.formats import CONFIDENCE, bounds, milliseconds
@@ -42,9 +43,32 @@ def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         _costs(TITLE, fit.costs, _NOTE),
         *((_differences(fit),) if fit.differences else ()),
         *((BulletList(lead="What the differences say:", items=words),) if words else ()),
+        *_measured_apart(analysis.ceilings),
         _costs("The published latencies, fitted alike", fit.published, _PUBLISHED_NOTE),
     )
     return (Section(anchor="statements", title=TITLE, blocks=blocks),)
+
+
+def _measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
+    """Return the round trips and wake-ups measured before the first block, to split a statement."""
+    known = [each for each in ceilings if each.latency_s is not None]
+    told = [
+        f"round trip of an empty statement ({', '.join(each.treatments)}):"
+        f" {milliseconds(each.latency_s)} ms"
+        for each in known
+        if each.kind is CeilingKind.ROUND_TRIP
+    ]
+    told += [
+        f"ping-pong of two processes, {each.subject}: {milliseconds(each.latency_s)} ms"
+        for each in known
+        if each.kind is CeilingKind.PING_PONG
+    ]
+    lead = (
+        "Measured apart, before the first block: what a statement costs beyond the round trip is"
+        " the server's work and the load generator's; what the round trip costs beyond the"
+        " ping-pong is the way between them:"
+    )
+    return (BulletList(lead=lead, items=tuple(told)),) if told else ()
 
 
 def _costs(title: str, costs: Sequence[StatementCost], note: str) -> Table:

@@ -7,6 +7,7 @@ import pytest
 from fakes import analyses, single_clients
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.analysis.statement_costs import StatementDifference
+from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.verdicts import Estimate
 from steelyard.report.document import BulletList, Table
 from steelyard.report.render import build_document, summary
@@ -69,3 +70,24 @@ def test_the_summary_has_both_costs_in_seconds() -> None:
     assert isinstance(published, list)
     assert costs[0]["per_statement_s"]["estimate"] == pytest.approx(0.11e-3)  # type: ignore[index, call-overload]
     assert published[0]["per_commit_s"]["low"] is None  # type: ignore[index, call-overload]
+
+
+def test_round_trips_and_wake_ups_stand_beside_the_fit() -> None:
+    """As measured before the first block; what is not known is left out."""
+    ceilings = (
+        Ceiling(
+            kind=CeilingKind.ROUND_TRIP,
+            subject="PostgreSQL 18, socket",
+            latency_s=0.03e-3,
+            treatments=("default", "fitted"),
+        ),
+        Ceiling(kind=CeilingKind.PING_PONG, subject="two CPUs", latency_s=0.017e-3),
+        Ceiling(kind=CeilingKind.PING_PONG, subject="one CPU", unknown="refused"),
+    )
+    analysis = replace(single_clients.statements(), ceilings=ceilings)
+    (section,) = statement_section(analysis)
+    _, told = [block for block in section.blocks if isinstance(block, BulletList)]
+    assert told.items == (
+        "round trip of an empty statement (default, fitted): 0.030 ms",
+        "ping-pong of two processes, two CPUs: 0.017 ms",
+    )
