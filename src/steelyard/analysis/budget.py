@@ -216,7 +216,7 @@ def _latencies(seen: Observations, ramp_s: float) -> _Latencies:
 
 def _whole(runs: RunsOfBlock) -> float | None:
     """Return clients / tps of a block; None in an open loop, where clients wait for their turn."""
-    if any(run.cell.load.rate_per_s is not None for run in runs):
+    if any(run.cell.load.is_open for run in runs):
         return None
     seconds, transactions = _measured(runs)
     return runs[0].cell.load.clients * seconds / transactions if transactions else None
@@ -311,7 +311,7 @@ def _median_measured_s(runs: Sequence[Run]) -> float | None:
 
 def _why_missing(runs: Sequence[Run]) -> str:
     """Return why the latency of these runs was not split."""
-    if any(run.cell.load.rate_per_s is not None for run in runs):
+    if any(run.cell.load.is_open for run in runs):
         return "an open loop: clients wait for their schedule, so sessions do not give the latency"
     watched = [run.evidence for run in runs if run.evidence is not None]
     if not watched:

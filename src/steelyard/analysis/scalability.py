@@ -72,7 +72,7 @@ def _series(experiment: Experiment) -> Iterator[_Series]:
 
 def _groups(loads: Sequence[Load]) -> Iterator[tuple[int | None, tuple[Load, ...]]]:
     """Yield loads that differ in their clients alone; more threads are another generator."""
-    closed = sorted(load for load in loads if load.rate_per_s is None)
+    closed = sorted(load for load in loads if not load.is_open)
     if len({load.clients for load in closed}) == len(closed):
         groups: dict[int | None, list[Load]] = {None: closed}
     else:

@@ -67,7 +67,7 @@ def _columns(seen: Observations, experiment: Experiment) -> list[int] | None:
 
 
 def _is_alone(cell: CellKey) -> bool:
-    return cell.load.clients == 1 and cell.load.rate_per_s is None
+    return cell.load.clients == 1 and not cell.load.is_open
 
 
 def _fit(latency_s: FloatArray) -> tuple[FloatArray, StatementCosts]:

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from steelyard.model.attribution import Attribution
 from steelyard.model.ceilings import CeilingsAsked
+from steelyard.model.latency import LatencyGoal, LogPolicy
 
 DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
@@ -202,24 +203,54 @@ class Workload:
     scripts: tuple[Script, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """Load offered to the server.
 
     Attributes:
         clients: Server sessions open at once, always the total.
-        threads: Worker threads of the generator.
-        rate_per_s: Open-loop arrival rate; None means closed loop.
+        threads: Worker threads of the generator, always the total.
+        rate_per_s: Open-loop arrival rate of all generators together; None: see ``share``.
+        share: Open-loop arrival rate as a share of the capacity that is measured before the first
+            block; None means closed loop, unless ``rate_per_s`` is given.
+        latency_limit_s: Open loop only: transactions that are later than this already are skipped
+            (pgbench's ``--latency-limit``); None: none is.
+        generators: Processes of the generator, started together, among which clients, threads and
+            rate are divided.
     """
 
     clients: int
     threads: int
     rate_per_s: float | None = None
+    share: float | None = None
+    latency_limit_s: float | None = None
+    generators: int = 1
+
+    def __lt__(self, other: "Load") -> bool:
+        return self._rank < other._rank
+
+    @property
+    def _rank(self) -> tuple[float, ...]:
+        """Return what orders loads: closed loops before open ones."""
+        rates = (self.rate_per_s or 0.0, self.share or 0.0, self.latency_limit_s or 0.0)
+        return (self.clients, self.threads, *rates, self.generators)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether transactions are scheduled at a rate, whatever the server does."""
+        return self.rate_per_s is not None or self.share is not None
+
+    @property
+    def rate_label(self) -> str:
+        """Return the rate for tables: ``500/s``, ``70 %``; empty for a closed loop."""
+        if self.rate_per_s is not None:
+            return f"{self.rate_per_s:g}/s"
+        return "" if self.share is None else f"{100.0 * self.share:g} %"
 
     @property
     def label(self) -> str:
-        """Return the load as a short word for tables: ``8 clients``."""
-        rate = "" if self.rate_per_s is None else f" at {self.rate_per_s:g}/s"
+        """Return the load as a short word for tables: ``8 clients at 500/s``."""
+        rate = f" at {self.rate_label}" if self.is_open else ""
         return f"{self.clients} client{'s' if self.clients != 1 else ''}{rate}"
 
 
@@ -255,6 +286,8 @@ class Measure:
         ceilings: What the place can do at most is measured before the first block.
         neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
             None: as much as they like, and it is noted.
+        log: What becomes of the generator's log of every transaction.
+        log_sampling: Share of the transactions that are logged.
     """
 
     slice_s: float = 5.0
@@ -267,6 +300,21 @@ class Measure:
     rounds: int | None = None
     ceilings: CeilingsAsked = CeilingsAsked.AUTO
     neighbours: float | None = DEFAULT_NEIGHBOURS
+    log: LogPolicy = LogPolicy.HISTOGRAMS
+    log_sampling: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityAsked:
+    """How the capacity is found before the first block, where loads are shares of it.
+
+    Attributes:
+        clients: Of the closed loops that are tried, rising.
+        rounds: Slices of each, interleaved by coin.
+    """
+
+    clients: tuple[int, ...]
+    rounds: int = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +374,8 @@ class Experiment:
         attribution: What the treatments stand for when factors were varied; None when they were
             written one by one.
         twin_of: What an A/A campaign measures the noise for; None for every other experiment.
+        capacity: How the capacity is found; None where no load is a share of it.
+        goal: The highest rate that meets it is looked for; None: none is.
     """
 
     name: str
@@ -344,6 +394,8 @@ class Experiment:
     description: str = ""
     attribution: Attribution | None = None
     twin_of: TwinOf | None = None
+    capacity: CapacityAsked | None = None
+    goal: LatencyGoal | None = None
 
     def treatment(self, name: str) -> Treatment:
         """Return the treatment of that name."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from steelyard.model.evidence import Evidence
 from steelyard.model.findings import Finding, Validity
+from steelyard.model.latency import RunLatency
 from steelyard.model.schedule import CellKey
 
 
@@ -94,6 +95,8 @@ class Run:
         checkpoint: Phase of the checkpoint cycle just before the run; None in records of versions
             that did not ask for it.
         evidence: What the probes saw; None in records of versions without probes.
+        latency: Every transaction; None where none was logged, or where the log cannot be used:
+            then a finding says why.
     """
 
     block: int
@@ -110,6 +113,7 @@ class Run:
     raw: str = ""
     checkpoint: CheckpointAge | None = None
     evidence: Evidence | None = None
+    latency: RunLatency | None = None
 
     @property
     def place(self) -> RunPlace:
@@ -127,6 +131,9 @@ class SustainedRun:
         measurement: None when the generator gave none; ``findings`` say why.
         raw: Name of the generator's stored output below the campaign's ``raw/``.
         evidence: What the probes saw; None in records of versions without probes.
+        latency: Every transaction; None as for ``Run``.
+        part: 0, and counting on for each further run that went on right after this one, because
+            a late drop called for more.
     """
 
     treatment: str
@@ -138,3 +145,5 @@ class SustainedRun:
     findings: tuple[Finding, ...] = ()
     raw: str = ""
     evidence: Evidence | None = None
+    latency: RunLatency | None = None
+    part: int = 0

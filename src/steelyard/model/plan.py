@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.model.capacity import Capacity, CellRate
 from steelyard.model.experiment import Reset, SwitchCost
 from steelyard.model.schedule import Mode
 
@@ -93,6 +94,8 @@ class CampaignPlan:
         rounds: Runs of each cell in one visit.
         rounds_for: What their number was chosen for.
         rounds_reason: The same in one sentence; empty for a single round that nothing asked for.
+        capacities: Of the baseline, one per workload; empty where no load is a share of it.
+        rates: What the shares became, one per cell that has one.
     """
 
     mode: Mode
@@ -108,3 +111,5 @@ class CampaignPlan:
     rounds: int = 1
     rounds_for: RoundsFor = RoundsFor.ONE
     rounds_reason: str = ""
+    capacities: tuple[Capacity, ...] = ()
+    rates: tuple[CellRate, ...] = ()

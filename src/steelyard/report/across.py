@@ -22,7 +22,8 @@ from steelyard.report.formats import (
     effect_value,
     utc,
 )
-from steelyard.report.summary import FORMAT, Json, number, percent
+from steelyard.report.json_values import Json, load_json, number, percent
+from steelyard.report.summary import FORMAT
 
 CONFOUNDED = (
     "Not interleaved: time is confounded. Whatever changed between the two campaigns (the machine,"
@@ -148,9 +149,7 @@ def _cell_json(cell: UnpairedCell) -> dict[str, Json]:
     return {
         "workload": cell.cell.workload,
         "treatment": cell.treatment,
-        "clients": load.clients,
-        "threads": load.threads,
-        "rate_per_s": number(load.rate_per_s),
+        **load_json(load),
         "blocks": [cell.first_blocks, cell.second_blocks],
         "effect_percent": None if cell.effect is None else percent(cell.effect.value),
         "low_percent": percent(low),

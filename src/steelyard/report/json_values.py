@@ -1,5 +1,6 @@
 """Plain values for ``summary.json``: what every part of it is made of."""
 
+from steelyard.model.experiment import Load
 from steelyard.model.verdicts import Estimate
 from steelyard.report.formats import present
 
@@ -27,4 +28,15 @@ def interval(estimate: Estimate | None) -> dict[str, Json] | None:
         "estimate": number(estimate.value),
         "low": number(estimate.low),
         "high": number(estimate.high),
+    }
+
+
+def load_json(load: Load) -> dict[str, Json]:
+    """Return the keys by which a load is told everywhere; the last ones where there is need."""
+    return {
+        "clients": load.clients,
+        "threads": load.threads,
+        "rate_per_s": number(load.rate_per_s),
+        **({} if load.share is None else {"capacity_share": load.share}),
+        **({} if load.generators == 1 else {"generators": load.generators}),
     }

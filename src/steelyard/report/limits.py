@@ -165,7 +165,7 @@ def _asked(workload: Workload) -> str:
 
 
 def _offered(experiment: Experiment) -> str:
-    rated = [load.rate_per_s is not None for load in experiment.loads]
+    rated = [load.is_open for load in experiment.loads]
     if all(rated) and rated:
         return "The highest possible rate: the load was offered at a fixed rate to all treatments."
     return (

@@ -8,7 +8,7 @@ from steelyard.analysis.watching import Watching
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 from steelyard.report.formats import bounds
-from steelyard.report.json_values import Json, number, percent
+from steelyard.report.json_values import Json, load_json, number, percent
 
 
 def reasons_json(reasons: Reasons) -> dict[str, Json]:
@@ -29,12 +29,7 @@ def reasons_json(reasons: Reasons) -> dict[str, Json]:
 
 def cell_json(cell: CellKey) -> dict[str, Json]:
     """Return the keys by which a cell is told everywhere."""
-    return {
-        "workload": cell.workload,
-        "clients": cell.load.clients,
-        "threads": cell.load.threads,
-        "rate_per_s": number(cell.load.rate_per_s),
-    }
+    return {"workload": cell.workload, **load_json(cell.load)}
 
 
 def _explanation(explanation: Explanation) -> dict[str, Json]:

@@ -21,7 +21,7 @@ from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
 from steelyard.report.ceilings import ceilings_json
 from steelyard.report.formats import bounds
-from steelyard.report.json_values import Json, interval, number, percent
+from steelyard.report.json_values import Json, interval, load_json, number, percent
 from steelyard.report.noise_summary import noise_json
 from steelyard.report.reasons_summary import reasons_json
 from steelyard.report.statement_summary import statements_json
@@ -238,6 +238,9 @@ def published_json(figures: PublishedFigures) -> list[Json]:
     ]
 
 
+_POOLED: dict[str, Json] = {"clients": "pooled", "threads": None, "rate_per_s": None}
+
+
 def _comparison(comparison: Comparison) -> dict[str, Json]:
     load, effect = comparison.load, comparison.effect
     low, high = bounds(effect) or (None, None)
@@ -245,9 +248,7 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
         "baseline": comparison.baseline,
         "treatment": comparison.treatment,
         "workload": comparison.workload,
-        "clients": "pooled" if load is None else load.clients,
-        "threads": None if load is None else load.threads,
-        "rate_per_s": None if load is None else number(load.rate_per_s),
+        **(_POOLED if load is None else load_json(load)),
         "effect_percent": None if effect is None else percent(effect.value),
         "low_percent": percent(low),
         "high_percent": percent(high),
@@ -277,9 +278,7 @@ def _cell(cell: CellSummary) -> dict[str, Json]:
     measured = cell.runs > 0
     return {
         "workload": cell.cell.workload,
-        "clients": cell.cell.load.clients,
-        "threads": cell.cell.load.threads,
-        "rate_per_s": number(cell.cell.load.rate_per_s),
+        **load_json(cell.cell.load),
         "treatment": cell.treatment,
         "runs": cell.runs,
         "tps": {

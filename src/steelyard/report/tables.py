@@ -112,7 +112,7 @@ def _load_cells(comparison: Comparison) -> tuple[str, str]:
     load = comparison.load
     if load is None:
         return load_name(load), MISSING
-    rated = "" if load.rate_per_s is None else f" at {load.rate_per_s:g}/s"
+    rated = f" at {load.rate_label}" if load.is_open else ""
     return f"{load.clients}{rated}", str(load.threads)
 
 
@@ -202,7 +202,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
 
 def _cell_row(cell: CellSummary) -> Row:
     load = cell.cell.load
-    rated = "" if load.rate_per_s is None else f" at {load.rate_per_s:g}/s"
+    rated = f" at {load.rate_label}" if load.is_open else ""
     measured = cell.runs > 0
     return Row(
         cells=(

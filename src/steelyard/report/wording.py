@@ -1,5 +1,7 @@
 """The words of a report: verdicts, how a campaign ended, what a load is called."""
 
+from dataclasses import replace
+
 from steelyard.analysis import decision, stopping
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.experiment import Experiment, Load
@@ -72,16 +74,21 @@ def cell_name(experiment: Experiment, load: Load | None) -> str:
     """Return a load with its threads where the number of clients alone does not tell it."""
     if load is None:
         return load_name(load)
-    alike = [other for other in experiment.loads if other.clients == load.clients]
+    alike = _alike(experiment, load)
     threads = f", {count(load.threads, 'thread')}" if len(alike) > 1 else ""
     return f"{load_name(load)}{threads}"
 
 
+def _alike(experiment: Experiment, load: Load) -> list[Load]:
+    """Return the loads that only their threads tell apart, this one among them."""
+    return [other for other in experiment.loads if replace(other, threads=load.threads) == load]
+
+
 def short_load(experiment: Experiment, load: Load) -> str:
     """Return a load as a tick on an axis of clients: ``8``, ``8 (2 threads)``, ``8 at 500/s``."""
-    alike = [other for other in experiment.loads if other.clients == load.clients]
+    alike = _alike(experiment, load)
     threads = f" ({count(load.threads, 'thread')})" if len(alike) > 1 else ""
-    rated = "" if load.rate_per_s is None else f" at {load.rate_per_s:g}/s"
+    rated = f" at {load.rate_label}" if load.is_open else ""
     return f"{load.clients}{threads}{rated}"
 
 

@@ -1,7 +1,8 @@
 """Latencies as counts that add up exactly: a log-linear histogram (METHOD 8).
 
 Percentiles must never be averaged. Counts may be added in any order, and the percentiles of the
-sum are those of all values together, within the width of a bucket.
+sum are those of all values together, within the width of a bucket. The buckets are those of an
+HdrHistogram of two significant digits, so that counts can be handed over without loss.
 """
 
 from collections.abc import Iterable
@@ -41,6 +42,16 @@ class Histogram:
             METHOD 8.
         """
         return self.total * (1.0 - share) >= _TAIL * (1.0 - 1e-9)  # 1 - 0.99 is not 0.01
+
+    def share_above(self, value: float) -> float:
+        """Return the share of the values in buckets that lie wholly above a value, 0 of none.
+
+        Off by at most the values within 0.4 % of it.
+        """
+        if not self.total:
+            return 0.0
+        place = int(bucket_indices(np.array([int(value)]))[0])
+        return float(self.counts[place + 1 :].sum() / self.total)
 
     def quantile(self, share: float) -> float:
         """Return the value that this share of all values does not exceed.
@@ -83,6 +94,37 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
     counts = np.zeros(_BUCKETS, np.int64)
     for histogram in histograms:
         counts += histogram.counts
+    return Histogram(counts=counts)
+
+
+def to_text(histogram: Histogram) -> str:
+    """Return the counts as text: ``bucket:count`` where there are any, a count of 1 left out.
+
+    Each bucket is written as its distance from the one before it, the first from 0.
+    """
+    places = np.flatnonzero(histogram.counts)
+    steps = np.diff(places, prepend=0)
+    counts = histogram.counts[places]
+    return " ".join(
+        f"{step}" if number == 1 else f"{step}:{number}"
+        for step, number in zip(steps.tolist(), counts.tolist(), strict=True)
+    )
+
+
+def from_text(text: str) -> Histogram:
+    """Return the histogram that ``to_text`` wrote.
+
+    Raises:
+        ValueError: It did not write this.
+    """
+    pairs = [word.partition(":") for word in text.split()]
+    places = np.cumsum([int(step) for step, _, _ in pairs], dtype=np.int64)
+    numbers = np.array([int(number or 1) for _, _, number in pairs], dtype=np.int64)
+    rising = len(places) == 0 or (places[0] >= 0 and bool((np.diff(places) > 0).all()))
+    if not rising or (places >= _BUCKETS).any() or (numbers <= 0).any():
+        raise ValueError("these are no counts of a histogram")
+    counts = np.zeros(_BUCKETS, np.int64)
+    np.add.at(counts, places, numbers)
     return Histogram(counts=counts)
 
 

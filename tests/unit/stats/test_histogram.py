@@ -9,8 +9,10 @@ from steelyard.stats.histogram import (
     Histogram,
     bucket_indices,
     bucket_values,
+    from_text,
     histogram_of,
     merged,
+    to_text,
 )
 
 latencies = st.lists(st.integers(0, 2**53 - 1), min_size=1, max_size=60)
@@ -37,6 +39,28 @@ def test_merging_is_counting_together(first: list[int], second: list[int]) -> No
     for order in ((one, other), (other, one)):
         assert (merged(order).counts == both.counts).all()
     assert both.total == len(first) + len(second)
+
+
+@given(values=latencies)
+def test_counts_survive_their_text(values: list[int]) -> None:
+    """Written and read again they are the same counts; nothing at all is an empty text."""
+    counted = histogram_of(values)
+    assert (from_text(to_text(counted)).counts == counted.counts).all()
+    assert to_text(from_text("")) == ""
+
+
+@pytest.mark.parametrize("text", ["5 0", "5 -1", "-1", "9999999", "5:0", "5:-2", "x"])
+def test_a_text_that_is_no_counts_is_refused(text: str) -> None:
+    """Buckets that do not rise, lie outside, or hold nothing."""
+    with pytest.raises(ValueError, match=r"no counts|invalid literal"):
+        from_text(text)
+
+
+def test_the_share_above_a_limit_is_that_of_the_values() -> None:
+    """Three of ten transactions took longer than 10 ms; of none, none did."""
+    counted = histogram_of([1000] * 7 + [20_000] * 3)
+    assert counted.share_above(10_000) == pytest.approx(0.3)
+    assert from_text("").share_above(10_000) == 0.0
 
 
 @given(values=latencies, share=st.floats(0.0, 1.0))

@@ -32,7 +32,7 @@ _OWN_FLAGS = {
     **dict.fromkeys(("-i", "--initialize", "-s", "--scale"), "workloads[].scale_factor"),
     **dict.fromkeys(("-h", "--host", "-p", "--port", "-U", "--username"), "target"),
     **dict.fromkeys(("-l", "--log", "-d", "--dbname"), "nothing: it is not supported here"),
-    **dict.fromkeys(("-R", "--rate"), "nothing: open loop is not supported yet"),
+    **dict.fromkeys(("-R", "--rate"), "loads.rate"),
 }
 _LETTERS_WITH_VALUE = "bcDfFhIjLMpPRstTU"
 _NUMBER = r"\d{1,18}(?:\.\d{1,18})?"  # bounded, so that no output gives an infinite number

@@ -1,0 +1,95 @@
+"""What the transaction log of a run says: every transaction, counted into buckets.
+
+Counts add up exactly in any order, and the percentiles of a sum are those of all transactions
+together; percentiles themselves are never averaged (METHOD 8).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class LogPolicy(StrEnum):
+    """What becomes of the generator's log of every transaction."""
+
+    HISTOGRAMS = "histograms"  # counted into histograms, then dropped
+    KEEP = "keep"  # counted, and kept compressed in the record
+    OFF = "off"  # not written: there are mean latencies only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptLatency:
+    """The transactions of one script in one run, after its ramp.
+
+    Attributes:
+        script: Name of the builtin script, or of the script file.
+        latency: Counts of microseconds as text, see ``stats.histogram.from_text``; under a rate
+            from the scheduled start.
+        longest_s: The longest of them, exactly; None without a transaction.
+    """
+
+    script: str
+    latency: str
+    longest_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyWindow:
+    """All transactions that ended in some seconds of a long run.
+
+    Attributes:
+        start_s: Seconds since the run's start, as progress intervals count them.
+        end_s: Likewise.
+        latency: Counts of microseconds as text.
+    """
+
+    start_s: float
+    end_s: float
+    latency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLatency:
+    """Every logged transaction of one run, after its ramp, all its generators together.
+
+    Attributes:
+        scripts: One entry per script that ran, in the order of the workload.
+        lag: Counts of microseconds between the scheduled start and the start as text; empty in a
+            closed loop.
+        service: Counts of microseconds from the start to the end; empty in a closed loop, where
+            that is the latency itself.
+        failed: Failed transactions by kind: ``serialization``, ``deadlock``, or ``failed`` where
+            the log does not tell.
+        skipped: Never started, because they were later than the latency limit already.
+        late: Took longer than the latency limit, skipped ones not included; None without a limit.
+        retried: Transactions that were tried more than once.
+        retries: Further tries in all.
+        sampled: Share of the transactions that the log holds.
+        windows: Of 10 s, in long runs only.
+        seconds: Name of the stored counts by second and script below the campaign's ``raw/``.
+    """
+
+    scripts: tuple[ScriptLatency, ...]
+    lag: str = ""
+    service: str = ""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    late: int | None = None
+    retried: int = 0
+    retries: int = 0
+    sampled: float = 1.0
+    windows: tuple[LatencyWindow, ...] = ()
+    seconds: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyGoal:
+    """A service level: this share of all transactions is faster than a limit.
+
+    Attributes:
+        share: Between 0 and 1; 0.99 for p99.
+        limit_s: Latency that this percentile must stay below, from the scheduled start.
+    """
+
+    share: float
+    limit_s: float
