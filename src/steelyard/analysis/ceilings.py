@@ -90,7 +90,7 @@ def read_findings(
 
 def _is_limited(experiment: Experiment, treatment: str) -> bool:
     """Return whether the load generator may have run on other CPUs than the round trip."""
-    return any(s.layer is Layer.CGROUP for s in experiment.treatment(treatment).settings)
+    return bool(experiment.treatment(treatment).asked(Layer.CGROUP))
 
 
 def _of(ceilings: Iterable[Ceiling], kind: CeilingKind, treatment: str) -> list[Ceiling]:

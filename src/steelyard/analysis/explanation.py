@@ -16,7 +16,7 @@ from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
 from steelyard.analysis.observations import Observations
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import format_latencies, format_percent
@@ -120,11 +120,8 @@ def _sides(
 
 def _read_limit(seen: Observations, experiment: Experiment, places: Sequence[int]) -> float | None:
     """Return the limit of reads per second that all treatments of a side ask for, or None."""
-    asked = [
-        {s.name: s.value for s in experiment.treatment(seen.treatments[place]).settings}
-        for place in places
-    ]
-    limits = {settings.get("read_iops") for settings in asked}
+    asked = [experiment.treatment(seen.treatments[place]).asked(Layer.CGROUP) for place in places]
+    limits = {limited.get("read_iops") for limited in asked}
     only = limits.pop() if len(limits) == 1 else None
     return float(only) if only else None
 

@@ -167,7 +167,7 @@ def _servers(
     for treatment in experiment.treatments:
         place = id(platforms[treatment.name])
         version = engine.program(treatment.name).version
-        limits = tuple(s for s in treatment.settings if s.layer is Layer.CGROUP)
+        limits = tuple(treatment.asked(Layer.CGROUP).items())
         key = (place, treatment.target.connection, version, limits)
         sharing.setdefault(key, []).append(treatment.name)
     return tuple(tuple(names) for names in sharing.values())

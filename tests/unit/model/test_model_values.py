@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.model.command import Command, Completed
-from steelyard.model.experiment import Experiment, Load, LocalTarget, SwitchCost, Treatment
+from steelyard.model.experiment import (
+    Experiment,
+    Layer,
+    Load,
+    LocalTarget,
+    Setting,
+    SwitchCost,
+    Treatment,
+)
 from steelyard.model.measurement import Measurement
 from steelyard.model.verdicts import Verdict
 
@@ -58,6 +66,21 @@ def test_a_command_does_not_show_its_environment() -> None:
     """Passwords travel there, and commands end up in logs and tracebacks."""
     command = Command(argv=("psql",), environment={"PGPASSWORD": "hush-hush"})
     assert "hush-hush" not in repr(command)
+
+
+def test_settings_of_one_layer_do_not_count_in_another() -> None:
+    """The kernel's settings are not the database's, whose names can be had in small letters."""
+    treatment = Treatment(
+        name="x",
+        target=LocalTarget(),
+        settings=(
+            Setting(layer=Layer.LINUX, name="vm.swappiness", value="1"),
+            Setting(layer=Layer.POSTGRES, name="Work_Mem", value="2MB"),
+        ),
+    )
+    assert treatment.asked() == {"Work_Mem": "2MB"}
+    assert treatment.asked_folded() == {"work_mem": "2MB"}
+    assert treatment.asked(Layer.LINUX) == {"vm.swappiness": "1"}
 
 
 def test_switch_costs_are_ordered() -> None:

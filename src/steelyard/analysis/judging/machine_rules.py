@@ -7,15 +7,13 @@ from typing import Final
 
 from steelyard.analysis.judging.facts import (
     CampaignFacts,
-    asked,
     levels,
-    limits,
     rate,
     totals,
 )
 from steelyard.analysis.numerals import count
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import LocalTarget, Treatment
+from steelyard.model.experiment import Layer, LocalTarget, Treatment
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     BESIDE_NEIGHBOUR,
@@ -48,7 +46,8 @@ def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
         name, runs = treatment.name, facts.runs_of(treatment.name)
         found = totals(runs, Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS)
         if found is None:
-            yield lacking("throttled_periods") if "cpus" in limits(treatment) else NOTHING_TO_JUDGE
+            limited = "cpus" in treatment.asked(Layer.CGROUP)
+            yield lacking("throttled_periods") if limited else NOTHING_TO_JUDGE
         elif found[1] > 0:
             waited_s = totals(runs, Quantity.THROTTLED_S)
             waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
@@ -121,7 +120,7 @@ def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
     for treatment in facts.treatments:
-        if asked(treatment).get("huge_pages", "").lower() != "try":
+        if treatment.asked_folded().get("huge_pages", "").lower() != "try":
             yield NOTHING_TO_JUDGE
             continue
         status = facts.in_force(treatment.name).get("huge_pages_status", "")
@@ -150,7 +149,8 @@ def _not_on_huge_pages(facts: CampaignFacts, treatment: Treatment) -> Ruling:
 
 def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
     local = all(isinstance(treatment.target, LocalTarget) for treatment in facts.treatments)
-    if not local or any("cpuset" in name for t in facts.treatments for name in limits(t)):
+    limits = [name for t in facts.treatments for name in t.asked(Layer.CGROUP)]
+    if not local or any("cpuset" in name for name in limits):
         yield NOTHING_TO_JUDGE
         return
     cpus = levels(facts.runs, Quantity.CPUS)

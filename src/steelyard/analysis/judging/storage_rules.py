@@ -8,13 +8,11 @@ from steelyard.analysis.judging.facts import (
     CampaignFacts,
     Runs,
     Sides,
-    asked,
     levels,
-    limits,
     totals,
 )
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import LocalTarget
+from steelyard.model.experiment import Layer, LocalTarget
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     KEPT,
@@ -163,11 +161,13 @@ def _judges_storage(facts: CampaignFacts) -> str:
     places = [t.target.directory for t in facts.treatments if isinstance(t.target, LocalTarget)]
     if len(set(places)) > 1:
         return "target.directory"
-    by_name: dict[str, set[str | None]] = {
-        name: {asked(t).get(name) for t in facts.treatments} for name in sorted(_IO_SETTINGS)
-    }
-    by_name |= {name: {limits(t).get(name) for t in facts.treatments} for name in _THROTTLES}
-    return next((name for name, values in by_name.items() if len(values) > 1), "")
+    settings = [treatment.asked_folded() for treatment in facts.treatments]
+    limits = [treatment.asked(Layer.CGROUP) for treatment in facts.treatments]
+    for names, asked in ((sorted(_IO_SETTINGS), settings), (_THROTTLES, limits)):
+        for name in names:
+            if len({each.get(name) for each in asked}) > 1:
+                return name
+    return ""
 
 
 STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (

@@ -17,7 +17,7 @@ _KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own c
 
 def fixed_settings(treatment: Treatment) -> Iterator[Complaint]:
     """Yield a complaint for each setting that Steelyard sets itself."""
-    for name, instead in refused_names(_names(treatment)).items():
+    for name, instead in refused_names(list(treatment.asked())).items():
         yield Complaint(setting=name, message=f"`{name}` is set by Steelyard", hint=instead)
 
 
@@ -28,7 +28,7 @@ def refused_values(
     processes: Processes,
 ) -> Iterator[Complaint]:
     """Yield a complaint for each value that the server's own program refuses."""
-    fixed = refused_names(_names(treatment))
+    fixed = refused_names(list(treatment.asked()))
     settings = [
         setting
         for setting in treatment.settings
@@ -49,8 +49,7 @@ def refused_values(
 
 def too_few_connections(treatment: Treatment, loads: tuple[Load, ...]) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into max_connections."""
-    asked = {s.name: s.value for s in treatment.settings if s.layer is Layer.POSTGRES}
-    text = asked.get("max_connections", str(_DEFAULT_MAX_CONNECTIONS))
+    text = treatment.asked().get("max_connections", str(_DEFAULT_MAX_CONNECTIONS))
     clients = max(load.clients for load in loads)
     if text.isdigit() and clients > int(text) - _KEPT_FOR_US:
         yield Complaint(
@@ -73,7 +72,3 @@ def version_finding(installation: Installation) -> Finding | None:
         remedy="Report what does not work.",
         subject=f"PostgreSQL {installation.major}",
     )
-
-
-def _names(treatment: Treatment) -> list[str]:
-    return [s.name for s in treatment.settings if s.layer is Layer.POSTGRES]

@@ -11,7 +11,7 @@ from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry, read_catalogue, undescribed
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
-from steelyard.model.experiment import Experiment, Layer, Treatment
+from steelyard.model.experiment import Experiment, Treatment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,7 @@ def _catalogue(
 ) -> Mapping[str, SettingEntry]:
     """Return the settings that a server describes, and of the others those that are asked for."""
     described = read_catalogue(postgres, surroundings.processes)
-    asked = [s.name for s in treatment.settings if s.layer is Layer.POSTGRES and "." not in s.name]
-    others = [name for name in asked if name not in described]
+    others = [name for name in treatment.asked() if "." not in name and name not in described]
     if not others:
         return described
     with TemporaryDirectory(prefix="steelyard-check-") as empty:
