@@ -27,7 +27,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.units import MIB, format_bytes, format_percent
+from steelyard.model.units import MIB, format_bytes, format_share
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0
@@ -35,10 +35,6 @@ DISK_FREE_SHARE: Final = 0.10
 AMPLIFICATION: Final = 2.0
 ENOUGH_READ_BYTES: Final = 16 * MIB
 _MOST_ABSENCES: Final = 8
-
-
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
 
 
 def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -53,7 +49,8 @@ def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
             waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
             share = found[1] / max(found[0], found[1])
             yield broken(
-                f"{name}: its CPU quota held it back in {_percent(share)} of the periods{waiting}",
+                f"{name}: its CPU quota held it back in {format_share(share)} of the"
+                f" periods{waiting}",
                 subject=name,
             )
         else:
@@ -66,7 +63,7 @@ def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
         if share is None:
             yield lacking("memory_pressure_s")
         elif share > MEMORY_PRESSURE_SHARE:
-            message = f"{name}: something waited for memory in {_percent(share)} of the time"
+            message = f"{name}: something waited for memory in {format_share(share)} of the time"
             yield broken(message, subject=name)
         else:
             yield KEPT
@@ -91,7 +88,7 @@ def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
         yield lacking("disk_free_bytes and disk_bytes")
     elif min(free) / max(size) < DISK_FREE_SHARE:
         yield broken(
-            f"only {_percent(min(free) / max(size))} of the data's disk was free at the least"
+            f"only {format_share(min(free) / max(size))} of the data's disk was free at the least"
             f" ({format_bytes(min(free))} of {format_bytes(max(size))})",
             subject="campaign",
         )
@@ -160,7 +157,7 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
         return
     yield broken(
         f"server and load generator shared the machine's {count(int(cpus[-1]), 'CPU')}; the"
-        f" generator used {_percent(per_s / cpus[-1])} of their time",
+        f" generator used {format_share(per_s / cpus[-1])} of their time",
         subject="campaign",
     )
 
@@ -267,7 +264,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=MEMORY_PRESSURE_SHARE,
-                shown=f"{_percent(MEMORY_PRESSURE_SHARE)} of the time",
+                shown=f"{format_share(MEMORY_PRESSURE_SHARE)} of the time",
                 reason="a guess: on a machine with enough memory it is 0",
             ),
         ),
@@ -302,7 +299,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=DISK_FREE_SHARE,
-                shown=f"{_percent(DISK_FREE_SHARE)} free",
+                shown=f"{format_share(DISK_FREE_SHARE)} free",
                 reason="a guess; ext4 keeps 5 % for root by default",
             ),
         ),

@@ -24,7 +24,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.units import format_bytes, format_percent
+from steelyard.model.units import format_bytes, format_share
 
 HIT_RATIO_POINTS: Final = 0.05
 DEVICE_READS_FACTOR: Final = 2.0
@@ -47,10 +47,6 @@ _IO_SETTINGS: Final = frozenset(
     }
 )
 _THROTTLES: Final = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
-
-
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
 
 
 def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -79,8 +75,8 @@ def _hits_differ(hits: list[float | None], sides: Sides) -> Iterator[str]:
     mine, theirs = hits
     if mine is not None and theirs is not None and abs(mine - theirs) > HIT_RATIO_POINTS:
         yield (
-            f"{_percent(mine)} of the pages were found in shared_buffers, under {sides.other}"
-            f" {_percent(theirs)}"
+            f"{format_share(mine)} of the pages were found in shared_buffers, under {sides.other}"
+            f" {format_share(theirs)}"
         )
 
 
