@@ -6,8 +6,9 @@ from types import MappingProxyType
 
 from steelyard.model.verdicts import Estimate
 
-# Statements that the client waits for one by one, and commits that must be durable, by pgbench's
-# builtin scripts: select-only is one SELECT; the others are BEGIN ... END around 3 and 5.
+# Statements that the client waits for one by one, in all query modes, and commits that must be
+# durable, by pgbench's builtin scripts: select-only is one SELECT; the others are BEGIN ... END
+# around 3 and 5. Source: pgbench's documentation, "What Is the Transaction Actually Performed".
 SCRIPTS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"select-only": (1, 0), "simple-update": (5, 1), "tpcb-like": (7, 1)}
 )

@@ -11,6 +11,7 @@ from steelyard.analysis.judging.facts import (
     levels,
     totals,
 )
+from steelyard.model.cgroup import THROTTLES
 from steelyard.model.evidence import Quantity
 from steelyard.model.experiment import Layer, LocalTarget
 from steelyard.model.findings import Severity
@@ -46,7 +47,6 @@ _IO_SETTINGS: Final = frozenset(
         "wal_sync_method",
     }
 )
-_THROTTLES: Final = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
 
 
 def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -159,7 +159,7 @@ def _judges_storage(facts: CampaignFacts) -> str:
         return "target.directory"
     settings = [treatment.asked_folded() for treatment in facts.treatments]
     limits = [treatment.asked(Layer.CGROUP) for treatment in facts.treatments]
-    for names, asked in ((sorted(_IO_SETTINGS), settings), (_THROTTLES, limits)):
+    for names, asked in ((sorted(_IO_SETTINGS), settings), (THROTTLES, limits)):
         for name in names:
             if len({each.get(name) for each in asked}) > 1:
                 return name
