@@ -46,12 +46,12 @@ class StatementDifference:
     @property
     def is_of_round_trips(self) -> bool:
         """Return whether the cost of every statement surely differs."""
-        return _leaves_out_zero(self.per_statement_s)
+        return self.per_statement_s.leaves_out_zero
 
     @property
     def is_of_commits(self) -> bool:
         """Return whether the cost of a commit surely differs."""
-        return _leaves_out_zero(self.per_commit_s)
+        return self.per_commit_s.leaves_out_zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,3 @@ class StatementFit:
     costs: tuple[StatementCost, ...]
     differences: tuple[StatementDifference, ...]
     published: tuple[StatementCost, ...]
-
-
-def _leaves_out_zero(estimate: Estimate) -> bool:
-    if estimate.low is None or estimate.high is None:
-        return False
-    return estimate.low > 0.0 or estimate.high < 0.0
