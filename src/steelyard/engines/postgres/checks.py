@@ -1,12 +1,15 @@
 """What a PostgreSQL server would refuse, asked of its own programs before anything is started."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from steelyard.engines.engine import Complaint
 from steelyard.engines.postgres.installation import VERSIONS_RUN, Installation
-from steelyard.engines.postgres.settings import SettingEntry, check_values, refused_names
+from steelyard.engines.postgres.settings import (
+    SettingEntry,
+    check_values,
+    empty_configuration,
+    refused_names,
+)
 from steelyard.gateways.process import Processes
 from steelyard.model.experiment import Layer, Load, Treatment
 from steelyard.model.findings import Finding, Severity
@@ -36,9 +39,8 @@ def refused_values(
         and setting.name in catalogue
         and setting.name not in fixed
     ]
-    with TemporaryDirectory(prefix="steelyard-check-") as empty:
-        (Path(empty) / "postgresql.conf").touch()
-        refused = check_values(installation.program("postgres"), settings, Path(empty), processes)
+    with empty_configuration() as empty:
+        refused = check_values(installation.program("postgres"), settings, empty, processes)
     for name, complaint in refused.items():
         yield Complaint(
             setting=name,
