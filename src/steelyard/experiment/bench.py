@@ -9,7 +9,6 @@ from pathlib import Path
 
 from steelyard.engines.engine import RunRequest
 from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.choice import Place, probes_for
 from steelyard.experiment.probes.probe import Probe
 from steelyard.gateways.clock import Clock
@@ -129,13 +128,13 @@ class Bench:
             platform.restore(self._states[name], copy_means)
             self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
-        platform.start(self._states[name], self._engine.program(name), settings_of(treatment))
+        platform.start(self._states[name], self._engine.program(name), treatment.asked())
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         # Last: starting, restoring and prewarming are no part of what is compared.
-        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
+        limits = platform.limit(treatment.asked(Layer.CGROUP))
         ready = self._clock.monotonic()
         return Activation(
             restore_s=copied - begun + templated_s if restore else 0.0,
@@ -181,9 +180,9 @@ class Bench:
         """
         treatment = self._experiment.treatment(name)
         platform = self._platforms[name]
-        if platform.configure(settings_of(treatment)):
+        if platform.configure(treatment.asked()):
             self._engine.reload(platform.address)
-        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
+        limits = platform.limit(treatment.asked(Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
         deviations = self._engine.deviations(treatment.settings, self._effective)
         return (*deviations, *limits.deviations)

@@ -10,7 +10,7 @@ from steelyard.engines.engine import Engine
 from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.ceilings import ceilings_s
-from steelyard.experiment.differences import reset_for, settings_of, switch_cost
+from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choose_rounds
 from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
@@ -269,7 +269,7 @@ def _copies(treatments: Sequence[Treatment]) -> int:
 
 
 def _max_wal_bytes(treatment: Treatment) -> int:
-    text = settings_of(treatment).get("max_wal_size")
+    text = treatment.asked().get("max_wal_size")
     if text is None:
         return _DEFAULT_MAX_WAL_BYTES
     return int(text) * MIB if text.isdigit() else parse_bytes(text)

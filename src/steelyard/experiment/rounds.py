@@ -11,7 +11,7 @@ from itertools import combinations
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations
-from steelyard.experiment.differences import differing_settings, settings_of
+from steelyard.experiment.differences import differing_settings
 from steelyard.model.environment import ServerEnvironment
 from steelyard.model.errors import InputError
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
@@ -207,9 +207,8 @@ def asked_cycle_s(experiment: Experiment) -> float:
 
 
 def _cycle_s(treatment: Treatment) -> float:
-    asked = {name.lower(): value for name, value in settings_of(treatment).items()}
     try:
-        return parse_duration_s(asked["checkpoint_timeout"])
+        return parse_duration_s(treatment.asked_folded()["checkpoint_timeout"])
     except (KeyError, InputError):
         return DEFAULT_CYCLE_S
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
-from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.watch import Watch
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.validity import judge
@@ -87,8 +86,8 @@ class Taker:
         return RunFacts(
             treatment=treatment.name,
             load=planned.cell.load,
-            asked={name.lower(): value for name, value in settings_of(treatment).items()},
-            limits=settings_of(treatment, Layer.CGROUP),
+            asked=treatment.asked_folded(),
+            limits=treatment.asked(Layer.CGROUP),
             in_force=self.bench.in_force,
             neighbours=experiment.measure.neighbours,
         )

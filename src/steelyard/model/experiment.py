@@ -168,6 +168,14 @@ class Treatment:
     protocol: str | None = None
     profiles: tuple[str, ...] = ()
 
+    def asked(self, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
+        """Return the values that it asks of one layer, by name as written."""
+        return {s.name: s.value for s in self.settings if s.layer is layer}
+
+    def asked_folded(self) -> dict[str, str]:
+        """Return what it asks of PostgreSQL, whose names have no case, by name in small letters."""
+        return {name.lower(): value for name, value in self.asked().items()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:

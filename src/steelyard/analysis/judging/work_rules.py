@@ -24,7 +24,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.units import MS_PER_S, format_percent
+from steelyard.model.units import MS_PER_S, format_percent, format_share
 from steelyard.stats.interval import block_interval
 from steelyard.stats.stalls import stalls_p_value
 
@@ -36,10 +36,6 @@ TREND_SECONDS: Final = 4  # of a run: two halves of two
 FEW_TRANSACTIONS: Final = 100
 TRIP_FACTOR: Final = 1.5
 LEAST_TRIP_S: Final = 2e-5
-
-
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
 
 
 def _checkpoints(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -219,7 +215,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=TREND,
-                shown=f"{_percent(TREND)} between the halves, at level {TREND_LEVEL} shared by"
+                shown=f"{format_share(TREND)} between the halves, at level {TREND_LEVEL} shared by"
                 f" treatments and workloads, from {TREND_FROM} blocks on",
                 reason="a guess: less than that hardly moves a ratio of two treatments",
             ),
