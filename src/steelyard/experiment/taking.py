@@ -86,7 +86,7 @@ class Taker:
         treatment = experiment.treatment(planned.treatment)
         return RunFacts(
             treatment=treatment.name,
-            load=planned.cell.load,
+            load=self.bench.load_of(planned.cell),
             asked={name.lower(): value for name, value in settings_of(treatment).items()},
             limits=settings_of(treatment, Layer.CGROUP),
             in_force=self.bench.in_force,
