@@ -244,7 +244,7 @@ class Load:
     def rate_label(self) -> str:
         """Return the rate for tables: ``500/s``, ``70 %``; empty for a closed loop."""
         if self.rate_per_s is not None:
-            return f"{self.rate_per_s:g}/s"
+            return f"{self.rate_per_s:.10g}/s"
         return "" if self.share is None else f"{100.0 * self.share:g} %"
 
     @property
