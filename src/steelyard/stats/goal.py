@@ -1,17 +1,34 @@
 """The highest rate that meets a latency goal, where it lies between the rates that were measured.
 
 Each block has a latency percentile at some rates. It is made monotone in the rate, and the rate at
-which it crosses the limit is read between two of them. Beyond the measured rates nothing is read:
-a block in which not even the lowest rate meets the goal, or in which all do, is censored, and the
-interval over blocks says "below" or "above" where it must.
+which it crosses the limit is read between two of them. How the latency rises between these two
+nobody has seen, so the interval rests on the two rates themselves. Beyond the measured rates
+nothing is read: a block in which not even the lowest rate meets the goal, or in which all do, is
+censored, and the answer is "below" or "above" where it must be.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from steelyard.stats.confidence import FloatArray
 from steelyard.stats.signed_rank import hodges_lehmann_centres, signed_rank_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """The highest rate that meets a goal in one block, 1/s.
+
+    Attributes:
+        least: The highest measured rate that meets it; minus infinity where none does.
+        read: Between the two; minus or plus infinity beyond the measured rates.
+        most: The lowest measured rate that does not meet it; plus infinity where all do.
+    """
+
+    least: float
+    read: float
+    most: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +68,8 @@ def monotone(values: FloatArray) -> FloatArray:
     return np.repeat(np.array(means, dtype=np.float64), sizes)
 
 
-def crossing(rates: FloatArray, latencies_s: FloatArray, limit_s: float) -> float:
-    """Return the rate at which the latency of one block reaches the limit.
+def crossing(rates: FloatArray, latencies_s: FloatArray, limit_s: float) -> Crossing:
+    """Return where the latency of one block reaches the limit.
 
     Args:
         rates: Shape (n,), 1/s, rising, n >= 1.
@@ -61,8 +78,7 @@ def crossing(rates: FloatArray, latencies_s: FloatArray, limit_s: float) -> floa
         limit_s: > 0.
 
     Returns:
-        1/s; minus infinity where not even the lowest rate meets it, plus infinity where all do.
-        Between two rates the logarithm of the latency is taken to be linear in the rate. A queue's
+        1/s. The rate is read on a straight line of the logarithm of the latency. That of a queue
         rises later and more steeply, so that what is read is rather too low.
 
     Raises:
@@ -73,81 +89,100 @@ def crossing(rates: FloatArray, latencies_s: FloatArray, limit_s: float) -> floa
     logs = monotone(np.log(latencies_s))
     above = np.flatnonzero(logs > np.log(limit_s))
     if not len(above):
-        return np.inf
+        return Crossing(least=float(rates[-1]), read=np.inf, most=np.inf)
     place = int(above[0])
     if place == 0:
-        return -np.inf
-    low, high = logs[place - 1], logs[place]
+        return Crossing(least=-np.inf, read=-np.inf, most=float(rates[0]))
+    (least, most), (low, high) = rates[place - 1 : place + 1], logs[place - 1 : place + 1]
     part = 0.0 if np.isinf(high) else (np.log(limit_s) - low) / (high - low)
-    return float(rates[place - 1] + part * (rates[place] - rates[place - 1]))
+    return Crossing(least=float(least), read=float(least + part * (most - least)), most=float(most))
 
 
-def goal_rate(crossings: FloatArray, rates: FloatArray, level: float) -> Reached:
-    """Return the median rate over blocks, with the signed-rank interval.
+def goal_rate(crossings: Sequence[Crossing], level: float) -> Reached:
+    """Return the median rate over blocks, with an interval that rests on the measured rates.
 
     Args:
-        crossings: Shape (blocks,), 1/s, at least one, of ``crossing``.
-        rates: Shape (n,), 1/s, rising: those that were measured.
+        crossings: Shape (blocks,), at least one.
         level: Two-sided error level, between 0 and 1.
 
     Returns:
-        1/s. Each bound holds whatever the censored values are: the lower one takes those above all
-        rates for the highest rate and those below for as low as can be, the upper one the other
-        way round. Bounds are None where 2^(1-n) > level.
+        1/s. The lower bound is that of the signed ranks if the rate of every block were the
+        highest measured one that meets the goal, the upper bound if it were the lowest that does
+        not: together they hold however the latency rises in between. Bounds are None where
+        2^(1-n) > level.
 
     Raises:
         ValueError: There is no block.
+
+    Source:
+        Own simulation (docs/methods.md): an interval of the rates that were read alone would cover
+        the rate of a queue of 4 servers in less than 10 % of campaigns at 50, 70 and 90 %.
     """
-    lowest, highest = float(rates[0]), float(rates[-1])
-    low, high = _bounds(
-        np.where(crossings == np.inf, highest, crossings),
-        np.where(crossings == -np.inf, lowest, crossings),
-        level,
-    )
-    value = float(np.median(np.clip(crossings, lowest, highest)))
-    # A median on the edge comes from a censored middle: only blocks beyond it are put there.
-    beyond = np.isinf(crossings).any()
-    if beyond and value >= highest:
-        value = np.inf
-    elif beyond and value <= lowest:
-        value = -np.inf
+    least, most = (np.array([getattr(c, end) for c in crossings]) for end in ("least", "most"))
+    low, high = _bounds(least, most, level)
+    value = _median([crossing.read for crossing in crossings])
     return Reached(value=value, low=_least(low, value), high=_most(high, value))
 
 
 def goal_ratio(
-    baseline: FloatArray, treatment: FloatArray, rates: FloatArray, level: float
+    baseline: Sequence[Crossing], treatment: Sequence[Crossing], level: float
 ) -> Reached:
     """Return the log ratio of two treatments' rates, paired within blocks.
 
     Args:
-        baseline: Shape (blocks,), 1/s, of ``crossing``.
-        treatment: Shape (blocks,), 1/s, of the same blocks.
-        rates: Shape (n,), 1/s, rising: those that were measured, of both.
+        baseline: Shape (blocks,), at least one.
+        treatment: Shape (blocks,), of the same blocks and the same measured rates.
         level: Two-sided error level, between 0 and 1.
 
     Returns:
-        Log ratio: the Hodges-Lehmann centre with the censored blocks at the edges, and bounds that
-        hold whatever these are; infinite ones say nothing of that side.
+        Log ratio: the Hodges-Lehmann centre of the rates that were read, censored blocks at the
+        edge; what the straight line reads too low it reads too low on both sides. The bounds hold
+        whatever the censored rates are; infinite ones say nothing of that side.
 
     Raises:
         ValueError: There is no block, or the two differ in blocks.
     """
     if len(baseline) != len(treatment):
         raise ValueError(f"{len(baseline)} blocks beside {len(treatment)}")
-    lowest, highest = float(rates[0]), float(rates[-1])
-    inside = [np.log(np.clip(side, lowest, highest)) for side in (baseline, treatment)]
-    sides = list(zip((baseline, treatment), inside, strict=True))
-    lower = [np.where(side == -np.inf, -np.inf, logs) for side, logs in sides]
-    upper = [np.where(side == np.inf, np.inf, logs) for side, logs in sides]
-    low, high = _bounds(lower[1] - upper[0], upper[1] - lower[0], level)
-    value = float(hodges_lehmann_centres(inside[1] - inside[0]))
+    first, second = ([_ends(crossing) for crossing in side] for side in (baseline, treatment))
+    pairs = list(zip(first, second, strict=True))
+    low, high = _bounds(
+        np.array([two[0] - one[1] for one, two in pairs]),
+        np.array([two[1] - one[0] for one, two in pairs]),
+        level,
+    )
+    centres = [_edge(two) - _edge(one) for one, two in pairs]
+    value = float(hodges_lehmann_centres(np.array(centres)))
     return Reached(value=value, low=_least(low, value), high=_most(high, value))
+
+
+def _ends(crossing: Crossing) -> tuple[float, float]:
+    """Return the logarithms between which the rate lies: one unless it is censored."""
+    if np.isfinite(crossing.read):
+        return float(np.log(crossing.read)), float(np.log(crossing.read))
+    if crossing.read > 0:
+        return float(np.log(crossing.least)), np.inf
+    return -np.inf, float(np.log(crossing.most))
+
+
+def _edge(ends: tuple[float, float]) -> float:
+    """Return a rate's logarithm, a censored one at the edge of what was measured."""
+    return ends[1] if np.isinf(ends[0]) else ends[0]
+
+
+def _median(values: Sequence[float]) -> float:
+    """Return the median, for which an even number of values may have an infinite side."""
+    ranked = sorted(values)
+    lower, upper = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+    if np.isinf(upper):
+        return lower
+    return upper if np.isinf(lower) else (lower + upper) / 2.0
 
 
 def _bounds(least: FloatArray, most: FloatArray, level: float) -> tuple[float | None, float | None]:
     """Return the bounds of values of which only the least and the most they may be is known."""
     if not len(least):
-        raise ValueError("no block in which a rate was measured")
+        raise ValueError("no block in which a latency was measured")
     if 2.0 ** (1 - len(least)) > level:
         return None, None
     return signed_rank_interval(least, level).low, signed_rank_interval(most, level).high
