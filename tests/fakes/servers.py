@@ -19,7 +19,7 @@ from steelyard.model.cgroup import KEYS
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Workload
+from steelyard.model.experiment import Experiment, Layer, Load, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
@@ -36,6 +36,7 @@ class World:
         faults: What happens to a use of the generator, by its number, discards included.
         stubborn: Settings that never take effect.
         refuses: How often the server refuses to start from now on.
+        offered: Loads of all uses of the generator, in order.
     """
 
     clock: FakeClock
@@ -54,6 +55,7 @@ class World:
     started_at: float = 0.0
     uses: int = 0
     steps: list[str] = field(default_factory=list)
+    offered: list[Load] = field(default_factory=list)
 
     def rate(self, workload: str, clients: int) -> float:
         """Return transactions per second: the speed, clients, and noise of this block alone."""
@@ -170,6 +172,7 @@ class FakeEngine:
 
     def run_command(self, request: RunRequest) -> Command:
         """Return a command line that the fake platform understands."""
+        self._world.offered.append(request.load)
         words = (request.workload.name, str(request.load.clients), str(request.seconds))
         return Command(argv=("generate", *words))
 

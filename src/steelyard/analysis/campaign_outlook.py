@@ -85,6 +85,7 @@ class CampaignOutlook:
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
         cached: Treatments whose data are prepared already.
         rounds: Of each visit; the reason says why not one.
+        capacity_s: Of finding the capacity, which is a part of the preparation.
     """
 
     experiment: Experiment
@@ -104,6 +105,7 @@ class CampaignOutlook:
     cheaper: tuple[CheaperDesign, ...] = ()
     rounds: int = 1
     rounds_reason: str = ""
+    capacity_s: float = 0.0
 
     @property
     def decides_headlines(self) -> bool:

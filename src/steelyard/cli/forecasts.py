@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from steelyard.analysis.attribution import design_limits, design_words
+from steelyard.experiment.capacity import asked_capacity
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.experiment.sustained import sustained_runs, sustained_s
@@ -34,6 +35,7 @@ def forecast_text(
         *_facts(experiment, expected),
         *_attribution_lines(experiment),
     ]
+    lines += _capacity_lines(experiment, expected)
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
     lines += [_disk_line(expected)]
@@ -117,6 +119,16 @@ def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
             " these deviations"
         )
     return lines
+
+
+def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return what is measured to find the capacity, where rates are shares of it."""
+    asked = asked_capacity(experiment)
+    if asked is None:
+        return []
+    clients = ", ".join(str(clients) for clients in sorted(asked.clients))
+    what = f"{asked.rounds} rounds of closed loops with {clients} clients before the first block"
+    return [f"  capacity   {what}, about {format_duration(expected.capacity_s)} of the preparation"]
 
 
 def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
@@ -206,6 +218,7 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "rounds": expected.rounds.number,
         "rounds_reason": expected.rounds.reason or None,
         "preparation_s": round(expected.preparation_s, 1),
+        **({"capacity_s": round(expected.capacity_s, 1)} if expected.capacity_s else {}),
         "block_s": round(expected.block_s, 1),
         "max_blocks": expected.max_blocks,
         "first_look_blocks": expected.stopping.first_look,

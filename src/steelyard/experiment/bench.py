@@ -3,8 +3,8 @@
 Knows the order of these steps and nothing of blocks, verdicts or the journal.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.engines.engine import RunRequest
@@ -14,13 +14,14 @@ from steelyard.experiment.probes.probe import Probe
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Host
+from steelyard.model.capacity import CellRate
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, Layer, SwitchCost, Treatment, Workload
+from steelyard.model.experiment import Experiment, Layer, Load, SwitchCost, Treatment, Workload
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
-from steelyard.model.schedule import PlannedRun
+from steelyard.model.schedule import CellKey, PlannedRun
 from steelyard.platforms.platform import Platform, PreparedState
 
 TEMPLATE = "template"
@@ -58,6 +59,7 @@ class Bench:
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()
         self._effective: tuple[EffectiveSetting, ...] = ()
+        self._rates: dict[CellKey, float] = {}
 
     @property
     def experiment(self) -> Experiment:
@@ -68,6 +70,17 @@ class Bench:
     def in_force(self) -> dict[str, str]:
         """Return the settings by name, as the server reported them after the last switch."""
         return {setting.name: setting.value for setting in self._effective}
+
+    def offer(self, rates: Sequence[CellRate]) -> None:
+        """Offer these rates from now on, where a load is a share of the capacity."""
+        self._rates = {rate.cell: rate.rate_per_s for rate in rates}
+
+    def load_of(self, cell: CellKey) -> Load:
+        """Return what is really offered in a cell: a share as its rate."""
+        rate_per_s = self._rates.get(cell)
+        if rate_per_s is None:
+            return cell.load
+        return replace(cell.load, rate_per_s=rate_per_s, share=None)
 
     def prepare(self, told: Callable[[str], None]) -> None:
         """Make the prepared state of every treatment, or find it in the cache.
@@ -220,7 +233,7 @@ class Bench:
         platform = self._platforms[planned.treatment]
         request = RunRequest(
             workload=workload,
-            load=planned.cell.load,
+            load=self.load_of(planned.cell),
             protocol=treatment.protocol or self._experiment.protocol,
             seconds=seconds,
             address=self._engine.generator_address(platform.address, treatment.target.connection),

@@ -9,6 +9,7 @@ from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.capacity import capacity_s
 from steelyard.experiment.ceilings import ceilings_s
 from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choose_rounds
@@ -31,13 +32,15 @@ class Forecast:
     """An estimate of a campaign, from guesses where nothing was measured yet.
 
     Attributes:
-        preparation_s: Data, calibration, the first start of every treatment, and the ceilings.
+        preparation_s: Data, calibration, the first start of every treatment, the ceilings, and the
+            capacity.
         block_s: Of one block.
         max_blocks: That fit into the budget after the preparation.
         disk_bytes: Needed and free, by the directory they are needed in.
         cached: Treatments whose data are prepared already.
         sustained_s: Of all long runs after the last block; they come on top of the budget.
         rounds: Of each visit.
+        capacity_s: Of finding the capacity, which is a part of the preparation.
     """
 
     mode: Mode
@@ -52,6 +55,7 @@ class Forecast:
     cached: int
     sustained_s: float = 0.0
     rounds: Rounds = field(default_factory=Rounds)
+    capacity_s: float = 0.0
 
     @property
     def first_look_s(self) -> float:
@@ -85,7 +89,9 @@ def forecast(
     discard_s = expected_discard_s(experiment, measured)
     times = _times(experiment, engine, measured)
     cached = _prepared_already(experiment, assembly)
-    preparation = _preparation_s(experiment, engine, times)
+    activation_s = times.restore_s + times.start_s
+    finding_s = capacity_s(experiment, discard_s=discard_s, activation_s=activation_s)
+    preparation = finding_s + _preparation_s(experiment, engine, times)
     preparation += ceilings_s(experiment, engine, assembly.platforms)
     frame = VisitFrame(
         mode=mode,
@@ -121,10 +127,9 @@ def forecast(
         discard_s=discard_s,
         disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
         cached=cached,
-        sustained_s=sustained.forecast_s(
-            experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
-        ),
+        sustained_s=sustained.forecast_s(experiment, discard_s=discard_s, switch_s=activation_s),
         rounds=rounds,
+        capacity_s=finding_s,
     )
 
 

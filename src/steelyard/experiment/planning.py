@@ -54,6 +54,7 @@ def plan_campaign(
         switch=expected.switch,
         discard_s=expected.discard_s,
         preparation_s=expected.preparation_s,
+        capacity_s=expected.capacity_s,
         block_s=expected.block_s,
         max_blocks=expected.max_blocks,
         first_look=expected.stopping.first_look,

@@ -85,7 +85,7 @@ class Taker:
         treatment = experiment.treatment(planned.treatment)
         return RunFacts(
             treatment=treatment.name,
-            load=planned.cell.load,
+            load=self.bench.load_of(planned.cell),
             asked=treatment.asked_folded(),
             limits=treatment.asked(Layer.CGROUP),
             in_force=self.bench.in_force,

@@ -302,7 +302,9 @@ def _rounds(found: CampaignOutlook) -> list[tuple[str, str]]:
 def _preparation(found: CampaignOutlook) -> str:
     arms = len(found.experiment.treatments)
     cached = "; all data are in the cache" if found.cached == arms else ""
-    return f"about {format_duration(found.preparation_s)} for data and first starts{cached}"
+    capacity = f" (of them {format_duration(found.capacity_s)} for the capacity)"
+    asked = capacity if found.capacity_s else ""
+    return f"about {format_duration(found.preparation_s)} for data and first starts{asked}{cached}"
 
 
 def _disk(found: CampaignOutlook) -> str:
