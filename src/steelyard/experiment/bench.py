@@ -221,17 +221,21 @@ class Bench:
             return ()
         return probes_for(place, self._host, ramp_s=ramp_s)
 
-    def run(self, planned: PlannedRun, *, seconds: int) -> Completed:
-        """Run the generator and return what it printed.
+    def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
+        """Return what the generator is asked for, with its scripts in place.
+
+        Args:
+            planned: What is run.
+            seconds: How long, ramp included.
+            log: How the names of its logs begin; None: it logs no transactions.
 
         Raises:
-            MeasurementError: It did not end in time.
             TargetError: The server is gone.
         """
         workload = self._experiment.workload(planned.cell.workload)
         treatment = self._experiment.treatment(planned.treatment)
         platform = self._platforms[planned.treatment]
-        request = RunRequest(
+        return RunRequest(
             workload=workload,
             load=self.load_of(planned.cell),
             protocol=treatment.protocol or self._experiment.protocol,
@@ -239,10 +243,38 @@ class Bench:
             address=self._engine.generator_address(platform.address, treatment.target.connection),
             flags=self._experiment.generator_flags,
             scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
+            log=log,
+            sampling=self._experiment.measure.log_sampling,
         )
-        return platform.run(
-            self._engine.run_command(request), timeout_s=self._engine.deadline_s(seconds)
+
+    def run(self, planned: PlannedRun, request: RunRequest) -> tuple[Completed, ...]:
+        """Run all generators of a request and return what each printed.
+
+        Raises:
+            MeasurementError: One did not end in time.
+            TargetError: The server is gone.
+        """
+        return self._platforms[planned.treatment].run_together(
+            self._engine.run_commands(request),
+            timeout_s=self._engine.deadline_s(request.seconds),
         )
+
+    def discard(self, planned: PlannedRun, *, seconds: int) -> str:
+        """Run the generator for its effect on the server alone; return how it failed, or nothing.
+
+        Raises:
+            MeasurementError: It did not end in time.
+            TargetError: The server is gone.
+        """
+        completed = self.run(planned, self.request(planned, seconds=seconds))
+        failed = [each for each in completed if not each.succeeded]
+        # One that was ended because of another has a signal as its status, which is negative.
+        failed.sort(key=lambda each: each.exit_status, reverse=True)
+        return failed[0].tail(2) or f"it exited with {failed[0].exit_status}" if failed else ""
+
+    def log_directory(self, treatment: str) -> Path:
+        """Return where the generator's logs of a treatment go."""
+        return self._platforms[treatment].log_directory()
 
     def _scripts(self, workload: Workload, directory: Path) -> list[tuple[Path, int]]:
         """Write the workload's scripts where the generator can read them."""

@@ -168,15 +168,25 @@ def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
     if facts.evidence is None or used is None or cpus is None:
         yield _unmeasured(GENERATOR_SATURATED)
         return
-    threads = min(facts.load.threads, max(int(cpus), 1))
+    processes = facts.load.generators
+    threads = min(max(facts.load.threads, processes), max(int(cpus), 1))
     share = used / (threads * facts.evidence.seconds) if facts.evidence.seconds > 0 else 0.0
     if share < SATURATED_SHARE:
         yield KEPT
         return
+    several = f" in {processes} processes" if processes > 1 else ""
     yield broken(
-        f"the load generator used {format_share(share)} of what its {threads} threads can"
-        f" (at least {format_share(SATURATED_SHARE)}): it was measured, not the server"
+        f"the load generator used {format_share(share)} of what its {threads} threads{several} can"
+        f" (at least {format_share(SATURATED_SHARE)}): it was measured, not the server",
+        remedy=_MORE_GENERATORS.format(more=processes + 1),
     )
+
+
+def _log_unusable(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.log_trouble is None:
+        yield NOTHING_TO_JUDGE
+    else:
+        yield broken(facts.log_trouble) if facts.log_trouble else KEPT
 
 
 def _shared_cpus(facts: RunFacts) -> Iterator[Ruling]:
@@ -216,6 +226,10 @@ _NEIGHBOURS_SHARE: Final = Threshold(
     shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
     reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
     " (system services, a shell) stays far below it",
+)
+_MORE_GENERATORS: Final = (
+    "Add a generator (`loads.generators: {more}`) or threads (`loads.threads`), make the scripts"
+    " simpler, or put the load generator on a machine of its own."
 )
 _QUIETEN: Final = "Quieten the machine, or allow more with `measure.neighbours`."
 
@@ -345,10 +359,29 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
                 reason="a guess: the rest is what a thread needs to be woken at all",
             ),
         ),
-        remedy="Give it more threads (`loads.threads`) or simpler scripts, or put the load"
-        " generator on a machine of its own.",
+        remedy=_MORE_GENERATORS.format(more=2),
         source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
         judge=_generator_saturated,
+    ),
+    Rule(
+        code="log-unusable",
+        judges=Judges.RUN,
+        severity=Severity.INFO,
+        what="The log of transactions does not hold what the load generator counts: lines are"
+        " missing, damaged or cut off.",
+        why="Percentiles of a part of the transactions may be those of the fast or of the slow"
+        " ones. The run has no latency then; its throughput does not rest on the log and counts.",
+        thresholds=(
+            Threshold(
+                value=0.0,
+                shown="no transaction and no line",
+                reason="the generator counts what it logs, so that both are equal when all is well",
+            ),
+        ),
+        remedy="Look whether /dev/shm or the disk of the cache is full, log a share of the"
+        " transactions (`measure.log_sampling`), or none (`measure.log: off`).",
+        source="PostgreSQL's documentation, pgbench, Per-Transaction Logging",
+        judge=_log_unusable,
     ),
     Rule(
         code="shared-cpus",

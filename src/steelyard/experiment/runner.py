@@ -132,7 +132,7 @@ class Campaign:
             plan=plan,
             taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
             told=self.progress.stage,
-            store=self.directory.write_raw,
+            raw=self.directory,
         )
         recorded = self.directory.read().sustained
         for number, planned in enumerate(sustained_runs(self.experiment)):
@@ -156,7 +156,7 @@ class Campaign:
                 plan=plan,
                 clock=self.clock,
                 started=self.progress.run_started,
-                store=self.directory.write_raw,
+                raw=self.directory,
             ),
             directory=self.directory,
             told=self.progress.block_ended,

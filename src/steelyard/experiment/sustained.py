@@ -12,11 +12,13 @@ import numpy as np
 
 from steelyard.experiment import durations
 from steelyard.experiment.rounds import asked_cycle_s
+from steelyard.experiment.run_log import WINDOW_S, LogOrder, RawStore
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.latency import LogPolicy
 from steelyard.model.measurement import SustainedRun
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey, PlannedRun
@@ -69,7 +71,7 @@ class SustainedTaker:
     plan: CampaignPlan
     taker: Taker
     told: Callable[[str], None]
-    store: Callable[[str, str], str]
+    raw: RawStore
 
     def take(self, number: int, planned: PlannedRun, attempt: int) -> SustainedRun:
         """Return one long run; one that failed is invalid and says why."""
@@ -82,7 +84,13 @@ class SustainedTaker:
         try:
             self._enter(planned)
             last = attempt == TRIES - 1
-            taken = self.taker.take(planned, seconds=seconds, ramp_s=ramp_s, bearing=last)
+            taken = self.taker.take(
+                planned,
+                seconds=seconds,
+                ramp_s=ramp_s,
+                bearing=last,
+                order=self._order(f"sustained-{number:02d}-{attempt}"),
+            )
         except (TargetError, MeasurementError, PreflightError) as error:
             return self._failed(planned, error.message)
         return SustainedRun(
@@ -93,9 +101,17 @@ class SustainedTaker:
             measurement=taken.measurement,
             validity=validity_of(taken.findings),
             findings=tuple(_without_block(finding) for finding in taken.findings),
-            raw=self.store(f"sustained-{number:02d}-{attempt}.txt", taken.output),
+            raw=self.raw.write_raw(f"sustained-{number:02d}-{attempt}.txt", taken.output),
             evidence=taken.evidence,
+            latency=taken.latency,
         )
+
+    def _order(self, name: str) -> LogOrder | None:
+        """Return what becomes of a long run's log of transactions; None where it has none."""
+        policy = self.experiment.measure.log
+        if policy is LogPolicy.OFF:
+            return None
+        return LogOrder(name=name, store=self.raw, policy=policy, windows_s=WINDOW_S)
 
     def _enter(self, planned: PlannedRun) -> None:
         """Bring the treatment into force on restored data, and discard.
@@ -113,9 +129,9 @@ class SustainedTaker:
             )
         discard_s = round(self.plan.discard.discard_s)
         if discard_s:
-            completed = bench.run(planned, seconds=discard_s)
-            if not completed.succeeded:
-                raise MeasurementError(f"the generator failed in the discard: {completed.tail(2)}")
+            failure = bench.discard(planned, seconds=discard_s)
+            if failure:
+                raise MeasurementError(f"the generator failed in the discard: {failure}")
 
     def _failed(self, planned: PlannedRun, message: str) -> SustainedRun:
         finding = Finding(

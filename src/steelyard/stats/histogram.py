@@ -137,12 +137,18 @@ def bucket_indices(values: IntArray) -> IntArray:
     return np.asarray(np.where(octave <= SUB_BUCKET_BITS, positive, place), dtype=np.int64)
 
 
+def bucket_bounds(indices: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the least and the largest whole number of each bucket."""
+    shift = np.maximum((indices >> SUB_BUCKET_BITS) - 1, 0)
+    above = ((indices & (_SUB_BUCKETS - 1)) + _SUB_BUCKETS) << shift
+    least = np.where(indices < 2 * _SUB_BUCKETS, indices, above)
+    return least, least + (np.int64(1) << shift) - 1
+
+
 def bucket_values(indices: IntArray) -> npt.NDArray[np.float64]:
     """Return the middle of each bucket."""
-    shift = np.maximum((indices >> SUB_BUCKET_BITS) - 1, 0)
-    least = ((indices & (_SUB_BUCKETS - 1)) + _SUB_BUCKETS) << shift
-    lowest = np.where(indices < 2 * _SUB_BUCKETS, indices, least)
-    return np.asarray(lowest + ((1 << shift) - 1) / 2.0, dtype=np.float64)
+    least, largest = bucket_bounds(indices)
+    return np.asarray((least + largest) / 2.0, dtype=np.float64)
 
 
 _BUCKETS = _OCTAVES << SUB_BUCKET_BITS
