@@ -79,7 +79,7 @@ def resolve(
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         design=Design(form.design),
-        sustained_s=form.sustained,
+        sustained_s=form.sustain,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 
