@@ -3,6 +3,7 @@
 Effects are relative: 0.03 means 3 % more transactions per second than the baseline.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,6 +18,7 @@ from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.stats.cliff import CliffScan
 from steelyard.stats.two_level import LEAST_INSTANCES, Components
 
 
@@ -129,15 +131,48 @@ class AttributionAnalysis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SustainedSummary:
-    """One long run; never compared with another by a test.
+class BurstCliff:
+    """A lasting drop within a long run, as of credits that have run out (METHOD 7).
 
     Attributes:
-        tps: Of the whole run after its ramp, 1/s; None without a measurement.
+        scan: The drop and the rates on both sides of it.
+        at_s: Seconds from the start of the run.
+        at_low_s: Lower bound of about 95 % for it; ``at_high_s`` the upper one.
+        slices_tps: Median of the same cell's slices in the blocks before, 1/s; None without any.
+    """
+
+    scan: CliffScan
+    at_s: float
+    at_low_s: float
+    at_high_s: float
+    slices_tps: float | None
+
+    @property
+    def slices_were_burst(self) -> bool:
+        """Return whether the slices were nearer to the burst's rate than to the sustained one."""
+        middle = math.sqrt(self.scan.burst * self.scan.sustained)
+        return self.slices_tps is not None and self.slices_tps > middle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedSummary:
+    """One long run with its parts; never compared with another by a test.
+
+    Attributes:
+        run: Its first part.
+        parts: All that count, the first among them.
+        broken: A further part that failed; None where none did.
+        validity: The worst of the parts that count.
+        length_s: From its start to the end of its last second; 0 without seconds.
+        tps: Of all parts after their ramps, 1/s; None without a measurement.
         seconds: Measured; None likewise.
         windows: Whole windows of 10 s in it.
         variation: Coefficient of variation of their means; None below two windows.
         worst_tps: The least of their means, 1/s; None without a window.
+        cliff: None where none was found.
+        too_short: It has too few seconds for a cliff to show.
+        unsettled: It still ended in what may be a cliff when it was not extended any more.
+        burst_only: It is shorter than the burst credits of its target last.
     """
 
     run: SustainedRun
@@ -146,6 +181,14 @@ class SustainedSummary:
     windows: int
     variation: float | None
     worst_tps: float | None
+    parts: tuple[SustainedRun, ...]
+    broken: SustainedRun | None
+    validity: Validity
+    length_s: float
+    cliff: BurstCliff | None
+    too_short: bool
+    unsettled: bool
+    burst_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +376,8 @@ class CampaignAnalysis:
         unit: What was replicated, in words (the unit of replication).
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, apart from everything else.
+        burst_only: Treatments and workloads measured within the burst credits of their target
+            alone, by what the file says of these.
         published: Published figures of the same work beside a single pass; else None.
         scalability: Curves over the clients, where there are loads and blocks enough.
         attribution: What factors do beside the headlines; None without factors.
@@ -366,6 +411,7 @@ class CampaignAnalysis:
     unit: str
     command: str
     sustained: tuple[SustainedSummary, ...] = ()
+    burst_only: frozenset[tuple[str, str]] = frozenset()
     published: PublishedFigures | None = None
     scalability: tuple[ScalabilityCurve, ...] = ()
     attribution: AttributionAnalysis | None = None

@@ -123,6 +123,7 @@ def _endpoint(form: TargetForm) -> EndpointTarget:
         allow_existing=bool(form.allow_existing),
         restart_command=form.restart_command or (),
         restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
     )
 
 
@@ -135,6 +136,7 @@ def _local(form: TargetForm, base: Path) -> LocalTarget:
         run_as=form.run_as,
         initdb=tuple(form.initdb or ()),
         restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
     )
 
 
