@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from steelyard.analysis.results import BurstCliff, SustainedSummary
+from steelyard.analysis.long_runs import BurstCliff, SustainedSummary
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.units import format_duration, format_percent
@@ -43,8 +43,8 @@ def _cliff(long: SustainedSummary, cliff: BurstCliff) -> Finding:
         severity=Severity.WARNING,
         message=(
             f"{run.treatment}, {run.cell.workload}: the rate fell by"
-            f" {format_percent(scan.drop, signed=False)} after {format_duration(cliff.at_s)} of the"
-            f" long run ({format_duration(cliff.at_low_s)} to {format_duration(cliff.at_high_s)}),"
+            f" {format_percent(scan.drop, signed=False)} after {cliff.at_s:,.0f} s of the long run"
+            f" ({cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}),"
             f" from {scan.burst:,.0f} to {scan.sustained:,.0f} transactions a second, and stayed"
             f" there, as when burst credits have run out{_slices(cliff)}"
         ),

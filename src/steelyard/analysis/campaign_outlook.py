@@ -84,6 +84,7 @@ class CampaignOutlook:
         workloads: Empty where nothing is compared.
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
         cached: Treatments whose data are prepared already.
+        sustained_most_s: What all long runs take when each falls near its end and is extended.
         rounds: Of each visit; the reason says why not one.
     """
 
@@ -102,6 +103,7 @@ class CampaignOutlook:
     disk: tuple[DiskNeed, ...]
     workloads: tuple[WorkloadOutlook, ...] = ()
     cheaper: tuple[CheaperDesign, ...] = ()
+    sustained_most_s: float = 0.0
     rounds: int = 1
     rounds_reason: str = ""
 

@@ -3,10 +3,10 @@
 Effects are relative: 0.03 means 3 % more transactions per second than the baseline.
 """
 
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.statement_costs import StatementFit
@@ -14,11 +14,10 @@ from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
-from steelyard.model.measurement import Run, SustainedRun
+from steelyard.model.measurement import Run
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
-from steelyard.stats.cliff import CliffScan
 from steelyard.stats.two_level import LEAST_INSTANCES, Components
 
 
@@ -128,67 +127,6 @@ class AttributionAnalysis:
 
     effects: tuple[AttributedEffect, ...]
     aliases: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BurstCliff:
-    """A lasting drop within a long run, as of credits that have run out (METHOD 7).
-
-    Attributes:
-        scan: The drop and the rates on both sides of it.
-        at_s: Seconds from the start of the run.
-        at_low_s: Lower bound of about 95 % for it; ``at_high_s`` the upper one.
-        slices_tps: Median of the same cell's slices in the blocks before, 1/s; None without any.
-    """
-
-    scan: CliffScan
-    at_s: float
-    at_low_s: float
-    at_high_s: float
-    slices_tps: float | None
-
-    @property
-    def slices_were_burst(self) -> bool:
-        """Return whether the slices were nearer to the burst's rate than to the sustained one."""
-        middle = math.sqrt(self.scan.burst * self.scan.sustained)
-        return self.slices_tps is not None and self.slices_tps > middle
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SustainedSummary:
-    """One long run with its parts; never compared with another by a test.
-
-    Attributes:
-        run: Its first part.
-        parts: All that count, the first among them.
-        broken: A further part that failed; None where none did.
-        validity: The worst of the parts that count.
-        length_s: From its start to the end of its last second; 0 without seconds.
-        tps: Of all parts after their ramps, 1/s; None without a measurement.
-        seconds: Measured; None likewise.
-        windows: Whole windows of 10 s in it.
-        variation: Coefficient of variation of their means; None below two windows.
-        worst_tps: The least of their means, 1/s; None without a window.
-        cliff: None where none was found.
-        too_short: It has too few seconds for a cliff to show.
-        unsettled: It still ended in what may be a cliff when it was not extended any more.
-        burst_only: It is shorter than the burst credits of its target last.
-    """
-
-    run: SustainedRun
-    tps: float | None
-    seconds: float | None
-    windows: int
-    variation: float | None
-    worst_tps: float | None
-    parts: tuple[SustainedRun, ...]
-    broken: SustainedRun | None
-    validity: Validity
-    length_s: float
-    cliff: BurstCliff | None
-    too_short: bool
-    unsettled: bool
-    burst_only: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

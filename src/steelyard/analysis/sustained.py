@@ -4,8 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from steelyard.analysis.long_runs import LongSeries, joined, last_try, scan_of, usable_parts
-from steelyard.analysis.results import BurstCliff, SustainedSummary
+from steelyard.analysis.long_runs import (
+    BurstCliff,
+    LongSeries,
+    SustainedSummary,
+    joined,
+    last_try,
+    scan_of,
+    usable_parts,
+)
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.findings import Validity
 from steelyard.model.measurement import SustainedRun

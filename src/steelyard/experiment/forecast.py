@@ -37,6 +37,7 @@ class Forecast:
         disk_bytes: Needed and free, by the directory they are needed in.
         cached: Treatments whose data are prepared already.
         sustained_s: Of all long runs after the last block; they come on top of the budget.
+        sustained_most_s: The same, when each of them falls near its end and is extended.
         rounds: Of each visit.
     """
 
@@ -51,6 +52,7 @@ class Forecast:
     disk_bytes: Mapping[Path, tuple[int, int]]
     cached: int
     sustained_s: float = 0.0
+    sustained_most_s: float = 0.0
     rounds: Rounds = field(default_factory=Rounds)
 
     @property
@@ -105,6 +107,9 @@ def forecast(
         rounds=rounds.number,
     )
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
+    sustained_s = sustained.forecast_s(
+        experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
+    )
     return Forecast(
         mode=mode,
         switch=switch,
@@ -121,9 +126,8 @@ def forecast(
         discard_s=discard_s,
         disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
         cached=cached,
-        sustained_s=sustained.forecast_s(
-            experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
-        ),
+        sustained_s=sustained_s,
+        sustained_most_s=sustained_s + sustained.most_further_s(experiment),
         rounds=rounds,
     )
 
