@@ -124,7 +124,10 @@ def scan_for_cliff(rates: FloatArray) -> CliffScan:
     variance = _long_run_variance(np.concatenate([before - high, after - low]))
     z, drop = gap / np.sqrt(variance), high - low
     lasting = _lasts(before, after, (high + low) / 2.0)
-    half = int(_BAI * variance / drop**2) + 1 if drop > 0.0 else len(levels)
+    # An empty bucket lets through the same in every second: then what is quiet after the drop says
+    # nothing of the noise before it, and each side has its own.
+    apart = [_long_run_variance(side - np.median(side)) for side in (before, after)]
+    half = int(_BAI * max(variance, *apart) / drop**2) + 1 if drop > 0.0 else len(levels)
     at_s = SKIPPED_S + split * BIN_S
     return CliffScan(
         found=bool(z > CRITICAL_Z and -np.expm1(-drop) >= LEAST_DROP and lasting),
@@ -134,9 +137,9 @@ def scan_for_cliff(rates: FloatArray) -> CliffScan:
         at_low_s=float(max(at_s - half * BIN_S, 0)),
         at_high_s=float(at_s + half * BIN_S),
         burst=float(np.exp(high)),
-        burst_bounds=_around(high, variance, len(before)),
+        burst_bounds=_around(high, apart[0], len(before)),
         sustained=float(np.exp(low)),
-        sustained_bounds=_around(low, variance, len(after)),
+        sustained_bounds=_around(low, apart[1], len(after)),
         late=split > _LATE * len(levels) or split == len(levels) - LEAST_BINS,
     )
 
@@ -174,7 +177,7 @@ def _long_run_variance(residuals: FloatArray) -> float:
     alone = float(np.mean(kept**2))
     together = sum(
         (1.0 - lag / (_LAGS + 1)) * float(np.mean(kept[lag:] * kept[:-lag]))
-        for lag in range(1, _LAGS + 1)
+        for lag in range(1, min(_LAGS, len(kept) - 1) + 1)
     )
     return max(alone, alone + 2.0 * together, _LEAST_VARIANCE)
 
