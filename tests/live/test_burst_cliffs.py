@@ -101,11 +101,13 @@ def _run(steelyard: Steelyard, text: str, close: Callable[[], None]) -> tuple[Bu
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
     bucket = Bucket(close=close)
     listener = threading.Thread(target=bucket.listen, args=(process.stderr,), daemon=True)
-    listener.start()
     assert process.stdout is not None
-    process.stdout.read()
+    assert process.stderr is not None
+    with process.stdout, process.stderr:
+        listener.start()
+        process.stdout.read()
+        listener.join()
     assert process.wait(LIMIT_S) == 0, bucket.process_said
-    listener.join()
     assert bucket.errors == []
     assert bucket.closed_at is not None, bucket.process_said
     summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())

@@ -29,10 +29,36 @@ def burst_findings(
     """
     return (
         *(_cliff(each, each.cliff) for each in sustained if each.cliff is not None),
-        *(_unsettled(each) for each in sustained if each.unsettled and each.cliff is None),
+        *(
+            _beside(each, each.drop_beside_neighbours)
+            for each in sustained
+            if each.drop_beside_neighbours is not None
+        ),
+        *(_unsettled(each) for each in sustained if each.unsettled and not _is_dropping(each)),
         *_too_short(sustained),
         *_burst_only(record, sustained, within),
         *_burstable_machine(record, sustained),
+    )
+
+
+def _is_dropping(long: SustainedSummary) -> bool:
+    return long.cliff is not None or long.drop_beside_neighbours is not None
+
+
+def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
+    run, scan = long.run, drop.scan
+    return Finding(
+        code="drop-beside-neighbours",
+        severity=Severity.WARNING,
+        message=(
+            f"{run.treatment}, {run.cell.workload}: the rate fell by"
+            f" {format_percent(scan.drop, signed=False)} after {drop.at_s:,.0f} s of the long run;"
+            " other processes took the CPU time that the server and the generator had less, so it"
+            " is no sign of burst credits"
+        ),
+        remedy="Repeat it on a quiet machine: what lasts there was not measured.",
+        source="the machine's CPU time by who used it, second by second",
+        subject=run.treatment,
     )
 
 

@@ -78,6 +78,7 @@ class SustainedSummary:
         variation: Coefficient of variation of their means; None below two windows.
         worst_tps: The least of their means, 1/s; None without a window.
         cliff: None where none was found.
+        drop_beside_neighbours: A lasting drop that neighbours explain, which is no cliff.
         too_short: It has too few seconds for a cliff to show.
         unsettled: It still ended in what may be a cliff when it was not extended any more.
         burst_only: It is shorter than the burst credits of its target last.
@@ -94,6 +95,7 @@ class SustainedSummary:
     validity: Validity
     length_s: float
     cliff: BurstCliff | None
+    drop_beside_neighbours: BurstCliff | None
     too_short: bool
     unsettled: bool
     burst_only: bool

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from steelyard.analysis.long_neighbours import taken_by_neighbours
 from steelyard.analysis.long_runs import (
     BurstCliff,
     LongSeries,
@@ -60,6 +61,8 @@ def _summary(record: CampaignRecord, tried: Sequence[SustainedRun]) -> Sustained
     even = consistency(series.rates)
     measured = [part.measurement for part in parts if part.measurement is not None]
     seconds = sum(each.seconds for each in measured)
+    drop = _drop(record, parts[0], series, scan) if scan is not None and scan.found else None
+    beside = drop is not None and taken_by_neighbours(parts, drop.at_s, drop.scan)
     lasts_s = record.experiment.treatment(parts[0].treatment).target.burst_lasts_s
     return SustainedSummary(
         run=parts[0],
@@ -72,14 +75,15 @@ def _summary(record: CampaignRecord, tried: Sequence[SustainedRun]) -> Sustained
         windows=even.windows,
         variation=even.variation,
         worst_tps=even.worst,
-        cliff=_cliff(record, parts[0], series, scan) if scan is not None and scan.found else None,
+        cliff=None if beside else drop,
+        drop_beside_neighbours=drop if beside else None,
         too_short=bool(measured) and scan is None,
         unsettled=scan is not None and scan.calls_for_more,
         burst_only=lasts_s is not None and series.end_s < lasts_s,
     )
 
 
-def _cliff(
+def _drop(
     record: CampaignRecord, run: SustainedRun, series: LongSeries, scan: CliffScan
 ) -> BurstCliff:
     slices = [

@@ -175,6 +175,9 @@ def _sustained(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "too_short_for_a_cliff": each.too_short,
                 "ends_in_a_fall": each.unsettled,
                 "burst_only": each.burst_only,
+                "drop_beside_neighbours": None
+                if each.drop_beside_neighbours is None
+                else cliff_json(each.drop_beside_neighbours),
                 "cliff": None if each.cliff is None else cliff_json(each.cliff),
             }
             for each in analysis.sustained

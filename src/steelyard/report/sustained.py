@@ -95,6 +95,8 @@ def _cliff_word(each: SustainedSummary) -> str:
         return MISSING
     if each.cliff is not None:
         return f"at {each.cliff.at_s:,.0f} s"
+    if each.drop_beside_neighbours is not None:
+        return "none: neighbours came"
     if each.too_short:
         return "too short to tell"
     if each.burst_only:
