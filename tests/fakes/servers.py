@@ -227,10 +227,11 @@ class FakeEngine:
         if not only.succeeded:
             raise MeasurementError(f"the generator exited with {only.exit_status}")
         printed = json.loads(only.stdout)
+        falls_at = printed.get("falls_at", printed["seconds"])
         series = tuple(
             Second(
                 end_s=number + 1.0,
-                transactions=printed["rate"],
+                transactions=printed["rate"] * (1.0 if number < falls_at else printed["falls_to"]),
                 seconds=1.0,
                 latency_mean_s=0.001,
             )
@@ -495,3 +496,13 @@ def transactions_fail(_world: World, completed: Completed) -> Completed:
     return Completed(
         argv=completed.argv, exit_status=0, stdout=json.dumps(printed), stderr=completed.stderr
     )
+
+
+def rate_falls(at_s: int, share: float) -> Fault:
+    """Return a fault that leaves so much of the rate from a second of the run on."""
+
+    def fall(_world: World, completed: Completed) -> Completed:
+        printed = {**json.loads(completed.stdout), "falls_at": at_s, "falls_to": share}
+        return Completed(argv=completed.argv, exit_status=0, stdout=json.dumps(printed), stderr="")
+
+    return fall

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
+from steelyard.analysis.bursts import burst_findings
 from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
@@ -25,7 +26,7 @@ from steelyard.analysis.settings import differing_settings, differing_sides
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
-from steelyard.analysis.sustained import summarise_sustained
+from steelyard.analysis.sustained import burst_only, summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment
@@ -53,6 +54,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     comparisons = _comparisons(experiment, seen, plan, terms) if plan and terms else ()
     ceilings = record.environment.ceilings if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
+    sustained = summarise_sustained(record)
+    within = burst_only(record, sustained)
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -78,12 +81,14 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *device_read_findings(ceilings, record.counted_runs),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
+            *burst_findings(record, sustained, within),
         ),
         settings=settings,
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
-        sustained=summarise_sustained(record),
+        sustained=sustained,
+        burst_only=within,
         published=beside_published(experiment, cells),
         scalability=scalability,
         attribution=analyse_attribution(experiment, seen, terms) if terms is not None else None,

@@ -230,7 +230,7 @@ def early_phase_finding(rounds: Rounds, cycle_s: float) -> Finding | None:
         f" {', '.join(rounds.early_only)} changes over a cycle of {format_duration(cycle_s)}, and"
         f" the runs of one visit cover {format_duration(rounds.covered_s)} of it",
         remedy="Leave `measure.rounds` out, so that each visit covers a whole cycle, or ask for"
-        " `sustained:` runs.",
+        " `sustain:` runs.",
         source="METHOD 3.7 and 12",
         subject="campaign",
     )

@@ -41,7 +41,7 @@ from steelyard.experiment.rounds import (
     early_phase_finding,
 )
 from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
-from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
+from steelyard.experiment.sustained import SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
@@ -126,7 +126,7 @@ class Campaign:
         return status
 
     def _sustain(self, plan: CampaignPlan) -> None:
-        """Make the long runs that are not in the journal yet; an invalid one is tried again."""
+        """Make the long runs that are not in the journal yet."""
         taker = SustainedTaker(
             experiment=self.experiment,
             plan=plan,
@@ -138,13 +138,8 @@ class Campaign:
         for number, planned in enumerate(sustained_runs(self.experiment)):
             key = (planned.treatment, planned.cell)
             before = [run for run in recorded if (run.treatment, run.cell) == key]
-            if any(run.validity is not Validity.INVALID for run in before):
-                continue
-            for attempt in range(len(before), TRIES):
-                run = taker.take(number, planned, attempt)
+            for run in taker.take(number, planned, before):
                 self.directory.journal.append(SustainedFinished(run=run))
-                if run.validity is not Validity.INVALID:
-                    break
 
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()

@@ -1,7 +1,9 @@
 """The tables of a report: cells, comparisons, stalls, settings that differ, facts."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from steelyard.analysis.bursts import BURST_ONLY
 from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison, StallTest
 from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
@@ -192,12 +194,22 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
             _right("mean latency", "ms", spare=True),
             Column(name="validity"),
             _right("stalls", spare=True),
+            *((Column(name="lasting"),) if analysis.burst_only else ()),
         ),
-        rows=tuple(_cell_row(cell) for cell in analysis.cells),
+        rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),
         tone_column=8,
         note=_CELL_NOTE if not analysis.experiment.is_single_pass else _SINGLE_NOTE,
     )
     return Section(anchor="cells", title="Cells", blocks=(table,))
+
+
+def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:
+    """Return a cell's row; where burst credits are known, with what they leave unsaid."""
+    row = _cell_row(cell)
+    if not analysis.burst_only:
+        return row
+    within = (cell.treatment, cell.cell.workload) in analysis.burst_only
+    return replace(row, cells=(*row.cells, BURST_ONLY if within else MISSING))
 
 
 def _cell_row(cell: CellSummary) -> Row:
