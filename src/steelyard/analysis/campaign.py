@@ -14,6 +14,7 @@ from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.judging.campaign_rules import judged
+from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import pair_findings, with_instances
@@ -39,9 +40,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the scalability curves, the noise floor and the reasons, which no decision
-            needs and which take a while; a look after a block leaves them out, and a list of
-            campaigns.
+        curves: Also the scalability curves, the noise floor, the reasons and the percentiles, which
+            no decision needs and which take a while; a look after a block leaves them out, and a
+            list of campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
@@ -98,6 +99,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         statements=fit_of_statements(seen, experiment) if curves else None,
         ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
+        latency=analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None,
     )
 
 

@@ -6,6 +6,7 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.reasons import Reasons
@@ -326,6 +327,7 @@ class CampaignAnalysis:
             of pgbench's scripts ran with one.
         ceilings: What the place can do at most; empty where that was not measured.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
+        latency: What the logs of all transactions say; None where there are none, and at looks.
     """
 
     campaign_id: str
@@ -359,6 +361,7 @@ class CampaignAnalysis:
     statements: StatementFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
     reasons: Reasons | None = None
+    latency: LatencyAnalysis | None = None
     format: int = 1
 
     @property

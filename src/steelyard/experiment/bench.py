@@ -17,7 +17,7 @@ from steelyard.gateways.host import Host
 from steelyard.model.capacity import CellRate
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Layer, Load, SwitchCost, Treatment, Workload
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
@@ -271,6 +271,28 @@ class Bench:
         # One that was ended because of another has a signal as its status, which is negative.
         failed.sort(key=lambda each: each.exit_status, reverse=True)
         return failed[0].tail(2) or f"it exited with {failed[0].exit_status}" if failed else ""
+
+    def enter(self, planned: PlannedRun, *, means: str, discard_s: float) -> None:
+        """Bring a run's treatment into force on restored data, and discard.
+
+        Raises:
+            MeasurementError: A setting is not in force, or the generator failed in the discard.
+            TargetError: The server did not start.
+        """
+        activation = self.activate(planned.treatment, restore=True, means=means)
+        if activation.deviations:
+            raise MeasurementError(
+                f"treatment `{planned.treatment}` is not in force:"
+                f" {'; '.join(activation.deviations)}",
+                hint="Correct the setting, or what keeps the server from taking it.",
+            )
+        if round(discard_s):
+            failure = self.discard(planned, seconds=round(discard_s))
+            if failure:
+                raise MeasurementError(
+                    f"the generator failed in the discard: {failure}",
+                    hint="Look into the server's log in raw/.",
+                )
 
     def log_directory(self, treatment: str) -> Path:
         """Return where the generator's logs of a treatment go."""

@@ -181,7 +181,9 @@ class CapacityTaker:
         experiment = self.taker.bench.experiment
         workload, rounds = experiment.workloads[number].name, self.asked.rounds
         log_tps = np.empty((rounds, len(self.loads)))
-        self._enter(self._planned(workload, self.loads[-1]))
+        self.taker.bench.enter(
+            self._planned(workload, self.loads[-1]), means=self.means, discard_s=self.discard_s
+        )
         orders = order_of_rounds(experiment.seed, number, rounds, len(self.loads))
         for row, order in enumerate(orders):
             self.told(f"finding the capacity: {workload}, round {row + 1} of {rounds}")
@@ -207,7 +209,7 @@ class CapacityTaker:
                 return taken.measurement.log_tps
             reason = "; ".join(finding.message for finding in taken.findings)
             if not self.taker.bench.is_running():
-                self._enter(planned)
+                self.taker.bench.enter(planned, means=self.means, discard_s=self.discard_s)
         raise MeasurementError(
             f"finding the capacity failed {MAX_TRIES} times at {planned.cell.load.label}: {reason}",
             hint=_REMEDY,
@@ -216,27 +218,6 @@ class CapacityTaker:
     def _planned(self, workload: str, load: Load) -> PlannedRun:
         baseline = self.taker.bench.experiment.baseline
         return PlannedRun(treatment=baseline, cell=CellKey(workload=workload, load=load))
-
-    def _enter(self, planned: PlannedRun) -> None:
-        """Bring the baseline into force on restored data, and discard.
-
-        Raises:
-            MeasurementError: A setting is not in force, or the generator failed in the discard.
-            TargetError: The server did not start.
-        """
-        bench = self.taker.bench
-        activation = bench.activate(planned.treatment, restore=True, means=self.means)
-        if activation.deviations:
-            raise MeasurementError(
-                f"treatment `{planned.treatment}` is not in force:"
-                f" {'; '.join(activation.deviations)}"
-            )
-        if round(self.discard_s):
-            completed = bench.run(planned, seconds=round(self.discard_s))
-            if not completed.succeeded:
-                raise MeasurementError(
-                    f"the generator failed in the discard: {completed.tail(2)}", hint=_REMEDY
-                )
 
 
 def _counts(taken: Taken) -> bool:

@@ -143,7 +143,9 @@ class SustainedTaker:
             f" {planned.treatment}, {format_duration(seconds)}"
         )
         try:
-            self._enter(planned)
+            self.taker.bench.enter(
+                planned, means=self.plan.restore, discard_s=self.plan.discard.discard_s
+            )
         except (TargetError, MeasurementError, PreflightError) as error:
             return self._without_measurement(planned, error.message)
         return self._taken(name, planned, seconds=seconds, bearing=bearing)
@@ -195,26 +197,6 @@ class SustainedTaker:
         if policy is LogPolicy.OFF:
             return None
         return LogOrder(name=name, store=self.raw, policy=policy, windows_s=WINDOW_S)
-
-    def _enter(self, planned: PlannedRun) -> None:
-        """Bring the treatment into force on restored data, and discard.
-
-        Raises:
-            MeasurementError: A setting is not in force, or the generator failed in the discard.
-            TargetError: The server did not start.
-        """
-        bench = self.taker.bench
-        activation = bench.activate(planned.treatment, restore=True, means=self.plan.restore)
-        if activation.deviations:
-            raise MeasurementError(
-                f"treatment `{planned.treatment}` is not in force:"
-                f" {'; '.join(activation.deviations)}"
-            )
-        discard_s = round(self.plan.discard.discard_s)
-        if discard_s:
-            failure = bench.discard(planned, seconds=discard_s)
-            if failure:
-                raise MeasurementError(f"the generator failed in the discard: {failure}")
 
     def _without_measurement(self, planned: PlannedRun, message: str) -> SustainedRun:
         finding = Finding(
