@@ -1,109 +1,112 @@
-"""pgbench's log of every transaction (a simple reader, to be replaced)."""
+"""pgbench's log of every transaction, read into counts while it grows or afterwards.
 
-import json
-from collections import defaultdict
-from dataclasses import dataclass, field
+Every thread of pgbench writes a file of its own, a line per transaction: see ``log_form`` for the
+columns. ``time`` is in microseconds; under ``--rate`` it counts from the scheduled start, so that
+what waited for its turn is not left out, and ``time - schedule_lag`` is the service time. A
+transaction that did not succeed has a word in its place: ``skipped`` (``--rate`` with
+``--latency-limit``: it was later than the limit before it began), ``failed``, or ``serialization``
+and ``deadlock`` with ``--failures-detailed``.
 
-from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
-from steelyard.stats.histogram import histogram_of, to_text
+Source: PostgreSQL 18, ``doLog`` and ``processXactStats`` in pgbench.c; recordings of 15 and 18 in
+``tests/recordings/pgbench_log``.
+"""
 
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogForm:
-    """What the lines of a log hold."""
+from steelyard.engines.postgres.log_counts import Origin, TransactionLog, log_of, merge
+from steelyard.engines.postgres.log_form import LogForm, form_of
+from steelyard.engines.postgres.log_lines import LONGEST_LINE, parse_lines, within_reach
 
-    scripts: tuple[str, ...]
-    open_loop: bool
-    retries: bool
-    latency_limit_s: float | None
-    sampled: float = 1.0
+__all__ = ["LogForm", "LogReader", "TransactionLog", "form_of", "merge"]
 
-
-@dataclass(slots=True, kw_only=True)
-class TransactionLog:
-    """What the logs say."""
-
-    form: LogForm
-    ramp_s: float
-    transactions: int = 0
-    damaged: int = 0
-    truncated: tuple[str, ...] = ()
-    rows: list[tuple[float, int, int, int]] = field(default_factory=list)
-
-    def run_latency(self, *, windows_s: float | None) -> RunLatency:
-        """Return all transactions after the ramp."""
-        counted = [row for row in self.rows if row[0] >= self.ramp_s]
-        scripts = []
-        for number, name in enumerate(self.form.scripts):
-            own = [row[2] for row in counted if row[1] == number]
-            if own:
-                scripts.append(
-                    ScriptLatency(
-                        script=name, latency=to_text(histogram_of(own)), longest_s=max(own) / 1e6
-                    )
-                )
-        windows = []
-        if windows_s is not None:
-            places = defaultdict(list)
-            for row in counted:
-                places[int(row[0] / windows_s)].append(row[2])
-            windows = [
-                LatencyWindow(
-                    start_s=p * windows_s,
-                    end_s=(p + 1) * windows_s,
-                    latency=to_text(histogram_of(own)),
-                )
-                for p, own in sorted(places.items())
-            ]
-        lag = [row[3] for row in counted] if self.form.open_loop else []
-        service = [row[2] - row[3] for row in counted] if self.form.open_loop else []
-        return RunLatency(
-            scripts=tuple(scripts),
-            lag=to_text(histogram_of(lag)) if lag else "",
-            service=to_text(histogram_of(service)) if service else "",
-            sampled=self.form.sampled,
-            windows=tuple(windows),
-        )
-
-    def seconds_text(self) -> str:
-        """Return the counts by second and script."""
-        seconds = defaultdict(list)
-        for row in self.rows:
-            seconds[int(row[0]), row[1]].append(row[2])
-        return "".join(
-            json.dumps(
-                {"second": s, "script": self.form.scripts[n], "counts": to_text(histogram_of(v))}
-            )
-            + "\n"
-            for (s, n), v in sorted(seconds.items())
-        )
+_BLOCK_BYTES = 1 << 20  # the arrays of a block stay in a CPU's cache
+_WORKERS = 2
+_WAITING = 2 * _WORKERS  # blocks that may wait: they bound the memory
+_TOGETHER = 64  # counts of blocks that are added up at once
+_US_PER_S = 1_000_000
 
 
 class LogReader:
-    """Reads logs."""
+    """Counts the transactions of one generator's log files."""
 
     def __init__(self, form: LogForm, *, started_at: float, ramp_s: float) -> None:
-        self._form, self._started_at, self._ramp_s = form, started_at, ramp_s
-        self._texts: dict[str, bytes] = defaultdict(bytes)
+        """Start without a transaction.
+
+        Args:
+            form: What the lines mean.
+            started_at: Wall clock in seconds since the epoch; second 0 begins here.
+            ramp_s: What ended before ``started_at + ramp_s`` is counted by second only.
+        """
+        self._form = form
+        self._origin = Origin(
+            started_us=round(started_at * _US_PER_S), ramp_us=round(ramp_s * _US_PER_S)
+        )
+        self._open_lines: dict[str, bytes] = {}
+        self._whole: list[bytes] = []
+        self._whole_bytes = 0
+        self._counted = [self._nothing()]
+        self._waiting: deque[Future[TransactionLog]] = deque()
+        self._pool: ThreadPoolExecutor | None = None
 
     def feed(self, source: str, chunk: bytes) -> None:
-        """Take bytes."""
-        self._texts[source] += chunk
+        """Take the next bytes of a file; they may end anywhere, and files may alternate."""
+        end = chunk.rfind(b"\n") + 1
+        before = self._open_lines.get(source, b"")
+        if not end:
+            # What is longer than any line is damaged whatever follows.
+            self._open_lines[source] = (before + chunk)[: LONGEST_LINE + 1]
+            return
+        self._whole += [before, chunk[:end]]
+        self._open_lines[source] = chunk[end:][: LONGEST_LINE + 1]
+        self._whole_bytes += len(before) + end
+        if self._whole_bytes >= _BLOCK_BYTES:
+            self._count_whole()
 
     def finish(self) -> TransactionLog:
-        """Return all."""
-        log = TransactionLog(form=self._form, ramp_s=self._ramp_s)
-        for source, text in self._texts.items():
-            *lines, rest = text.split(b"\n")
-            if rest:
-                log.truncated = (*log.truncated, source)
-            for line in lines:
-                words = line.split()
-                try:
-                    end = int(words[4]) + int(words[5]) / 1e6 - self._started_at
-                    lag = int(words[6]) if self._form.open_loop else 0
-                    log.rows.append((end, int(words[3]), int(words[2]), lag))
-                    log.transactions += 1
-                except (ValueError, IndexError):
-                    log.damaged += words[2:3] not in ([b"skipped"], [b"failed"])
-        return log
+        """Return all that was fed; a line without an end is not counted."""
+        if self._waiting or self._pool is not None:
+            self._count_whole()
+        elif self._whole:
+            self._counted.append(self._log_of(b"".join(self._whole)))
+            self._whole = []
+        self._collect(0)
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        cut = tuple(sorted(name for name, rest in self._open_lines.items() if rest))
+        last = TransactionLog(form=self._form, ramp_s=self._ramp_s, truncated=cut)
+        self._open_lines = {}
+        return merge([*self._counted, last])
+
+    @property
+    def _ramp_s(self) -> float:
+        return self._origin.ramp_us / _US_PER_S
+
+    def _nothing(self) -> TransactionLog:
+        return TransactionLog(form=self._form, ramp_s=self._ramp_s)
+
+    def _count_whole(self) -> None:
+        """Hand the whole lines to the workers, a block to each."""
+        whole = b"".join(self._whole)
+        self._whole, self._whole_bytes = [], 0
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="transaction-log")
+        begin = 0
+        while begin < len(whole):
+            end = whole.rfind(b"\n", begin, begin + _BLOCK_BYTES) + 1
+            end = end or whole.index(b"\n", begin) + 1
+            self._waiting.append(self._pool.submit(self._log_of, whole[begin:end]))
+            begin = end
+            self._collect(_WAITING)
+
+    def _collect(self, waiting: int) -> None:
+        """Add up what is counted, until at most so many blocks are under way."""
+        while len(self._waiting) > waiting:
+            self._counted.append(self._waiting.popleft().result())
+        if len(self._counted) > _TOGETHER:
+            self._counted = [merge(self._counted)]
+
+    def _log_of(self, block: bytes) -> TransactionLog:
+        lines = within_reach(parse_lines(block, self._form), self._origin.started_us)
+        return log_of(lines, self._form, self._origin)
