@@ -147,7 +147,7 @@ def test_kill_9_in_a_run_leaves_no_log_that_clean_does_not_find(steelyard: Steel
     while process.poll() is None and not made:
         if (steelyard.directory / "c" / "journal.jsonl").exists():
             journal = (steelyard.directory / "c" / "journal.jsonl").read_text().splitlines()
-            named = [re.search(r'"(/dev/shm/steelyard-[0-9a-f]+)"', line) for line in journal]  # noqa: S108
+            named = [re.search(r'"(/dev/shm/steelyard-[0-9a-f]+)"', line) for line in journal]
             made = [Path(match[1]) for match in named if match]
             made = [path for path in made if path.is_dir() and list(path.iterdir())]
     process.kill()

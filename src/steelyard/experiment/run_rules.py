@@ -6,6 +6,7 @@ What a treatment brings about itself stays in; the rules for that are in ``analy
 from collections.abc import Iterator
 from typing import Final
 
+from steelyard.experiment.rate_rules import RATE_NOT_REACHED
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.model.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
 from steelyard.model.experiment import DEFAULT_NEIGHBOURS
@@ -420,4 +421,5 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="the load generator's own count",
         judge=_failed_transactions,
     ),
+    RATE_NOT_REACHED,
 )

@@ -131,6 +131,7 @@ class Taker:
         facts = replace(
             self._asked(planned),
             measurement=done.measurement,
+            asked_s=length.seconds,
             evidence=evidence,
             clock_jump_s=done.jump_s,
             failure=done.failure,
