@@ -6,6 +6,7 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.analysis.capacity import OpenLoops
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.statement_costs import StatementFit
@@ -343,6 +344,7 @@ class CampaignAnalysis:
             of pgbench's scripts ran with one.
         ceilings: What the place can do at most; empty where that was not measured.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
+        open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
     """
 
     campaign_id: str
@@ -375,6 +377,7 @@ class CampaignAnalysis:
     statements: StatementFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
     reasons: Reasons | None = None
+    open_loops: OpenLoops | None = None
     format: int = 1
 
     @property
