@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.bursts import burst_findings
+from steelyard.analysis.capacity import open_loops
 from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
@@ -102,6 +103,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
         latency=analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None,
+        open_loops=open_loops(record, seen) if curves else None,
     )
 
 

@@ -6,6 +6,7 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.analysis.capacity import OpenLoops
 from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
@@ -328,6 +329,7 @@ class CampaignAnalysis:
         ceilings: What the place can do at most; empty where that was not measured.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
         latency: What the logs of all transactions say; None where there are none, and at looks.
+        open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
     """
 
     campaign_id: str
@@ -362,6 +364,7 @@ class CampaignAnalysis:
     ceilings: tuple[Ceiling, ...] = ()
     reasons: Reasons | None = None
     latency: LatencyAnalysis | None = None
+    open_loops: OpenLoops | None = None
     format: int = 1
 
     @property

@@ -4,6 +4,7 @@ from steelyard.analysis.attribution import design_words
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.attribution import attribution_section
 from steelyard.report.budget import budget_section
+from steelyard.report.capacity import capacity_section
 from steelyard.report.costs import cost_section
 from steelyard.report.document import Document, Section
 from steelyard.report.figures import chart_section
@@ -55,6 +56,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         headline_section(analysis),
         *noise_section(analysis),
         *attribution_section(analysis),
+        *capacity_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from steelyard.report import chart_theme as theme
+from steelyard.report.capacity_specs import capacity
 from steelyard.report.chart_panels import (
     CHARACTER_PX,
     Chart,
@@ -322,4 +323,5 @@ _DRAW = {
     ChartKind.NOISE: (_noise, ("workload",)),
     ChartKind.WATERFALL: (waterfall, ("workload", "treatment")),
     ChartKind.TIMELINE: (timeline, ("workload", "track", "treatment")),
+    ChartKind.CAPACITY: (capacity, ("workload",)),
 }

@@ -40,6 +40,7 @@ class ChartKind(StrEnum):
     NOISE = "noise"
     WATERFALL = "waterfall"
     TIMELINE = "timeline"
+    CAPACITY = "capacity"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

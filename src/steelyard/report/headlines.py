@@ -5,6 +5,7 @@ from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.findings import Severity
 from steelyard.model.plan import Status
 from steelyard.report import findings
+from steelyard.report.capacity import rate_answers
 from steelyard.report.document import (
     Block,
     IntervalDrawing,
@@ -50,6 +51,7 @@ def headline_section(analysis: CampaignAnalysis) -> Section:
         blocks.append(Paragraph(text=f"{why} {_looked_for(analysis)}"))
     else:
         blocks.append(Paragraph(text=_nothing_compared(analysis), tone=Tone.ERROR))
+    blocks.extend(rate_answers(analysis))
     blocks.extend(_remarks(analysis))
     return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks))
 

@@ -19,6 +19,7 @@ from steelyard.model.findings import Finding
 from steelyard.model.plan import CampaignPlan, RoundsFor
 from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
+from steelyard.report.capacity_summary import open_loops_json
 from steelyard.report.ceilings import ceilings_json
 from steelyard.report.cliff_summary import cliff_json
 from steelyard.report.formats import bounds
@@ -67,6 +68,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_phases(analysis),
         **_instance_noise(analysis),
         **ceilings_json(analysis),
+        **open_loops_json(analysis.open_loops),
         **({} if analysis.reasons is None else reasons_json(analysis.reasons)),
     }
 
