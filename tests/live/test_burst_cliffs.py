@@ -142,15 +142,15 @@ def _counted_capacity(run: Any, closed_s: float) -> float:
 
 
 def test_a_cpu_bucket_that_closes_is_found(steelyard: Steelyard) -> None:
-    """A quota of half a CPU falls to 0.15: time, both rates and capacity are measured."""
+    """A quota of 0.2 CPUs falls to 0.06: time, both rates and capacity are measured."""
     root, version = _hierarchy(Controller.CPU)
 
     def close() -> None:
         group = _server_group(steelyard, root)
-        name, text = ("cpu.max", "15000 100000") if version == 2 else ("cpu.cfs_quota_us", "15000")
+        name, text = ("cpu.max", "6000 100000") if version == 2 else ("cpu.cfs_quota_us", "6000")
         (group / name).write_text(text)
 
-    text = _FRAME.format(scale=2, settings="jit: 'off'", limit="cpus: 0.5")
+    text = _FRAME.format(scale=2, settings="jit: 'off'", limit="cpus: 0.2")
     _require_found(steelyard, *_run(steelyard, text, close))
 
 
