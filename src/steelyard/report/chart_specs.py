@@ -20,6 +20,7 @@ from steelyard.report.chart_panels import (
     stacked,
 )
 from steelyard.report.document import ChartKind, Figure
+from steelyard.report.latency_specs import over_time, tails
 from steelyard.report.reason_specs import timeline, waterfall
 
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
@@ -302,4 +303,6 @@ _DRAW = {
     ChartKind.NOISE: (_noise, ("workload",)),
     ChartKind.WATERFALL: (waterfall, ("workload", "treatment")),
     ChartKind.TIMELINE: (timeline, ("workload", "track", "treatment")),
+    ChartKind.LATENCY_TAIL: (tails, ("workload", "load")),
+    ChartKind.LATENCY_OVER_TIME: (over_time, ("workload", "load")),
 }

@@ -40,6 +40,8 @@ class ChartKind(StrEnum):
     NOISE = "noise"
     WATERFALL = "waterfall"
     TIMELINE = "timeline"
+    LATENCY_TAIL = "latency-tail"
+    LATENCY_OVER_TIME = "latency-over-time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from steelyard.report.formats import (
     effect_value,
     ended,
 )
+from steelyard.report.latency_warnings import tail_warnings
 from steelyard.report.wording import (
     TONE_OF,
     cells_together,
@@ -45,6 +46,7 @@ def headline_section(analysis: CampaignAnalysis) -> Section:
         blocks.append(VerdictCards(cards=tuple(_card(analysis, c) for c in analysis.headlines)))
     else:
         blocks.append(Paragraph(text=_nothing_compared(analysis), tone=Tone.ERROR))
+    blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
     return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks))
 
