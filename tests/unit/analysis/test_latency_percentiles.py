@@ -9,12 +9,16 @@ from made_records import a_record, an_experiment, noise
 from fakes import latencies
 from fakes.latencies import Shape, logged, script_of
 from steelyard.analysis.campaign import analyse
+from steelyard.analysis.contrasts import HeadlineContrast
+from steelyard.analysis.latency import compare_percentiles
 from steelyard.analysis.latency_pools import Pool
 from steelyard.analysis.latency_results import MAXIMUM, Basis, LatencyAnalysis, Timed
 from steelyard.analysis.pairs import compare_pair
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import Load
 from steelyard.model.latency import RunLatency
 from steelyard.model.measurement import Run
+from steelyard.model.schedule import CellKey
 from steelyard.stats.histogram import histogram_of
 
 BLOCKS = 8
@@ -218,3 +222,31 @@ def test_windows_of_a_part_go_on_after_the_one_before() -> None:
     found = latency_of(replace(record, sustained=(first, further)))
     at = [moment.at for moment in found.windows]
     assert at == [10.0 * place for place in range(1, 121)]
+
+
+def test_factors_are_compared_by_their_weights() -> None:
+    """A main effect is the mean over the levels of the other factor, in logarithms."""
+    cell = CellKey(workload="w", load=Load(clients=1, threads=1))
+    factors = {"00": 1.0, "10": 1.3, "01": 2.0, "11": 2.6}
+    pools = {
+        (name, cell): Pool.of(
+            [
+                histogram_of(Shape().values_us(1000, 0.002 * factor * (1 + 0.01 * block)))
+                for block in range(BLOCKS)
+            ]
+        )
+        for name, factor in factors.items()
+    }
+    asked = HeadlineContrast(baseline="off", treatment="on", weights=(-0.5, 0.5, -0.5, 0.5))
+    median = compare_percentiles(asked, tuple(factors), (cell,), pools)[0]
+    assert median.change is not None
+    assert median.change.value == pytest.approx(0.3, abs=0.01)
+    assert median.called == "higher"
+
+
+def test_a_side_without_logs_is_not_compared() -> None:
+    """The reason says that it is no matter of numbers."""
+    record = a_logged_record()
+    runs = (replace(r, latency=None) if r.treatment == "t1" else r for r in record.runs)
+    changes = latency_of(replace(record, runs=tuple(runs))).changes
+    assert {(each.change, each.reason) for each in changes} == {(None, "not every side has a log")}
