@@ -21,6 +21,7 @@ from steelyard.report.chart_panels import (
     stacked,
 )
 from steelyard.report.document import ChartKind, Figure
+from steelyard.report.latency_specs import over_time, tails
 from steelyard.report.reason_specs import timeline, waterfall
 
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
@@ -324,4 +325,6 @@ _DRAW = {
     ChartKind.WATERFALL: (waterfall, ("workload", "treatment")),
     ChartKind.TIMELINE: (timeline, ("workload", "track", "treatment")),
     ChartKind.CAPACITY: (capacity, ("workload",)),
+    ChartKind.LATENCY_TAIL: (tails, ("workload", "load")),
+    ChartKind.LATENCY_OVER_TIME: (over_time, ("workload", "load")),
 }

@@ -24,6 +24,7 @@ from steelyard.report.ceilings import ceilings_json
 from steelyard.report.cliff_summary import cliff_json
 from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, interval, load_json, number, percent
+from steelyard.report.latency_summary import latency_json
 from steelyard.report.noise_summary import noise_json
 from steelyard.report.reasons_summary import reasons_json
 from steelyard.report.statement_summary import statements_json
@@ -70,6 +71,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **ceilings_json(analysis),
         **open_loops_json(analysis.open_loops),
         **({} if analysis.reasons is None else reasons_json(analysis.reasons)),
+        **latency_json(analysis.latency),
     }
 
 
