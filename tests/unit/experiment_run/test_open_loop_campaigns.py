@@ -59,6 +59,7 @@ def test_the_dry_run_says_what_is_looked_for(tmp_path: Path) -> None:
     assert "1 treatment x 2 cells" in text
     assert "first look" not in text
     assert "decided" not in text
+    assert "2c/1t at 300/s [slow]" in forecast_text(experiment, expected, with_schedule=True)
     assert forecast_json(experiment, expected)["first_look_blocks"] is None
     goal = replace(experiment, goal=LatencyGoal(share=0.99, limit_s=0.0005))
     assert "the highest rate with p99 < 500 us, tried at" in forecast_text(goal, expected)
