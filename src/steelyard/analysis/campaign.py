@@ -46,12 +46,14 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
     stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
-    stalls = compare_stalls(seen, stalled, experiment)
     cells = summarise_cells(seen, stalled)
-    warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
-    scalability = scalability_curves(seen, experiment) if curves else ()
+    # What an open loop completes was asked for: it says nothing of the treatments.
+    closed = seen.of_closed_loops()
+    stalls = compare_stalls(closed, experiment)
+    warmup = check_warmup(closed, experiment, plan.mode) if plan is not None else ()
+    scalability = scalability_curves(closed, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
-    comparisons = _comparisons(experiment, seen, plan, terms) if plan and terms else ()
+    comparisons = _comparisons(experiment, closed, plan, terms) if plan and terms else ()
     ceilings = record.environment.ceilings if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
     return CampaignAnalysis(
@@ -87,11 +89,11 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         sustained=summarise_sustained(record),
         published=beside_published(experiment, cells),
         scalability=scalability,
-        attribution=analyse_attribution(experiment, seen, terms) if terms is not None else None,
-        noise=noise_floor(record, seen, comparisons) if curves else None,
+        attribution=analyse_attribution(experiment, closed, terms) if terms is not None else None,
+        noise=noise_floor(record, closed, comparisons) if curves else None,
         checkpoints=summarise_phases(seen),
-        instances=instance_noise(seen, plan, experiment),
-        statements=fit_of_statements(seen, experiment) if curves else None,
+        instances=instance_noise(closed, plan, experiment),
+        statements=fit_of_statements(closed, experiment) if curves else None,
         ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
         open_loops=open_loops(record, seen) if curves else None,
@@ -122,13 +124,15 @@ def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Te
 def _comparisons(
     experiment: Experiment, seen: Observations, plan: CampaignPlan, terms: Terms
 ) -> tuple[Comparison, ...]:
+    if not experiment.compares_throughput:
+        return ()
     compared: list[Comparison] = []
     for workload in experiment.workloads:
         columns = seen.columns_of(workload.name)
         for asked in headline_contrasts(experiment):
             pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
             contrasts = seen.weighted(asked.weights)[:, columns]
-            compared.extend(compare(contrasts, pair, experiment.loads, terms))
+            compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
     if experiment.twin_of is not None:
         # There is nothing to decide between a server and itself: more blocks only narrow it.
         compared = [replace(each, minutes_to_decide=None) for each in compared]

@@ -120,7 +120,7 @@ class CampaignOutlook:
     @property
     def has_many_cells(self) -> bool:
         """Return whether cells that differ together are called sooner than is said here."""
-        return has_many_cells(len(self.experiment.loads))
+        return has_many_cells(len(self.experiment.closed_loads))
 
     def _decided(self, scope: ScopeOutlook) -> bool:
         return scope.at(self.experiment.stop.decide).within_budget >= MOST

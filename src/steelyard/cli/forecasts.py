@@ -10,6 +10,8 @@ from steelyard.experiment.sustained import sustained_runs, sustained_s
 from steelyard.model.experiment import Experiment, SwitchCost
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
+from steelyard.report.formats import count
+from steelyard.report.wording import looked_for, uncompared
 
 _BLOCKS_SHOWN = 2
 _ROUNDS_SHOWN = 2
@@ -67,9 +69,13 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         return _pass_facts(experiment, expected)
     stop = experiment.stop
     goal = (
-        f"at a half-width of {format_percent(stop.precision, signed=False)}"
-        if stop.precision is not None
-        else "when every workload is decided"
+        ""
+        if not experiment.compares_throughput
+        else (
+            f" or at a half-width of {format_percent(stop.precision, signed=False)}"
+            if stop.precision is not None
+            else " or when every workload is decided"
+        )
     )
     cells = len(cells_of(experiment))
     design = (
@@ -78,21 +84,28 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     )
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
-        f"{len(experiment.treatments)} treatments x {cells} cells{rounds},"
+        f"{count(len(experiment.treatments), 'treatment')} x {cells} cells{rounds},"
         f" about {format_duration(expected.block_s)}"
     )
-    first = (
-        f"preparation about {format_duration(expected.preparation_s)}, first look after"
-        f" {expected.stopping.first_look} blocks at about {format_duration(expected.first_look_s)}"
-    )
-    goal = "" if experiment.twin_of is not None else f" or {goal}"
+    first = f"preparation about {format_duration(expected.preparation_s)}"
+    if experiment.compares_throughput:
+        look_s = format_duration(expected.first_look_s)
+        first += f", first look after {expected.stopping.first_look} blocks at about {look_s}"
+    goal = "" if experiment.twin_of is not None else goal
     end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
     return [
         f"  design     {design}",
         f"  block      {block}",
+        *_aim_lines(experiment),
         *_rounds_lines(expected, stop.decide),
         f"  time       {first}; {end}",
     ]
+
+
+def _aim_lines(experiment: Experiment) -> list[str]:
+    """Return what is looked for where no throughput is compared."""
+    why = uncompared(experiment)
+    return [f"  looks for  {looked_for(experiment)}. {why}"] if why else []
 
 
 def _data(expected: Forecast) -> str:
@@ -206,6 +219,7 @@ def _attribution_json(experiment: Experiment) -> dict[str, object]:
 
 def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
     """Return a forecast for programs; units are in the names."""
+    compared = experiment.compares_throughput
     return {
         **_attribution_json(experiment),
         "format": 1,
@@ -221,8 +235,8 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         **({"capacity_s": round(expected.capacity_s, 1)} if expected.capacity_s else {}),
         "block_s": round(expected.block_s, 1),
         "max_blocks": expected.max_blocks,
-        "first_look_blocks": expected.stopping.first_look,
-        "first_look_s": round(expected.first_look_s, 1),
+        "first_look_blocks": expected.stopping.first_look if compared else None,
+        "first_look_s": round(expected.first_look_s, 1) if compared else None,
         "sustained_s": round(expected.sustained_s, 1),
         "budget_s": experiment.stop.budget_s,
         "disk": [

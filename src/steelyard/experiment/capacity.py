@@ -6,7 +6,7 @@ treatments, so that they are compared under the same load.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -64,11 +64,6 @@ def order_of_rounds(seed: int, workload: int, rounds: int, counts: int) -> tuple
     sequence = np.random.SeedSequence(seed, spawn_key=(_SPAWN_KEY, workload))
     coin = np.random.Generator(np.random.PCG64(sequence))
     return tuple([int(place) for place in coin.permutation(counts)] for _ in range(rounds))
-
-
-def without_share(load: Load) -> Load:
-    """Return what runs before the capacity is known: a closed loop in place of a share of it."""
-    return load if load.share is None else replace(load, share=None, latency_limit_s=None)
 
 
 def rates_of(experiment: Experiment, capacities: Sequence[Capacity]) -> tuple[CellRate, ...]:

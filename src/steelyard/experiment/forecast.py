@@ -120,7 +120,7 @@ def forecast(
         max_blocks=max_blocks,
         stopping=stopping_rule(
             headlines=headline_count(experiment),
-            cells_per_headline=len(experiment.loads),
+            cells_per_headline=len(experiment.closed_loads),
             max_blocks=max_blocks,
             precision=experiment.stop.precision,
         ),
@@ -155,7 +155,15 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             f" about {format_duration(expected.pass_s)}",
             hint=f"Give it --budget {int(-(-expected.pass_s * 1.05 // 60))}m, or fewer loads.",
         )
-    if experiment.contenders and expected.first_look_s > budget_s:
+    if _only_latency(experiment) and expected.max_blocks < 1:
+        needed = expected.preparation_s + expected.block_s
+        raise PreflightError(
+            f"the budget of {format_duration(budget_s)} ends before the first block, which is"
+            f" complete after about {format_duration(needed)}",
+            hint=f"Give it --budget {int(-(-needed * 1.05 // 60))}m, fewer loads, or a shorter"
+            " discard.",
+        )
+    if experiment.compares_throughput and expected.first_look_s > budget_s:
         needed = expected.first_look_s * 1.05
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the first look:"
@@ -164,6 +172,12 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter discard."
             f"{_one_round(expected.rounds)}",
         )
+
+
+def _only_latency(experiment: Experiment) -> bool:
+    """Return whether open loops in blocks are all there is: no look tells when it is enough."""
+    open_loops = any(load.is_open for load in experiment.loads)
+    return open_loops and not (experiment.compares_throughput or experiment.is_single_pass)
 
 
 def _one_round(rounds: Rounds) -> str:

@@ -45,7 +45,7 @@ def plan_campaign(
     """
     noise = profile_for(experiment)
     expected = forecast(experiment, assembly, measured=noise)
-    compared = bool(experiment.contenders) and not experiment.is_single_pass
+    compared = experiment.compares_throughput and not experiment.is_single_pass
     asked = tuple(sorted({*(effects or EFFECTS), experiment.stop.decide}))
     found = CampaignOutlook(
         experiment=experiment,
@@ -79,7 +79,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
     shape = BlockShape(
         mode=expected.mode,
         treatments=arms,
-        cells=len(experiment.loads),
+        cells=max(len(experiment.closed_loads), 1),
         slice_s=experiment.measure.slice_s,
         step_s=expected.block_s / arms if visits else run_s(experiment) + GUESSED_SWITCH_S,
         rounds=expected.rounds.number,
@@ -141,7 +141,7 @@ def _workloads(
     terms = outlook_terms(experiment, expected)
     parts = [replace(noise.of(w.name), workload="") for w in experiment.workloads]
     named = zip(experiment.workloads, parts, strict=True)
-    several = len(experiment.loads) > 1
+    several = len(experiment.closed_loads) > 1
     pairs = synergy_terms(experiment, terms)
     return tuple(
         WorkloadOutlook(

@@ -141,7 +141,8 @@ def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple
     """
     part = noise.of(workload)
     remade = noise.switch is SwitchCost.REPROVISION
-    run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(len(experiment.loads))
+    cells = max(len(experiment.closed_loads), 1)
+    run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(cells)
     return part.visit_sd if remade else ASSUMED_INSTANCE_SD, run_sd
 
 

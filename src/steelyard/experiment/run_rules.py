@@ -6,6 +6,7 @@ What a treatment brings about itself stays in; the rules for that are in ``analy
 from collections.abc import Iterator
 from typing import Final
 
+from steelyard.experiment.rate_rules import RATE_NOT_REACHED
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.model.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
 from steelyard.model.experiment import DEFAULT_NEIGHBOURS
@@ -346,8 +347,8 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
                 reason="a guess: the rest is what a thread needs to be woken at all",
             ),
         ),
-        remedy="Give it more threads (`loads.threads`) or simpler scripts, or put the load"
-        " generator on a machine of its own.",
+        remedy="Add a generator (`loads.generators`), give it more threads (`loads.threads`) or"
+        " simpler scripts, or put it on a machine of its own.",
         source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
         judge=_generator_saturated,
     ),
@@ -388,4 +389,5 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="the load generator's own count",
         judge=_failed_transactions,
     ),
+    RATE_NOT_REACHED,
 )

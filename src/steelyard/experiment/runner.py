@@ -24,7 +24,6 @@ from steelyard.experiment.capacity import (
     closed_loads,
     rates_of,
     rising_findings,
-    without_share,
 )
 from steelyard.experiment.ceilings import CeilingTaker
 from steelyard.experiment.completing import BlockCompleter
@@ -222,7 +221,7 @@ class Campaign:
             block_s=block_s,
             stopping=stopping_rule(
                 headlines=headline_count(self.experiment),
-                cells_per_headline=len(self.experiment.loads),
+                cells_per_headline=len(self.experiment.closed_loads),
                 max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,
             ),
@@ -236,7 +235,8 @@ class Campaign:
             rates=rates_of(self.experiment, capacities),
         )
         self._store(plan)
-        if self.experiment.contenders and plan.stopping.max_blocks < plan.stopping.first_look:
+        blocks = plan.stopping.max_blocks
+        if self.experiment.compares_throughput and blocks < plan.stopping.first_look:
             self.directory.journal.append(Noted(finding=_no_look(plan)))
         return plan
 
@@ -319,7 +319,7 @@ class Campaign:
         taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
 
         def take(treatment: str, workload: str, seconds: int) -> Measurement:
-            cell = CellKey(workload=workload, load=without_share(self.experiment.loads[0]))
+            cell = CellKey(workload=workload, load=self.experiment.loads[0].as_closed)
             planned = PlannedRun(treatment=treatment, cell=cell)
             reason = ""
             for attempt in range(1, MAX_TRIES + 1):

@@ -64,6 +64,7 @@ class Taker:
         facts = replace(
             self._asked(planned),
             measurement=measurement,
+            asked_s=seconds,
             evidence=evidence,
             clock_jump_s=jump_s,
             failure=failure,

@@ -5,7 +5,7 @@ expanded. What stays open until the machine is known (``discard: auto``, ``reset
 None, and the record says what it became.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -241,6 +241,11 @@ class Load:
         return self.rate_per_s is not None or self.share is not None
 
     @property
+    def as_closed(self) -> "Load":
+        """Return the same clients without a rate: as much as the server gives."""
+        return replace(self, rate_per_s=None, share=None, latency_limit_s=None)
+
+    @property
     def rate_label(self) -> str:
         """Return the rate for tables: ``500/s``, ``70 %``; empty for a closed loop."""
         if self.rate_per_s is not None:
@@ -419,6 +424,16 @@ class Experiment:
     def endpoint_targets(self) -> dict[str, EndpointTarget]:
         """Return the targets that are there already by treatment."""
         return {t.name: t.target for t in self.treatments if isinstance(t.target, EndpointTarget)}
+
+    @property
+    def closed_loads(self) -> tuple[Load, ...]:
+        """Return the loads whose throughput is an answer: that of an open loop was asked for."""
+        return tuple(load for load in self.loads if not load.is_open)
+
+    @property
+    def compares_throughput(self) -> bool:
+        """Return whether treatments are weighed by their transactions per second."""
+        return len(self.treatments) > 1 and bool(self.closed_loads)
 
     @property
     def contenders(self) -> tuple[str, ...]:

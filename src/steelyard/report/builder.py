@@ -40,7 +40,7 @@ def build_document(analysis: CampaignAnalysis) -> Document:
     contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
     if experiment.attribution is not None:
         contest = design_words(experiment.attribution)
-    if single:
+    if len(experiment.treatments) == 1:
         contest = f"{experiment.baseline} alone"
     return Document(
         title=pass_title(analysis) if single else experiment.name,

@@ -32,7 +32,7 @@ from steelyard.report.formats import (
     share,
 )
 from steelyard.report.levels import level_settings
-from steelyard.report.wording import TONE_OF, load_name, time_to_decide, verdict_word
+from steelyard.report.wording import TONE_OF, load_name, time_to_decide, uncompared, verdict_word
 
 _VALIDITY_TONE = {
     Validity.VALID: Tone.PLAIN,
@@ -60,7 +60,8 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
     """Return every cell's comparison against the baseline, and the stalls."""
     cells = [c for c in analysis.comparisons if c.load is not None]
     if not cells:
-        text = "Not measured: no block is complete, so no cell was compared."
+        text = uncompared(analysis.experiment)
+        text = text or "Not measured: no block is complete, so no cell was compared."
         return Section(
             anchor="comparisons", title="Comparisons per cell", blocks=(Paragraph(text=text),)
         )
@@ -121,12 +122,12 @@ def _comparison_note(analysis: CampaignAnalysis) -> str:
         "Effects come from the ratios within blocks, not from the medians in the cells. "
         f"More time is about what would decide {share(analysis.experiment.stop.decide)}."
     )
-    if len(analysis.experiment.loads) == 1:
+    if len(analysis.experiment.closed_loads) == 1:
         return f"With one load, each headline and its cell rest on the same blocks. {ratios}"
     first = (
         "" if analysis.plan is None else f" (from block {analysis.plan.stopping.cell_first_look})"
     )
-    if has_many_cells(len(analysis.experiment.loads)):
+    if has_many_cells(len(analysis.experiment.closed_loads)):
         return f"{_many_cells_note(analysis, first)} {ratios}"
     return (
         f"Simultaneous intervals{first}: those of one treatment and workload hold together at "
@@ -136,11 +137,11 @@ def _comparison_note(analysis: CampaignAnalysis) -> str:
 
 def _many_cells_note(analysis: CampaignAnalysis, first: str) -> str:
     return (
-        f"{len(analysis.experiment.loads)} cells{first}: too many for simultaneous intervals alone."
-        " Those called faster or slower were chosen so that at most 5 % of them are expected to be"
-        f" wrong (false discovery rate), and their intervals hold at {CONFIDENCE} on average. The"
-        " others have simultaneous intervals, which are wider: not to be called different is no"
-        " evidence of being equal."
+        f"{len(analysis.experiment.closed_loads)} cells{first}: too many for simultaneous intervals"
+        " alone. Those called faster or slower were chosen so that at most 5 % of them are expected"
+        " to be wrong (false discovery rate), and their intervals hold at"
+        f" {CONFIDENCE} on average. The others have simultaneous intervals, which are wider: not to"
+        " be called different is no evidence of being equal."
     )
 
 
