@@ -100,7 +100,7 @@ def test_several_scripts_are_several_workloads() -> None:
 
 
 def test_the_command_repeats_it() -> None:
-    """Options that were not given stay away, so that the usual ones may change; the seed is told."""
+    """Options that were not given stay away, so that the usual ones may change; the seed stays."""
     options = CapacityOptions(
         place="postgresql://h/d",
         flags=("--random-seed=7",),
@@ -147,7 +147,7 @@ def test_a_file_is_measured_with_its_treatments(shell: Shell) -> None:
     assert json.loads(out)["treatments"] == ["default", "other"]
     assert json.loads(out)["budget_s"] == 1800.0
     code, out, err = shell.run("capacity", "mine.yaml", "-s", "3", "--dry-run")
-    assert code == ExitCode.INPUT
+    assert code == ExitCode.BAD_INPUT
     assert "--scale is for a target, and mine.yaml describes its workloads" in err
 
 
@@ -163,5 +163,5 @@ def test_a_file_is_measured_with_its_treatments(shell: Shell) -> None:
 def test_what_cannot_be_asked_is_refused(shell: Shell, words: tuple[str, ...], said: str) -> None:
     """With the value that is wrong, before anything is started."""
     code, _, err = shell.run("capacity", "embedded", *words, "--dry-run")
-    assert code in (ExitCode.INPUT, ExitCode.PREFLIGHT)
+    assert code in (ExitCode.BAD_INPUT, ExitCode.REFUSED)
     assert said in err
