@@ -50,8 +50,8 @@ _RATE_NOTE = (
 _GOAL_NOTE = (
     "The value is read between two measured rates on a line of log latency, the median over blocks;"
     f" the {CONFIDENCE} interval rests on the measured rates alone: it assumes only that latency"
-    " does not fall as the rate rises. Rates closer together make it narrower. Skipped and failed"
-    " transactions count as having missed the goal."
+    " does not fall as the rate rises. Rates closer together make it narrower, and tell"
+    " two treatments apart. Skipped and failed transactions count as having missed the goal."
 )
 
 
