@@ -372,7 +372,8 @@ def test_a_rate_is_judged_where_it_is_known() -> None:
     share = Load(clients=1, threads=1, share=0.7)
     unknown = ruling("rate-not-reached", RunFacts(load=share, measurement=measured()))
     assert (unknown.standing, "share became" in unknown.missing) == (Standing.NOT_APPLICABLE, True)
-    known = RunFacts(load=share, measurement=measured(10), rate_per_s=1e6)
+    became = replace(share, share=None, rate_per_s=1e6)
+    known = RunFacts(load=became, measurement=measured(10))
     assert ruling("rate-not-reached", known).standing is Standing.BROKEN
     closed = ruling("rate-not-reached", RunFacts(measurement=measured(1)))
     assert (closed.standing, closed.missing) == (Standing.NOT_APPLICABLE, "")

@@ -67,7 +67,7 @@ def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
     assert spec["resolve"]["scale"]["y"] == "independent"
     assert spec["resolve"]["scale"]["x"] == "independent"
     for panel in panels:
-        names = {part["data"]["name"] for part in (panel, *panel["layer"]) if "data" in part}
+        names = {part["data"]["name"] for part in (spec, panel, *panel["layer"]) if "data" in part}
         records = [record for name in names for record in spec["datasets"][name]]
         assert len({record["workload"] for record in records}) == 1
 
