@@ -293,8 +293,9 @@ def _late(time_us: IntArray, form: LogForm) -> int:
 
 def _longest(scripts: IntArray, time_us: IntArray) -> dict[int, int]:
     """Return the longest time of each script that is there."""
-    longest = {}
-    for script in np.flatnonzero(np.bincount(scripts)).tolist() if len(scripts) else ():
-        own = time_us[scripts == script]
-        longest[script] = int(own.max())
-    return longest
+    if not len(scripts):
+        return {}
+    there = np.flatnonzero(np.bincount(scripts)).tolist()
+    if len(there) == 1:
+        return {there[0]: int(time_us.max())}
+    return {script: int(time_us[scripts == script].max()) for script in there}

@@ -187,15 +187,35 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm) -> Lines:
     def column(number: int) -> IntArray:
         return _numbers(padded, fields.ends[:, number], fields.widths[:, number])
 
+    single = int(fields.widths[:, _SCRIPT].max(initial=1)) == 1
     return Lines(
         time_us=column(_TIME),
-        script=column(_SCRIPT),
-        ended_us=column(_EPOCH) * _US_PER_S + column(_US),
+        script=_single_digits(padded, fields) if single else column(_SCRIPT),
+        ended_us=_repeated(padded, fields.ends[:, _EPOCH]) * _US_PER_S + column(_US),
         lag_us=column(_US + 1) if form.open_loop else None,
         retries=column(form.columns - 1) if form.retries else None,
         unsuccessful=(),
         damaged=0,
     )
+
+
+def _single_digits(padded: bytes, fields: _Fields) -> IntArray:
+    """Return the script numbers, all below 10."""
+    digits = np.frombuffer(padded, np.uint8)[fields.ends[:, _SCRIPT] - 1]
+    return digits.astype(np.int64) - _ZERO
+
+
+def _repeated(padded: bytes, ends: IntArray) -> IntArray:
+    """Return the seconds that end there, 10 digits each: neighbours are mostly the same."""
+    if not len(ends):
+        return np.zeros(0, np.int64)
+    anywhere = np.ndarray((len(padded) - 15,), "V16", padded, 0, (1,))
+    words = anywhere[ends - 16].view("<u8").reshape(-1, 2)
+    differing = words[1:, 1] != words[:-1, 1]  # the last 8 digits; 2 more end the word before
+    differing |= (words[1:, 0] ^ words[:-1, 0]) >= 1 << 48
+    firsts = np.flatnonzero(np.concatenate(([True], differing)))
+    values = _numbers(padded, ends[firsts], np.full(len(firsts), _MOST_DIGITS[_EPOCH]))
+    return np.repeat(values, np.diff(firsts, append=len(ends)))
 
 
 def _numbers(padded: bytes, ends: IntArray, widths: IntArray) -> IntArray:

@@ -20,7 +20,7 @@ from steelyard.engines.postgres.log_lines import LONGEST_LINE, parse_lines, with
 
 __all__ = ["LogForm", "LogReader", "TransactionLog", "form_of", "merge"]
 
-_BLOCK_BYTES = 1 << 20  # the arrays of a block stay in a CPU's cache
+_BLOCK_BYTES = 1 << 19  # the arrays of a block stay in a CPU's cache
 _WORKERS = 2
 _WAITING = 2 * _WORKERS  # blocks that may wait: they bound the memory
 _TOGETHER = 64  # counts of blocks that are added up at once
