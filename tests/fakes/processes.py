@@ -1,7 +1,7 @@
 """Programs that do not exist: scripted answers, and started processes whose life a test holds."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -104,6 +104,33 @@ class FakeProcesses:
             stdout=answer.stdout,
             stderr=answer.stderr,
         )
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Answer each command as scripted; they take as long as the longest."""
+        begun = self.clock.monotonic()
+        completed = []
+        for command in commands:
+            answer = self._answer(command)
+            self.ran.append(command)
+            if answer.does is not None:
+                answer.does(command)
+            self.clock.advance(
+                max(min(answer.takes_s, timeout_s) - (self.clock.monotonic() - begun), 0.0)
+            )
+            if answer.takes_s > timeout_s:
+                name = command.argv[0]
+                raise MeasurementError(f"{name} did not end within {timeout_s:.0f} s")
+            completed.append(
+                Completed(
+                    argv=command.argv,
+                    exit_status=answer.exit_status,
+                    stdout=answer.stdout,
+                    stderr=answer.stderr,
+                )
+            )
+        return tuple(completed)
 
     def _answer(self, command: Command) -> Answer:
         name = Path(command.argv[0]).name

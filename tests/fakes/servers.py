@@ -21,8 +21,10 @@ from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Layer, Load, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
+from steelyard.model.latency import RunLatency, ScriptLatency
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
+from steelyard.stats.histogram import histogram_of, to_text
 
 Fault = Callable[["World", Completed], Completed]
 
@@ -37,6 +39,7 @@ class World:
         stubborn: Settings that never take effect.
         refuses: How often the server refuses to start from now on.
         offered: Loads of all uses of the generator, in order.
+        lost_from_logs: How many transactions of each run are not logged.
     """
 
     clock: FakeClock
@@ -54,6 +57,7 @@ class World:
     running: bool = False
     started_at: float = 0.0
     uses: int = 0
+    lost_from_logs: int = 0
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
 
@@ -63,6 +67,41 @@ class World:
         label = f"{self.block} {workload} {clients} {speed}"
         deviation = self.noise * Random(label).gauss(0.0, 1.0)  # noqa: S311 - no secret
         return 1000.0 * speed * clients**0.5 * (1.0 + deviation)
+
+
+@dataclass(kw_only=True)
+class FakeLogReader:
+    """Reads logs that hold one number: how many transactions of a millisecond there were."""
+
+    script: str
+    damaged: int = 0
+    truncated: tuple[str, ...] = ()
+    _text: bytes = b""
+
+    def feed(self, source: str, chunk: bytes) -> None:
+        """Take bytes."""
+        assert source
+        self._text += chunk
+
+    def finish(self) -> "FakeLogReader":
+        """Return the log itself."""
+        return self
+
+    @property
+    def transactions(self) -> int:
+        """Return the sum of all numbers."""
+        return sum(int(word) for word in self._text.split())
+
+    def run_latency(self, *, windows_s: float | None) -> RunLatency:
+        """Return so many milliseconds."""
+        assert windows_s is None or windows_s > 0
+        count = histogram_of([1000] * self.transactions)
+        one = ScriptLatency(script=self.script, latency=to_text(count), longest_s=0.001)
+        return RunLatency(scripts=(one,))
+
+    def seconds_text(self) -> str:
+        """Return a line."""
+        return "{}\n"
 
 
 class FakeEngine:
@@ -170,25 +209,29 @@ class FakeEngine:
         """Refuse: it says nothing of itself."""
         raise TargetError(f"{address.host} shows nothing of {workload.name}")
 
-    def run_command(self, request: RunRequest) -> Command:
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return a command line that the fake platform understands."""
         self._world.offered.append(request.load)
         words = (request.workload.name, str(request.load.clients), str(request.seconds))
-        return Command(argv=("generate", *words))
+        return (Command(argv=("generate", *words, str(request.log or ""))),)
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run is given up."""
         return seconds + 60.0
 
-    def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
+    def parse_run(
+        self, completed: Sequence[Completed], *, ramp_s: float, started_at: float
+    ) -> Measurement:
         """Return what the fake platform printed, a second of it per interval."""
-        if not completed.succeeded:
-            raise MeasurementError(f"the generator exited with {completed.exit_status}")
-        printed = json.loads(completed.stdout)
+        (only,) = completed
+        if not only.succeeded:
+            raise MeasurementError(f"the generator exited with {only.exit_status}")
+        printed = json.loads(only.stdout)
+        falls_at = printed.get("falls_at", printed["seconds"])
         series = tuple(
             Second(
                 end_s=number + 1.0,
-                transactions=printed["rate"],
+                transactions=printed["rate"] * (1.0 if number < falls_at else printed["falls_to"]),
                 seconds=1.0,
                 latency_mean_s=0.001,
             )
@@ -204,6 +247,17 @@ class FakeEngine:
             connection_s=0.0,
             series=series,
         )
+
+    def processed(self, completed: Sequence[Completed]) -> int:
+        """Return the whole transactions in all that was printed."""
+        printed = [json.loads(each.stdout) for each in completed]
+        return sum(int(each["rate"] * each["seconds"]) for each in printed)
+
+    def log_reader(self, request: RunRequest, *, started_at: float, ramp_s: float) -> FakeLogReader:
+        """Return a reader of the numbers that the fake platform logs."""
+        assert started_at > 0
+        assert ramp_s >= 0
+        return FakeLogReader(script=request.workload.name)
 
     def ceilings(self) -> None:
         """Return no tools: what a formula can do at most is not measured."""
@@ -367,21 +421,34 @@ class FakePlatform:
             self._world.steps.append(f"stop{' in order' if keep_data else ''}")
         self._world.running = False
 
-    def run(self, command: Command, *, timeout_s: float) -> Completed:
+    def log_directory(self) -> Path:
+        """Return a directory for logs."""
+        path = self._made() / "logs"
+        path.mkdir(exist_ok=True)
+        return path
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
         """Let the generator work for as long as it says."""
-        _, workload, clients, seconds = command.argv
+        (command,) = commands
+        _, workload, clients, seconds, log = command.argv
         if not self._world.running:
             raise TargetError("the server is not running")
         assert timeout_s > int(seconds)
         self._world.clock.advance(float(seconds))
-        printed = {"rate": self._world.rate(workload, int(clients)), "seconds": int(seconds)}
+        rate = self._world.rate(workload, int(clients))
+        printed = {"rate": rate, "seconds": int(seconds)}
+        if log:
+            lost = self._world.lost_from_logs
+            Path(f"{log}.1").write_text(f"{int(rate * int(seconds)) - lost}\n")
         completed = Completed(
             argv=command.argv, exit_status=0, stdout=json.dumps(printed), stderr=""
         )
         number, self._world.uses = self._world.uses, self._world.uses + 1
         self._world.steps.append(f"run {workload} {clients} {seconds}s")
         fault = self._world.faults.get(number)
-        return fault(self._world, completed) if fault else completed
+        return (fault(self._world, completed) if fault else completed,)
 
     def logs(self) -> str:
         """Return a line of the server's."""
@@ -429,3 +496,13 @@ def transactions_fail(_world: World, completed: Completed) -> Completed:
     return Completed(
         argv=completed.argv, exit_status=0, stdout=json.dumps(printed), stderr=completed.stderr
     )
+
+
+def rate_falls(at_s: int, share: float) -> Fault:
+    """Return a fault that leaves so much of the rate from a second of the run on."""
+
+    def fall(_world: World, completed: Completed) -> Completed:
+        printed = {**json.loads(completed.stdout), "falls_at": at_s, "falls_to": share}
+        return Completed(argv=completed.argv, exit_status=0, stdout=json.dumps(printed), stderr="")
+
+    return fall

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
+from steelyard.analysis.bursts import burst_findings
 from steelyard.analysis.capacity import open_loops
 from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
 from steelyard.analysis.cells import summarise_cells
@@ -14,6 +15,7 @@ from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.judging.campaign_rules import judged
+from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import pair_findings, with_instances
@@ -26,7 +28,7 @@ from steelyard.analysis.settings import differing_settings, differing_sides
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
-from steelyard.analysis.sustained import summarise_sustained
+from steelyard.analysis.sustained import burst_only, summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment
@@ -39,9 +41,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the scalability curves, the noise floor and the reasons, which no decision
-            needs and which take a while; a look after a block leaves them out, and a list of
-            campaigns.
+        curves: Also the scalability curves, the noise floor, the reasons and the percentiles, which
+            no decision needs and which take a while; a look after a block leaves them out, and a
+            list of campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
@@ -56,6 +58,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     comparisons = _comparisons(experiment, closed, plan, terms) if plan and terms else ()
     ceilings = record.environment.ceilings if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
+    sustained = summarise_sustained(record)
+    within = burst_only(record, sustained)
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -81,12 +85,14 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *device_read_findings(ceilings, record.counted_runs),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
+            *burst_findings(record, sustained, within),
         ),
         settings=settings,
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
-        sustained=summarise_sustained(record),
+        sustained=sustained,
+        burst_only=within,
         published=beside_published(experiment, cells),
         scalability=scalability,
         attribution=analyse_attribution(experiment, closed, terms) if terms is not None else None,
@@ -96,6 +102,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         statements=fit_of_statements(closed, experiment) if curves else None,
         ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
+        latency=analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None,
         open_loops=open_loops(record, seen) if curves else None,
     )
 

@@ -84,6 +84,7 @@ class CampaignOutlook:
         workloads: Empty where nothing is compared.
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
         cached: Treatments whose data are prepared already.
+        sustained_most_s: What all long runs take when each falls near its end and is extended.
         rounds: Of each visit; the reason says why not one.
         capacity_s: Of finding the capacity, which is a part of the preparation.
     """
@@ -103,6 +104,7 @@ class CampaignOutlook:
     disk: tuple[DiskNeed, ...]
     workloads: tuple[WorkloadOutlook, ...] = ()
     cheaper: tuple[CheaperDesign, ...] = ()
+    sustained_most_s: float = 0.0
     rounds: int = 1
     rounds_reason: str = ""
     capacity_s: float = 0.0

@@ -72,6 +72,19 @@ class Observations:
         """Return the places of a workload's cells along the last axis."""
         return [place for place, cell in enumerate(self.cells) if cell.workload == workload]
 
+    def narrowed(self, treatments: Sequence[str]) -> "Observations":
+        """Return the observations of some treatments, in this order."""
+        sides = [self.treatments.index(name) for name in treatments]
+        return replace(
+            self,
+            treatments=tuple(treatments),
+            log_tps=self.log_tps[:, sides],
+            positions=self.positions[:, sides],
+            slices=self.slices[:, :, sides],
+            places=self.places[:, :, sides],
+            runs={key: runs for key, runs in self.runs.items() if key[0] in treatments},
+        )
+
     def weighted(self, weights: Sequence[float] | FloatArray) -> FloatArray:
         """Return the weighted sum over the treatments, shape (blocks, cells)."""
         return np.asarray(np.tensordot(np.asarray(weights), self.log_tps, axes=(0, 1)))

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import with_instances
 from steelyard.analysis.results import CampaignAnalysis, Comparison
@@ -68,6 +69,11 @@ def compare_pair(
         stalls=compare_stalls(seen, two.experiment),
         settings=differing_settings(two.environment, two.experiment),
         scalability=tuple(c for c in whole.scalability if c.treatment in (reference, treatment)),
+        latency=analyse_latency(
+            two,
+            seen.narrowed([each.name for each in two.experiment.treatments]),
+            headline_contrasts(two.experiment),
+        ),
     )
     return PairComparison(
         campaign=campaign,

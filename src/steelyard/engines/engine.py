@@ -14,6 +14,7 @@ from steelyard.model.environment import EffectiveSetting
 from steelyard.model.evidence import Absence, WaitClass
 from steelyard.model.experiment import Load, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
+from steelyard.model.latency import RunLatency
 from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.program import ServerProgram
 
@@ -45,6 +46,9 @@ class RunRequest:
     Attributes:
         seconds: Length of the whole run, ramp included.
         scripts: Paths of the workload's scripts where the generator can read them, with weights.
+        log: How the names of the generator's logs begin, with their directory; None: it logs no
+            transactions.
+        sampling: Share of the transactions that are logged.
     """
 
     workload: Workload
@@ -54,6 +58,50 @@ class RunRequest:
     address: ServerAddress
     flags: Sequence[str] = ()
     scripts: Sequence[tuple[Path, int]] = ()
+    log: Path | None = None
+    sampling: float = 1.0
+
+
+class TransactionLog(Protocol):
+    """What the generator's logs of one run say.
+
+    Attributes:
+        transactions: Successful ones in all lines, ramp included, as logged: not scaled up.
+        damaged: Lines that are not understood.
+        truncated: Files whose last line has no end.
+    """
+
+    @property
+    def transactions(self) -> int:  # noqa: D102 - see the class
+        ...
+
+    @property
+    def damaged(self) -> int:  # noqa: D102
+        ...
+
+    @property
+    def truncated(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    def run_latency(self, *, windows_s: float | None) -> RunLatency:
+        """Return all transactions after the ramp; in windows of that length, too, where asked."""
+        ...
+
+    def seconds_text(self) -> str:
+        """Return the counts by second and script, ramp included, a JSON object per line."""
+        ...
+
+
+class LogReader(Protocol):
+    """Reads the generator's logs of one run, in whatever pieces they come."""
+
+    def feed(self, source: str, chunk: bytes) -> None:
+        """Take the next bytes of a file; they may end inside a line."""
+        ...
+
+    def finish(self) -> TransactionLog:
+        """Return what was read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,16 +305,36 @@ class Engine(Protocol):
         """
         ...
 
-    def run_command(self, request: RunRequest) -> Command:
-        """Return the generator's command line for one run."""
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return the command line of each generator for one run; they are started together."""
         ...
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
         ...
 
-    def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
-        """Return what the generator measured."""
+    def parse_run(
+        self, completed: Sequence[Completed], *, ramp_s: float, started_at: float
+    ) -> Measurement:
+        """Return what all generators of a run measured together.
+
+        Raises:
+            MeasurementError: One of them failed, or its output is not understood.
+        """
+        ...
+
+    def processed(self, completed: Sequence[Completed]) -> int:
+        """Return how many transactions they count as processed, ramp included."""
+        ...
+
+    def log_reader(self, request: RunRequest, *, started_at: float, ramp_s: float) -> LogReader:
+        """Return what reads the logs of a run.
+
+        Args:
+            request: What is run.
+            started_at: Wall clock at second 0.
+            ramp_s: What ended before that is told by second only.
+        """
         ...
 
     def ceilings(self) -> CeilingTools | None:

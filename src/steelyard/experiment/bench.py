@@ -9,7 +9,6 @@ from pathlib import Path
 
 from steelyard.engines.engine import RunRequest
 from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.choice import Place, probes_for
 from steelyard.experiment.probes.probe import Probe
 from steelyard.gateways.clock import Clock
@@ -18,7 +17,7 @@ from steelyard.gateways.host import Host
 from steelyard.model.capacity import CellRate
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Layer, Load, SwitchCost, Treatment, Workload
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
@@ -142,13 +141,13 @@ class Bench:
             platform.restore(self._states[name], copy_means)
             self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
-        platform.start(self._states[name], self._engine.program(name), settings_of(treatment))
+        platform.start(self._states[name], self._engine.program(name), treatment.asked())
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         # Last: starting, restoring and prewarming are no part of what is compared.
-        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
+        limits = platform.limit(treatment.asked(Layer.CGROUP))
         ready = self._clock.monotonic()
         return Activation(
             restore_s=copied - begun + templated_s if restore else 0.0,
@@ -194,9 +193,9 @@ class Bench:
         """
         treatment = self._experiment.treatment(name)
         platform = self._platforms[name]
-        if platform.configure(settings_of(treatment)):
+        if platform.configure(treatment.asked()):
             self._engine.reload(platform.address)
-        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
+        limits = platform.limit(treatment.asked(Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
         deviations = self._engine.deviations(treatment.settings, self._effective)
         return (*deviations, *limits.deviations)
@@ -222,17 +221,21 @@ class Bench:
             return ()
         return probes_for(place, self._host, ramp_s=ramp_s)
 
-    def run(self, planned: PlannedRun, *, seconds: int) -> Completed:
-        """Run the generator and return what it printed.
+    def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
+        """Return what the generator is asked for, with its scripts in place.
+
+        Args:
+            planned: What is run.
+            seconds: How long, ramp included.
+            log: How the names of its logs begin; None: it logs no transactions.
 
         Raises:
-            MeasurementError: It did not end in time.
             TargetError: The server is gone.
         """
         workload = self._experiment.workload(planned.cell.workload)
         treatment = self._experiment.treatment(planned.treatment)
         platform = self._platforms[planned.treatment]
-        request = RunRequest(
+        return RunRequest(
             workload=workload,
             load=self.load_of(planned.cell),
             protocol=treatment.protocol or self._experiment.protocol,
@@ -240,10 +243,60 @@ class Bench:
             address=self._engine.generator_address(platform.address, treatment.target.connection),
             flags=self._experiment.generator_flags,
             scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
+            log=log,
+            sampling=self._experiment.measure.log_sampling,
         )
-        return platform.run(
-            self._engine.run_command(request), timeout_s=self._engine.deadline_s(seconds)
+
+    def run(self, planned: PlannedRun, request: RunRequest) -> tuple[Completed, ...]:
+        """Run all generators of a request and return what each printed.
+
+        Raises:
+            MeasurementError: One did not end in time.
+            TargetError: The server is gone.
+        """
+        return self._platforms[planned.treatment].run_together(
+            self._engine.run_commands(request),
+            timeout_s=self._engine.deadline_s(request.seconds),
         )
+
+    def discard(self, planned: PlannedRun, *, seconds: int) -> str:
+        """Run the generator for its effect on the server alone; return how it failed, or nothing.
+
+        Raises:
+            MeasurementError: It did not end in time.
+            TargetError: The server is gone.
+        """
+        completed = self.run(planned, self.request(planned, seconds=seconds))
+        failed = [each for each in completed if not each.succeeded]
+        # One that was ended because of another has a signal as its status, which is negative.
+        failed.sort(key=lambda each: each.exit_status, reverse=True)
+        return failed[0].tail(2) or f"it exited with {failed[0].exit_status}" if failed else ""
+
+    def enter(self, planned: PlannedRun, *, means: str, discard_s: float) -> None:
+        """Bring a run's treatment into force on restored data, and discard.
+
+        Raises:
+            MeasurementError: A setting is not in force, or the generator failed in the discard.
+            TargetError: The server did not start.
+        """
+        activation = self.activate(planned.treatment, restore=True, means=means)
+        if activation.deviations:
+            raise MeasurementError(
+                f"treatment `{planned.treatment}` is not in force:"
+                f" {'; '.join(activation.deviations)}",
+                hint="Correct the setting, or what keeps the server from taking it.",
+            )
+        if round(discard_s):
+            failure = self.discard(planned, seconds=round(discard_s))
+            if failure:
+                raise MeasurementError(
+                    f"the generator failed in the discard: {failure}",
+                    hint="Look into the server's log in raw/.",
+                )
+
+    def log_directory(self, treatment: str) -> Path:
+        """Return where the generator's logs of a treatment go."""
+        return self._platforms[treatment].log_directory()
 
     def _scripts(self, workload: Workload, directory: Path) -> list[tuple[Path, int]]:
         """Write the workload's scripts where the generator can read them."""

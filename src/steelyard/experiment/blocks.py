@@ -6,9 +6,11 @@ Only causes from outside the treatments void a block, and then in all arms: it i
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
+from steelyard.experiment.run_log import LogOrder, RawStore
 from steelyard.experiment.taking import Taken, Taker
 from steelyard.experiment.validity import (
     generator_failed,
@@ -20,6 +22,7 @@ from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment, Reset
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.latency import LogPolicy
 from steelyard.model.measurement import Run, RunPlace
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.rules import ENVIRONMENT
@@ -68,7 +71,7 @@ class BlockTaker:
     plan: CampaignPlan
     clock: Clock
     started: Callable[..., None]
-    store: Callable[[str, str], str]
+    raw: RawStore
     void_because: str = ""
     void_under: str = ""
     void_by: str = ""
@@ -153,9 +156,9 @@ class BlockTaker:
             if share:
                 cell = next(run.cell for run in visit.runs if run.cell.workload == name)
                 planned = PlannedRun(treatment=visit.treatment, cell=cell)
-                completed = self.bench.run(planned, seconds=share)
-                if not completed.succeeded:
-                    reason = f"the generator failed in the discard: {completed.tail(2)}"
+                failure = self.bench.discard(planned, seconds=share)
+                if failure:
+                    reason = f"the generator failed in the discard: {failure}"
                     raise Void(reason, generator_failed(reason, server_died=False))
 
     def _require(self, deviations: tuple[str, ...]) -> None:
@@ -169,7 +172,7 @@ class BlockTaker:
             self._require(self.bench.switch(planned.treatment))
         label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.treatment}"
         self.started(block=place.block, label=label)
-        taken = self._take(planned)
+        taken = self._take(planned, place)
         return Run(
             block=place.block,
             attempt=place.attempt,
@@ -182,17 +185,29 @@ class BlockTaker:
             measurement=taken.measurement,
             validity=validity_of(taken.findings),
             findings=taken.findings,
-            raw=self.store(place.raw_name, taken.output),
+            raw=self.raw.write_raw(place.raw_name, taken.output),
             checkpoint=taken.checkpoint,
             evidence=taken.evidence,
+            latency=taken.latency,
         )
 
-    def _take(self, planned: PlannedRun) -> Taken:
+    def _take(self, planned: PlannedRun, place: Place) -> Taken:
         measure = self.experiment.measure
         taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
         return taker.take(
-            planned, seconds=measure.slice_s, ramp_s=measure.ramp_s, bearing=self._bearing
+            planned,
+            seconds=measure.slice_s,
+            ramp_s=measure.ramp_s,
+            bearing=self._bearing,
+            order=self._order(place),
         )
+
+    def _order(self, place: Place) -> LogOrder | None:
+        """Return what becomes of a run's log of transactions; None where it has none."""
+        policy = self.experiment.measure.log
+        if policy is LogPolicy.OFF:
+            return None
+        return LogOrder(name=Path(place.raw_name).stem, store=self.raw, policy=policy)
 
 
 def _require_valid(run: Run) -> None:

@@ -11,7 +11,7 @@ from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.capacity import capacity_s
 from steelyard.experiment.ceilings import ceilings_s
-from steelyard.experiment.differences import reset_for, settings_of, switch_cost
+from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choose_rounds
 from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
@@ -39,6 +39,7 @@ class Forecast:
         disk_bytes: Needed and free, by the directory they are needed in.
         cached: Treatments whose data are prepared already.
         sustained_s: Of all long runs after the last block; they come on top of the budget.
+        sustained_most_s: The same, when each of them falls near its end and is extended.
         rounds: Of each visit.
         capacity_s: Of finding the capacity, which is a part of the preparation.
     """
@@ -54,6 +55,7 @@ class Forecast:
     disk_bytes: Mapping[Path, tuple[int, int]]
     cached: int
     sustained_s: float = 0.0
+    sustained_most_s: float = 0.0
     rounds: Rounds = field(default_factory=Rounds)
     capacity_s: float = 0.0
 
@@ -111,6 +113,9 @@ def forecast(
         rounds=rounds.number,
     )
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
+    sustained_s = sustained.forecast_s(
+        experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
+    )
     return Forecast(
         mode=mode,
         switch=switch,
@@ -127,7 +132,8 @@ def forecast(
         discard_s=discard_s,
         disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
         cached=cached,
-        sustained_s=sustained.forecast_s(experiment, discard_s=discard_s, switch_s=activation_s),
+        sustained_s=sustained_s,
+        sustained_most_s=sustained_s + sustained.most_further_s(experiment),
         rounds=rounds,
         capacity_s=finding_s,
     )
@@ -288,7 +294,7 @@ def _copies(treatments: Sequence[Treatment]) -> int:
 
 
 def _max_wal_bytes(treatment: Treatment) -> int:
-    text = settings_of(treatment).get("max_wal_size")
+    text = treatment.asked().get("max_wal_size")
     if text is None:
         return _DEFAULT_MAX_WAL_BYTES
     return int(text) * MIB if text.isdigit() else parse_bytes(text)

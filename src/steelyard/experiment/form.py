@@ -319,7 +319,7 @@ class ExperimentForm(Form):
     stop: Annotated[StopForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=StopForm, description="When the campaign ends."
     )
-    sustained: values.LongLength | None = Field(
+    sustain: values.LongLength | None = Field(
         default=None,
         description="Least length of one long run per treatment and workload after the last "
         "block, beside the budget; rounded up to whole checkpoint cycles.",

@@ -60,6 +60,7 @@ def plan_campaign(
         first_look=expected.stopping.first_look,
         first_look_s=expected.first_look_s,
         sustained_s=expected.sustained_s,
+        sustained_most_s=expected.sustained_most_s,
         rounds=expected.rounds.number,
         rounds_reason=expected.rounds.reason,
         cached=expected.cached,

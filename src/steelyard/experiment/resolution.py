@@ -82,9 +82,9 @@ def resolve(
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         design=Design(form.design),
-        sustained_s=form.sustained,
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
+        sustained_s=form.sustain,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 
@@ -128,6 +128,7 @@ def _endpoint(form: TargetForm) -> EndpointTarget:
         allow_existing=bool(form.allow_existing),
         restart_command=form.restart_command or (),
         restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
     )
 
 
@@ -140,6 +141,7 @@ def _local(form: TargetForm, base: Path) -> LocalTarget:
         run_as=form.run_as,
         initdb=tuple(form.initdb or ()),
         restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
     )
 
 

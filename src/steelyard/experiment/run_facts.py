@@ -15,6 +15,8 @@ class RunFacts:
     Attributes:
         measurement: None when the generator gave none; then ``failure`` says why.
         clock_jump_s: How far the wall clock moved against the monotonic one.
+        log_trouble: Why its log of transactions cannot be used; empty where it can; None: there is
+            none.
         server_died: It was not there any more after the run.
         deviations: A sentence for each setting that is not in force as asked.
         asked: Settings of the treatment's server, by name.
@@ -33,6 +35,7 @@ class RunFacts:
     evidence: Evidence | None = None
     clock_jump_s: float | None = None
     failure: str = ""
+    log_trouble: str | None = None
     server_died: bool = False
     deviations: tuple[str, ...] = ()
     asked: Mapping[str, str] = field(default_factory=dict)

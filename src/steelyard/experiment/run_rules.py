@@ -26,7 +26,7 @@ from steelyard.model.rules import (
     lacking,
 )
 from steelyard.model.run_needs import RUN_NEEDS
-from steelyard.model.units import format_bytes, format_percent
+from steelyard.model.units import format_bytes, format_share
 
 CLOCK_JUMP_S: Final = 0.5  # wall against monotonic clock over one run; NTP slews by far less
 STEAL_SHARE: Final = 0.05
@@ -98,10 +98,12 @@ def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
         return
     others = [other for other in facts.evidence.others if not other.name.startswith("[")]
     heaviest = max(others, key=lambda other: other.cpu_s, default=None)
-    named = f", most of it {heaviest.name} ({_percent(heaviest.cpu_s / had)})" if heaviest else ""
+    named = (
+        f", most of it {heaviest.name} ({format_share(heaviest.cpu_s / had)})" if heaviest else ""
+    )
     yield broken(
-        f"other processes used {_percent(share)} of the machine's CPU time"
-        f" (more than {_percent(facts.allowance)}){named}"
+        f"other processes used {format_share(share)} of the machine's CPU time"
+        f" (more than {format_share(facts.allowance)}){named}"
     )
 
 
@@ -115,8 +117,8 @@ def _steal(facts: RunFacts) -> Iterator[Ruling]:
         yield KEPT
         return
     yield broken(
-        f"the hypervisor gave {_percent(share)} of the machine's CPU time to others"
-        f" (more than {_percent(STEAL_SHARE)})"
+        f"the hypervisor gave {format_share(share)} of the machine's CPU time to others"
+        f" (more than {format_share(STEAL_SHARE)})"
     )
 
 
@@ -142,8 +144,8 @@ def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
         return
     heaviest, io_bytes = max(visible, key=lambda each: each[1])
     yield broken(
-        f"other processes kept the data's disk busy for {_percent(share)} of the run"
-        f" (more than {_percent(facts.allowance)}), most of it {heaviest.name}"
+        f"other processes kept the data's disk busy for {format_share(share)} of the run"
+        f" (more than {format_share(facts.allowance)}), most of it {heaviest.name}"
         f" ({format_bytes(io_bytes)})"
     )
 
@@ -167,15 +169,25 @@ def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
     if facts.evidence is None or used is None or cpus is None:
         yield _unmeasured(GENERATOR_SATURATED)
         return
-    threads = min(facts.load.threads, max(int(cpus), 1))
+    processes = facts.load.generators
+    threads = min(max(facts.load.threads, processes), max(int(cpus), 1))
     share = used / (threads * facts.evidence.seconds) if facts.evidence.seconds > 0 else 0.0
     if share < SATURATED_SHARE:
         yield KEPT
         return
+    several = f" in {processes} processes" if processes > 1 else ""
     yield broken(
-        f"the load generator used {_percent(share)} of what its {threads} threads can"
-        f" (at least {_percent(SATURATED_SHARE)}): it was measured, not the server"
+        f"the load generator used {format_share(share)} of what its {threads} threads{several} can"
+        f" (at least {format_share(SATURATED_SHARE)}): it was measured, not the server",
+        remedy=_MORE_GENERATORS.format(more=processes + 1),
     )
+
+
+def _log_unusable(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.log_trouble is None:
+        yield NOTHING_TO_JUDGE
+    else:
+        yield broken(facts.log_trouble) if facts.log_trouble else KEPT
 
 
 def _shared_cpus(facts: RunFacts) -> Iterator[Ruling]:
@@ -210,15 +222,15 @@ def _failed_transactions(facts: RunFacts) -> Iterator[Ruling]:
         yield KEPT
 
 
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
-
-
 _NEIGHBOURS_SHARE: Final = Threshold(
     value=DEFAULT_NEIGHBOURS,
-    shown=f"{_percent(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
+    shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
     reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
     " (system services, a shell) stays far below it",
+)
+_MORE_GENERATORS: Final = (
+    "Add a generator (`loads.generators: {more}`) or threads (`loads.threads`), make the scripts"
+    " simpler, or put the load generator on a machine of its own."
 )
 _QUIETEN: Final = "Quieten the machine, or allow more with `measure.neighbours`."
 
@@ -307,7 +319,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=STEAL_SHARE,
-                shown=f"{_percent(STEAL_SHARE)} of the machine's CPU time",
+                shown=f"{format_share(STEAL_SHARE)} of the machine's CPU time",
                 reason="a guess: below it a slice of some seconds varies as much by itself",
             ),
         ),
@@ -326,7 +338,8 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=DEFAULT_NEIGHBOURS,
-                shown=f"{_percent(DEFAULT_NEIGHBOURS)} of the run's time (`measure.neighbours`)",
+                shown=f"{format_share(DEFAULT_NEIGHBOURS)} of the run's time"
+                " (`measure.neighbours`)",
                 reason="a guess: the same share as for CPU",
             ),
         ),
@@ -343,14 +356,33 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=SATURATED_SHARE,
-                shown=f"{_percent(SATURATED_SHARE)} of its threads' time",
+                shown=f"{format_share(SATURATED_SHARE)} of its threads' time",
                 reason="a guess: the rest is what a thread needs to be woken at all",
             ),
         ),
-        remedy="Add a generator (`loads.generators`), give it more threads (`loads.threads`) or"
-        " simpler scripts, or put it on a machine of its own.",
+        remedy=_MORE_GENERATORS.format(more=2),
         source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
         judge=_generator_saturated,
+    ),
+    Rule(
+        code="log-unusable",
+        judges=Judges.RUN,
+        severity=Severity.INFO,
+        what="The log of transactions does not hold what the load generator counts: lines are"
+        " missing, damaged or cut off.",
+        why="Percentiles of a part of the transactions may be those of the fast or of the slow"
+        " ones. The run has no latency then; its throughput does not rest on the log and counts.",
+        thresholds=(
+            Threshold(
+                value=0.0,
+                shown="no transaction and no line",
+                reason="the generator counts what it logs, so that both are equal when all is well",
+            ),
+        ),
+        remedy="Look whether /dev/shm or the disk of the cache is full, log a share of the"
+        " transactions (`measure.log_sampling`), or none (`measure.log: off`).",
+        source="PostgreSQL's documentation, pgbench, Per-Transaction Logging",
+        judge=_log_unusable,
     ),
     Rule(
         code="shared-cpus",

@@ -40,7 +40,7 @@ from steelyard.experiment.rounds import (
     early_phase_finding,
 )
 from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
-from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
+from steelyard.experiment.sustained import SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
@@ -125,25 +125,20 @@ class Campaign:
         return status
 
     def _sustain(self, plan: CampaignPlan) -> None:
-        """Make the long runs that are not in the journal yet; an invalid one is tried again."""
+        """Make the long runs that are not in the journal yet."""
         taker = SustainedTaker(
             experiment=self.experiment,
             plan=plan,
             taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
             told=self.progress.stage,
-            store=self.directory.write_raw,
+            raw=self.directory,
         )
         recorded = self.directory.read().sustained
         for number, planned in enumerate(sustained_runs(self.experiment)):
             key = (planned.treatment, planned.cell)
             before = [run for run in recorded if (run.treatment, run.cell) == key]
-            if any(run.validity is not Validity.INVALID for run in before):
-                continue
-            for attempt in range(len(before), TRIES):
-                run = taker.take(number, planned, attempt)
+            for run in taker.take(number, planned, before):
                 self.directory.journal.append(SustainedFinished(run=run))
-                if run.validity is not Validity.INVALID:
-                    break
 
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()
@@ -155,7 +150,7 @@ class Campaign:
                 plan=plan,
                 clock=self.clock,
                 started=self.progress.run_started,
-                store=self.directory.write_raw,
+                raw=self.directory,
             ),
             directory=self.directory,
             told=self.progress.block_ended,
@@ -309,7 +304,7 @@ class Campaign:
             means=means,
             discard_s=discard.discard_s,
             told=self.progress.stage,
-            store=self.directory.write_raw,
+            raw=self.directory,
         ).take()
         for finding in rising_findings(capacities):
             self.directory.journal.append(Noted(finding=finding))

@@ -1,19 +1,23 @@
 """One use of the load generator: from a planned run to a measurement with its findings."""
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from steelyard.engines.engine import Engine
+from steelyard.engines.engine import Engine, RunRequest
 from steelyard.experiment.bench import Bench
-from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.watch import Watch
 from steelyard.experiment.run_facts import RunFacts
+from steelyard.experiment.run_log import Logged, LogOrder, RunLog
 from steelyard.experiment.validity import judge
 from steelyard.gateways.clock import Clock
+from steelyard.model.command import Completed
 from steelyard.model.errors import MeasurementError
 from steelyard.model.evidence import Evidence
 from steelyard.model.experiment import Layer
 from steelyard.model.findings import Finding
-from steelyard.model.measurement import CheckpointAge, Measurement
+from steelyard.model.latency import RunLatency
+from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.model.schedule import PlannedRun
 
 
@@ -28,6 +32,42 @@ class Taken:
     output: str
     checkpoint: CheckpointAge
     evidence: Evidence | None = None
+    latency: RunLatency | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Length:
+    """How long a run is: ``seconds`` after its ramp."""
+
+    seconds: float
+    ramp_s: float
+
+    @property
+    def whole_s(self) -> int:
+        """Return the seconds that the generator is asked for."""
+        return round(self.seconds + self.ramp_s)
+
+    def ramp_over_s(self, series: Sequence[Second]) -> float | None:
+        """Return when the ramp was over, as ``Measurement`` counts it; None where nobody knows."""
+        intervals = round(self.ramp_s)
+        if not intervals:
+            return 0.0
+        return series[intervals - 1].end_s if len(series) >= intervals else None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Done:
+    """What the generator gave, as far as it came."""
+
+    completed: tuple[Completed, ...] = ()
+    measurement: Measurement | None = None
+    jump_s: float | None = None
+    failure: str = ""
+
+    @property
+    def output(self) -> str:
+        """Return what all generators printed, one after the other."""
+        return "".join(each.stdout + each.stderr for each in self.completed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,46 +79,101 @@ class Taker:
     clock: Clock
 
     def take(
-        self, planned: PlannedRun, *, seconds: float, ramp_s: float, bearing: bool = False
+        self,
+        planned: PlannedRun,
+        *,
+        seconds: float,
+        ramp_s: float,
+        bearing: bool = False,
+        order: LogOrder | None = None,
     ) -> Taken:
         """Return a run of ``seconds`` after the ramp, judged; what failed is in the findings.
 
-        Where it is ``bearing`` neighbours, a run beside them is suspect, not invalid.
+        Where it is ``bearing`` neighbours, a run beside them is suspect, not invalid. Its
+        transactions are logged where there is an ``order``.
         """
+        with self._log(planned, order) as log:
+            return self._take(planned, _Length(seconds=seconds, ramp_s=ramp_s), log, bearing)
+
+    def _log(
+        self, planned: PlannedRun, order: LogOrder | None
+    ) -> AbstractContextManager[RunLog | None]:
+        if order is None:
+            return nullcontext()
+        return RunLog(self.bench.log_directory(planned.treatment), order)
+
+    def _take(
+        self,
+        planned: PlannedRun,
+        length: _Length,
+        log: RunLog | None,
+        bearing: bool,  # noqa: FBT001
+    ) -> Taken:
         checkpoint = self.bench.checkpoint_age(planned.treatment)
+        request = self.bench.request(
+            planned, seconds=length.whole_s, log=None if log is None else log.prefix
+        )
         wall, monotonic = self.clock.now(), self.clock.monotonic()
-        watch = Watch(probes=self.bench.probes(planned, ramp_s=ramp_s), clock=self.clock)
-        output, failure = "", ""
-        measurement: Measurement | None = None
-        jump_s: float | None = None
+        watch = Watch(probes=self.bench.probes(planned, ramp_s=length.ramp_s), clock=self.clock)
+        done = _Done()
         try:
-            completed = watch.around(
-                lambda: self.bench.run(planned, seconds=round(seconds + ramp_s))
+            done.completed = watch.around(lambda: self._run(planned, request, log, wall, length))
+            done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
+            done.measurement = self.engine.parse_run(
+                done.completed, ramp_s=length.ramp_s, started_at=wall
             )
-            output = completed.stdout + completed.stderr
-            jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
-            measurement = self.engine.parse_run(completed, ramp_s=ramp_s, started_at=wall)
         except MeasurementError as error:
-            failure = error.message
+            done.failure = error.message
         evidence = watch.evidence()
+        # Backends may outlive their postmaster to the end of a run.
+        died = not self.bench.is_running()
+        logged = self._logged(log, done, length)
         facts = replace(
             self._asked(planned),
-            measurement=measurement,
-            asked_s=seconds,
+            measurement=done.measurement,
+            asked_s=length.seconds,
             evidence=evidence,
-            clock_jump_s=jump_s,
-            failure=failure,
-            # Backends may outlive their postmaster to the end of a run.
-            server_died=not self.bench.is_running(),
+            clock_jump_s=done.jump_s,
+            failure=done.failure,
+            log_trouble=logged.trouble if logged is not None else None,
+            server_died=died,
         )
         return Taken(
             wall=wall,
             monotonic=monotonic,
-            measurement=measurement,
+            measurement=done.measurement,
             findings=judge(facts, bearing=bearing),
-            output=output,
+            output=done.output,
             checkpoint=checkpoint,
             evidence=evidence,
+            latency=logged.latency if logged is not None else None,
+        )
+
+    def _run(
+        self,
+        planned: PlannedRun,
+        request: RunRequest,
+        log: RunLog | None,
+        wall: float,
+        length: _Length,
+    ) -> tuple[Completed, ...]:
+        if log is None:
+            return self.bench.run(planned, request)
+        log.begin(
+            lambda ramp_s: self.engine.log_reader(request, started_at=wall, ramp_s=ramp_s),
+            self.clock.now() - wall + length.ramp_s,
+        )
+        try:
+            return self.bench.run(planned, request)
+        finally:
+            log.end()
+
+    def _logged(self, log: RunLog | None, done: _Done, length: _Length) -> Logged | None:
+        """Return what a run's log says; None where there is none, or no result to belong to."""
+        if log is None or done.measurement is None:
+            return None
+        return log.result(
+            length.ramp_over_s(done.measurement.series), self.engine.processed(done.completed)
         )
 
     def _asked(self, planned: PlannedRun) -> RunFacts:
@@ -88,8 +183,8 @@ class Taker:
         return RunFacts(
             treatment=treatment.name,
             load=self.bench.load_of(planned.cell),
-            asked={name.lower(): value for name, value in settings_of(treatment).items()},
-            limits=settings_of(treatment, Layer.CGROUP),
+            asked=treatment.asked_folded(),
+            limits=treatment.asked(Layer.CGROUP),
             in_force=self.bench.in_force,
             neighbours=experiment.measure.neighbours,
         )

@@ -34,6 +34,7 @@ FormT = TypeVar("FormT", bound=Form)
 
 # Levels take a treatment's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
+_RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
     "model_type": _MAPPING,
@@ -186,6 +187,8 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
 
 
 def _way_out(key: str, form: type[Form] | None) -> str:
+    if form is ExperimentForm and key in _RENAMED:
+        return f"it is called `{_RENAMED[key]}` now"
     known = form.model_fields if form else {}
     if hint := did_you_mean(key, known):
         return hint

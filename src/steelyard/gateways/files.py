@@ -88,13 +88,17 @@ def rename(source: Path, target: Path) -> None:
 
 
 def short_directory(
-    prefix: str, *, account: str | None = None, announce: Callable[[Path], None]
+    prefix: str,
+    *,
+    account: str | None = None,
+    announce: Callable[[Path], None],
+    parent: Path = Path("/tmp"),  # noqa: S108 - mkdir makes it private
 ) -> Path:
     """Return a fresh private directory with a short path: Unix socket paths end at 107 bytes.
 
     ``announce`` is called with the path before the directory is made.
     """
-    path = Path("/tmp") / f"{prefix}{secrets.token_hex(4)}"  # noqa: S108 - mkdir makes it private
+    path = parent / f"{prefix}{secrets.token_hex(4)}"
     announce(path)
     with translated(path):
         path.mkdir(mode=0o700)
@@ -102,6 +106,13 @@ def short_directory(
             entry = account_entry(account)
             os.chown(path, entry.pw_uid, entry.pw_gid)
     return path
+
+
+def is_in_memory(path: Path) -> bool:
+    """Return whether a file system kept in memory is mounted at a path."""
+    mounts = read_text(Path("/proc/self/mounts")) or ""
+    kinds = [line.split()[2] for line in mounts.splitlines() if line.split()[1:2] == [str(path)]]
+    return bool(kinds) and kinds[-1] == "tmpfs"  # the last mount hides those before it
 
 
 def tree_bytes(path: Path) -> int:

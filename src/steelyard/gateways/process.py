@@ -10,11 +10,12 @@ import os
 import pwd
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from steelyard.gateways.together import Together, kill_group
 from steelyard.model.command import Command, Completed
 from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
 
@@ -25,7 +26,6 @@ _LIBC.signal.restype = ctypes.c_void_p
 # What a child inherits: enough to find programs and speak the user's language, no secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "USER")
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-_KILL_GRACE_S = 5.0
 
 
 class RunningProcess(Protocol):
@@ -56,6 +56,12 @@ class Processes(Protocol):
         """Run a command to its end and return what it printed."""
         ...
 
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands at the same time and return what each printed; one failure ends all."""
+        ...
+
     def start(self, command: Command, *, output: Path) -> RunningProcess:
         """Start a command whose output goes to a file."""
         ...
@@ -79,18 +85,15 @@ class SystemProcesses:
             TargetError: The program does not exist or may not be run.
             MeasurementError: It did not end in time.
         """
-        # It must not outlive us: a copy that goes on after a death would race the clean-up.
-        number = command.parent_death_signal or signal.SIGKILL
-        command = replace(command, parent_death_signal=number)
-        process = _spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = _spawn_mortal(command)
         try:
             out, err = process.communicate(stdin.encode(), timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
-            _kill_group(process)
+            kill_group(process)
             message = f"{command.argv[0]} did not end within {timeout_s:.0f} s and was killed"
             raise MeasurementError(message, hint="Is the server hanging?") from error
         except BaseException:
-            _kill_group(process)
+            kill_group(process)
             raise
         return Completed(
             argv=command.argv,
@@ -98,6 +101,22 @@ class SystemProcesses:
             stdout=out.decode(errors="replace"),
             stderr=err.decode(errors="replace"),
         )
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands at the same time; when one fails, the others are ended.
+
+        On timeout or interruption the groups of all are killed.
+
+        Raises:
+            TargetError: A program does not exist or may not be run.
+            MeasurementError: One did not end in time.
+        """
+        with Together(timeout_s=timeout_s) as together:
+            for command in commands:
+                together.add(command, _spawn_mortal(command))
+            return together.completed()
 
     def start(self, command: Command, *, output: Path) -> RunningProcess:
         """Start a command whose standard output and error are appended to a file.
@@ -160,6 +179,13 @@ class _Running:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+
+def _spawn_mortal(command: Command) -> "subprocess.Popen[bytes]":
+    """Start a command that does not outlive us: one that goes on would race the clean-up."""
+    number = command.parent_death_signal or signal.SIGKILL
+    mortal = replace(command, parent_death_signal=number)
+    return _spawn(mortal, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[bytes]":
@@ -263,18 +289,6 @@ def _in_child(death_signal: int, entrances: tuple[int, ...] = ()) -> Callable[[]
             os.write(descriptor, b"0")  # the kernel's word for whoever writes it
 
     return prepare
-
-
-def _kill_group(process: "subprocess.Popen[bytes]") -> None:
-    """End a process and all its descendants; some may outlive their leader's SIGTERM."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-            process.communicate(timeout=_KILL_GRACE_S)
-        except ProcessLookupError:
-            return
-        except subprocess.TimeoutExpired:
-            continue
 
 
 def _working_directories() -> Iterator[tuple[int, str]]:

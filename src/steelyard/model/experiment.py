@@ -80,6 +80,8 @@ class LocalTarget:
         run_as: Account for the server when Steelyard runs as root; None means a default one.
         initdb: Further initdb options, equal in all treatments of an experiment.
         restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
+        burst_lasts_s: How long full burst credits of the platform last at full load; None where
+            it has none, or where that is not known. It makes no target another one.
     """
 
     kind: Literal["local"] = "local"
@@ -90,6 +92,7 @@ class LocalTarget:
     run_as: str | None = None
     initdb: tuple[str, ...] = ()
     restore: str | None = None
+    burst_lasts_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,8 @@ class EndpointTarget:
         allow_existing: Measure in the named database, which Steelyard did not make.
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
         restore: ``template`` or ``vacuum``; None means the best that works.
+        burst_lasts_s: How long full burst credits of the platform last at full load; None where
+            it has none, or where that is not known. It makes no target another one.
     """
 
     kind: Literal["endpoint"] = "endpoint"
@@ -118,6 +123,7 @@ class EndpointTarget:
     allow_existing: bool = False
     restart_command: tuple[str, ...] = ()
     restore: str | None = None
+    burst_lasts_s: float | None = field(default=None, compare=False)
 
     @property
     def connection(self) -> str:
@@ -167,6 +173,14 @@ class Treatment:
     settings: tuple[Setting, ...] = ()
     protocol: str | None = None
     profiles: tuple[str, ...] = ()
+
+    def asked(self, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
+        """Return the values that it asks of one layer, by name as written."""
+        return {s.name: s.value for s in self.settings if s.layer is layer}
+
+    def asked_folded(self) -> dict[str, str]:
+        """Return what it asks of PostgreSQL, whose names have no case, by name in small letters."""
+        return {name.lower(): value for name, value in self.asked().items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

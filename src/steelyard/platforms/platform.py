@@ -150,8 +150,14 @@ class Platform(Protocol):
         """Stop the live server, if there is one."""
         ...
 
-    def run(self, command: Command, *, timeout_s: float) -> Completed:
-        """Run a command beside the server."""
+    def log_directory(self) -> Path:
+        """Return a private directory for the generator's logs, in memory where there is room."""
+        ...
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands beside the server at the same time; one failure ends all."""
         ...
 
     def vantage(self) -> Vantage | None:

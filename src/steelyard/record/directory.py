@@ -1,7 +1,10 @@
 """The directory of one campaign: who may write it, and what lies where in it."""
 
 import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter
 
@@ -103,6 +106,21 @@ class CampaignDirectory:
         with translated(target, RecordError):
             target.write_bytes(gzip.compress(text.encode(), mtime=0))
         return stored
+
+    @contextmanager
+    def raw_file(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file below ``raw/`` that is compressed as it is written, quickly.
+
+        Raises:
+            RecordError: The disk is full or fails.
+        """
+        target = self.path / "raw" / f"{name}.gz"
+        with (
+            translated(target, RecordError),
+            target.open("wb") as plain,
+            gzip.GzipFile("", "wb", compresslevel=1, fileobj=plain, mtime=0) as file,
+        ):
+            yield cast("BinaryIO", file)
 
     def write_server_log(self, text: str) -> str:
         """Store what the servers of this session logged, beside those of earlier sessions."""

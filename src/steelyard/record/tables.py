@@ -1,5 +1,6 @@
 """Parquet tables derived from the journal, for the user's own analysis; rebuilt at will."""
 
+from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
 from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.measurement import Measurement, Run, SustainedRun
+from steelyard.record.latency_table import LATENCY_COLUMNS, latency_columns
 
 
 def write_tables(record: CampaignRecord, path: Path) -> None:
-    """Write a table of the runs, of their seconds, wait events, counters, and of the machine.
+    """Write a table of the runs, of their seconds, wait events, counters and latencies, of hosts.
 
     Raises:
         RecordError: The disk is full or fails.
@@ -33,6 +35,10 @@ def write_tables(record: CampaignRecord, path: Path) -> None:
     _write(path / "counters.parquet", totals, _COUNTER_COLUMNS)
     host = [row for key, evidence in seen for row in _host_rows(key, evidence)]
     _write(path / "host.parquet", host, _HOST_COLUMNS)
+    logged = [(_key(run), run.latency) for run in record.runs]
+    logged += [(_sustained_key(long), long.latency) for long in record.sustained]
+    parts = (part for key, latency in logged for part in latency_columns(key, latency))
+    _write_parts(path / "latency.parquet", parts, {**_KEY_COLUMNS, **LATENCY_COLUMNS})
 
 
 _KEY_COLUMNS = {
@@ -213,12 +219,38 @@ def _counter_rows(key: dict[str, Any], evidence: Evidence | None) -> list[dict[s
 
 def _write(path: Path, rows: list[dict[str, Any]], columns: dict[str, str]) -> None:
     import pyarrow as pa  # noqa: PLC0415 - heavy, and only needed at the end of a campaign
-    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    _store(path, pa.Table.from_pylist(rows, schema=_schema(columns)))
+
+
+def _write_parts(
+    path: Path, parts: Iterable[dict[str, list[Any]]], columns: dict[str, str]
+) -> None:
+    """Write a table whose rows come as columns, some at a time; a column they lack is null."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    schema = _schema(columns)
+    absent = dict.fromkeys(columns)
+    tables = [schema.empty_table()]
+    for part in parts:
+        rows = len(next(iter(part.values())))
+        whole = {name: part.get(name, [none] * rows) for name, none in absent.items()}
+        tables.append(pa.Table.from_pydict(whole, schema=schema))
+    _store(path, pa.concat_tables(tables).combine_chunks())
+
+
+def _schema(columns: dict[str, str]) -> Any:  # noqa: ANN401 - pyarrow is imported when it is used
+    import pyarrow as pa  # noqa: PLC0415
 
     types = {"string": pa.string(), "bool": pa.bool_()}
-    schema = pa.schema(
+    return pa.schema(
         [(name, types.get(kind) or getattr(pa, kind)()) for name, kind in columns.items()]
     )
+
+
+def _store(path: Path, table: Any) -> None:  # noqa: ANN401 - pyarrow is imported when it is used
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
     buffer = BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), buffer)
+    pq.write_table(table, buffer)
     write_bytes(path, buffer.getvalue(), error_type=RecordError)

@@ -11,6 +11,7 @@ from steelyard.report.figures import chart_section
 from steelyard.report.findings import finding_section
 from steelyard.report.formats import enumeration, utc
 from steelyard.report.headlines import headline_section
+from steelyard.report.latency import latency_section
 from steelyard.report.limits import limits_section
 from steelyard.report.method import command_section, method_section
 from steelyard.report.noise import noise_section
@@ -60,6 +61,7 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *latency_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),
         *timeline_section(analysis),
@@ -82,6 +84,7 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *published_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
+        *latency_section(analysis),
         *statement_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),

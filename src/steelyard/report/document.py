@@ -41,6 +41,8 @@ class ChartKind(StrEnum):
     WATERFALL = "waterfall"
     TIMELINE = "timeline"
     CAPACITY = "capacity"
+    LATENCY_TAIL = "latency-tail"
+    LATENCY_OVER_TIME = "latency-over-time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

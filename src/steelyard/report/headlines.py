@@ -23,6 +23,7 @@ from steelyard.report.formats import (
     effect_value,
     ended,
 )
+from steelyard.report.latency_warnings import tail_warnings
 from steelyard.report.wording import (
     TONE_OF,
     cells_together,
@@ -52,6 +53,7 @@ def headline_section(analysis: CampaignAnalysis) -> Section:
     else:
         blocks.append(Paragraph(text=_nothing_compared(analysis), tone=Tone.ERROR))
     blocks.extend(rate_answers(analysis))
+    blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
     return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks))
 

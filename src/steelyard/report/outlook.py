@@ -295,7 +295,10 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
         first = f"after {found.first_look} blocks, at about {format_duration(found.first_look_s)}"
         pairs.append(("first look", first))
     if found.sustained_s:
-        pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top"))
+        most_s = found.sustained_most_s
+        late = f", up to {format_duration(most_s)} where they fall near their ends"
+        most = late if most_s > found.sustained_s else ""
+        pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top{most}"))
     pairs.append(("disk", _disk(found)))
     listed = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="time", title="Time and disk", blocks=(listed,))

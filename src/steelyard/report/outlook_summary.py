@@ -31,6 +31,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "first_look_blocks": found.first_look,
         "first_look_s": number(round(found.first_look_s, 1)),
         "sustained_s": number(round(found.sustained_s, 1)),
+        "sustained_most_s": number(round(found.sustained_most_s, 1)),
         "noise": _noise_json(found.noise),
         "workloads": [
             _workload_json(each, name) for each in found.workloads for name in each.names

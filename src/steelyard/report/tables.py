@@ -1,7 +1,10 @@
 """The tables of a report: cells, comparisons, stalls, settings that differ, facts."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from steelyard.analysis.bursts import BURST_ONLY
+from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison, StallTest
 from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
@@ -180,6 +183,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
     if not analysis.cells:
         text = "Not measured: no block is complete."
         return Section(anchor="cells", title="Cells", blocks=(Paragraph(text=text),))
+    logged = analysis.latency is not None
     table = Table(
         title="Cells",
         columns=(
@@ -191,17 +195,28 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
             _right("tps", "1/s"),
             _right(f"{CONFIDENCE} interval", "1/s"),
             _right("mean latency", "ms", spare=True),
+            *((_right("p99", "ms", spare=True),) if logged else ()),
             Column(name="validity"),
             _right("stalls", spare=True),
+            *((Column(name="lasting"),) if analysis.burst_only else ()),
         ),
-        rows=tuple(_cell_row(cell) for cell in analysis.cells),
-        tone_column=8,
+        rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),
+        tone_column=9 if logged else 8,
         note=_CELL_NOTE if not analysis.experiment.is_single_pass else _SINGLE_NOTE,
     )
     return Section(anchor="cells", title="Cells", blocks=(table,))
 
 
-def _cell_row(cell: CellSummary) -> Row:
+def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:
+    """Return a cell's row; where burst credits are known, with what they leave unsaid."""
+    row = _cell_row(cell, analysis.latency)
+    if not analysis.burst_only:
+        return row
+    within = (cell.treatment, cell.cell.workload) in analysis.burst_only
+    return replace(row, cells=(*row.cells, BURST_ONLY if within else MISSING))
+
+
+def _cell_row(cell: CellSummary, latency: LatencyAnalysis | None) -> Row:
     load = cell.cell.load
     rated = f" at {load.rate_label}" if load.is_open else ""
     measured = cell.runs > 0
@@ -215,11 +230,19 @@ def _cell_row(cell: CellSummary) -> Row:
             rate(cell.tps.value) if measured else MISSING,
             rate_interval(cell.tps) if measured else MISSING,
             milliseconds(cell.latency_mean_s),
+            *(() if latency is None else (_tail(cell, latency),)),
             cell.validity.value if measured else "not measured",
             str(cell.stalled) if measured else MISSING,
         ),
         tone=_VALIDITY_TONE[cell.validity],
     )
+
+
+def _tail(cell: CellSummary, latency: LatencyAnalysis) -> str:
+    """Return the 99th percentile in ms, or a dash: the section on latency says why."""
+    levels = latency.of(cell.treatment, cell.cell)
+    found = None if levels is None else levels.at(0.99)
+    return MISSING if found is None or found.value_s is None else milliseconds(found.value_s.value)
 
 
 def settings_section(analysis: CampaignAnalysis) -> Section:

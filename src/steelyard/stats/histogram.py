@@ -36,12 +36,8 @@ class Histogram:
         return int(self.counts.sum())
 
     def tells(self, share: float) -> bool:
-        """Return whether there are enough values for a quantile: 10 / (1 - share), 1000 for p99.
-
-        Source:
-            METHOD 8.
-        """
-        return self.total * (1.0 - share) >= _TAIL * (1.0 - 1e-9)  # 1 - 0.99 is not 0.01
+        """Return whether there are enough values for a quantile, see ``values_needed``."""
+        return self.total >= values_needed(share)
 
     def share_above(self, value: float) -> float:
         """Return the share of the values in buckets that lie wholly above a value, 0 of none.
@@ -70,6 +66,15 @@ class Histogram:
         rank = max(int(np.ceil(share * self.total)), 1)
         place = int(np.searchsorted(np.cumsum(self.counts), rank))
         return float(bucket_values(np.array([place]))[0])
+
+
+def values_needed(share: float) -> int:
+    """Return how many values a quantile takes: 10 / (1 - share), 1000 for p99.
+
+    Source:
+        METHOD 8.
+    """
+    return int(np.ceil(_TAIL / (1.0 - share) * (1.0 - 1e-9)))  # 1 - 0.99 is not 0.01
 
 
 def histogram_of(values: npt.ArrayLike) -> Histogram:
@@ -137,12 +142,18 @@ def bucket_indices(values: IntArray) -> IntArray:
     return np.asarray(np.where(octave <= SUB_BUCKET_BITS, positive, place), dtype=np.int64)
 
 
+def bucket_bounds(indices: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the least and the largest whole number of each bucket."""
+    shift = np.maximum((indices >> SUB_BUCKET_BITS) - 1, 0)
+    above = ((indices & (_SUB_BUCKETS - 1)) + _SUB_BUCKETS) << shift
+    least = np.where(indices < 2 * _SUB_BUCKETS, indices, above)
+    return least, least + (np.int64(1) << shift) - 1
+
+
 def bucket_values(indices: IntArray) -> npt.NDArray[np.float64]:
     """Return the middle of each bucket."""
-    shift = np.maximum((indices >> SUB_BUCKET_BITS) - 1, 0)
-    least = ((indices & (_SUB_BUCKETS - 1)) + _SUB_BUCKETS) << shift
-    lowest = np.where(indices < 2 * _SUB_BUCKETS, indices, least)
-    return np.asarray(lowest + ((1 << shift) - 1) / 2.0, dtype=np.float64)
+    least, largest = bucket_bounds(indices)
+    return np.asarray((least + largest) / 2.0, dtype=np.float64)
 
 
 _BUCKETS = _OCTAVES << SUB_BUCKET_BITS

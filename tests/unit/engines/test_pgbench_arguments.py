@@ -55,6 +55,62 @@ def test_rate_and_further_flags_come_last() -> None:
     assert arguments[-2:] == ("--rate=1500", "--random-seed=7")
 
 
+def test_a_log_is_asked_for_with_its_place_and_share() -> None:
+    """Without a log no flag speaks of one; a share of all transactions is no flag either."""
+    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    plain = pgbench.run_arguments(_request(workload))
+    assert not [flag for flag in plain if "log" in flag or "sampling" in flag]
+    logged = pgbench.run_arguments(_request(workload, log=Path("/m/log")))
+    assert logged == (*plain, "--log", "--log-prefix=/m/log")
+    sampled = pgbench.run_arguments(_request(workload, log=Path("/m/log"), sampling=0.25))
+    assert sampled == (*logged, "--sampling-rate=0.25")
+
+
+def test_a_latency_limit_is_given_in_milliseconds() -> None:
+    """The model has seconds, pgbench takes milliseconds."""
+    workload = Workload(name="reads", builtin="select-only", scale_factor=10)
+    load = Load(clients=8, threads=2, rate_per_s=1234.5678, latency_limit_s=0.0025)
+    arguments = pgbench.run_arguments(_request(workload, load=load))
+    assert arguments[-2:] == ("--rate=1234.5678", "--latency-limit=2.5")
+
+
+@pytest.mark.parametrize(
+    ("flags", "logged"),
+    [
+        ((), False),
+        (("--max-tries=1",), False),
+        (("--max-tries", "1"), False),
+        (("--max-tries=3",), True),
+        (("--max-tries", "0"), True),
+        (("-r", "--max-t=10"), True),
+    ],
+)
+def test_retries_are_a_column_where_more_than_one_try_is_allowed(
+    flags: tuple[str, ...], *, logged: bool
+) -> None:
+    """As pgbench decides it, however the flag is written."""
+    assert pgbench.logs_retries(flags) is logged
+
+
+@pytest.mark.parametrize(
+    ("flag", "key"),
+    [
+        ("-l", "measure.log"),
+        ("--log-prefix=x", "measure.log"),
+        ("--aggregate-interval=5", "measure.log"),
+        ("--sampling-rate=0.1", "measure.log_sampling"),
+        ("-nL5", "loads.latency_limit"),
+        ("--latency-limit=5", "loads.latency_limit"),
+        ("-R100", "loads.rate"),
+    ],
+)
+def test_what_decides_the_log_is_named_by_its_key(flag: str, key: str) -> None:
+    """The file says what is logged and at which rate; the refusal says where."""
+    with pytest.raises(InputError) as caught:
+        pgbench.refuse_own_flags((flag,))
+    assert key in caught.value.hint
+
+
 def test_the_password_is_in_the_environment_and_nowhere_else() -> None:
     """Addresses travel as libpq's variables; empty ones are left out."""
     workload = Workload(name="reads", builtin="select-only", scale_factor=10)

@@ -77,7 +77,7 @@ def test_the_newest_pgbench_drives_every_server() -> None:
         seconds=5,
         address=_ADDRESS,
     )
-    command = _engine().run_command(request)
+    (command,) = _engine().run_commands(request)
     assert command.argv[0] == "/new/bin/pgbench"
     assert command.environment["PGDATABASE"] == "steelyard_s10"
     assert command.account == "nobody"

@@ -140,7 +140,8 @@ def test_scripts_are_written_where_the_generator_reads_them(tmp_path: Path) -> N
     bench = _prepared(stage)
     bench.activate("slow", restore=True, means="reflink")
     cell = CellKey(workload="own-reads", load=stage.experiment.loads[0])
-    bench.run(PlannedRun(treatment="slow", cell=cell), seconds=3)
+    planned = PlannedRun(treatment="slow", cell=cell)
+    bench.run(planned, bench.request(planned, seconds=3))
     home = bench.platform("slow").scripts / "own-reads"
     assert {path.name: path.read_text() for path in home.iterdir()} == {
         "0-new.sql": "SELECT 1",
@@ -153,7 +154,7 @@ def test_running_without_a_server_is_a_target_error(tmp_path: Path) -> None:
     bench = _prepared(_stage(tmp_path))
     cell = CellKey(workload="reads", load=an_experiment().loads[0])
     with pytest.raises(TargetError, match="not running"):
-        bench.run(PlannedRun(treatment="slow", cell=cell), seconds=3)
+        bench.request(PlannedRun(treatment="slow", cell=cell), seconds=3)
     assert not bench.is_running()
 
 

@@ -167,9 +167,10 @@ def test_server_logs_and_raw_output_are_kept(path: Path) -> None:
     """One file per run, named so that they sort in run order, and the servers' log."""
     Stage.new(an_experiment(), path).run()
     names = sorted(entry.name for entry in (path / "raw").iterdir())
-    assert names[0] == "0000-0-0-00.txt.gz"
+    assert names[:2] == ["0000-0-0-00.seconds.gz", "0000-0-0-00.txt.gz"]
     assert names[-1] == "server-1.log.gz"
-    assert [run.raw for run in read_campaign(path).runs] == names[:-1]
+    assert [run.raw for run in read_campaign(path).runs] == names[1:-1:2]
+    assert [run.latency.seconds for run in read_campaign(path).runs] == names[:-1:2]
 
 
 def test_one_treatment_alone_runs_to_its_budget(path: Path) -> None:

@@ -88,11 +88,11 @@ def on_disk(
     return RunFacts(evidence=evidence(totals, others=others))
 
 
-def generating(share: float, *, threads: int = 2) -> RunFacts:
+def generating(share: float, *, threads: int = 2, generators: int = 1) -> RunFacts:
     """Return a run whose generator used a share of what its threads can."""
-    usable = min(threads, CPUS) * SECONDS
+    usable = min(max(threads, generators), CPUS) * SECONDS
     seen = evidence({Quantity.GENERATOR_CPU_S: share * usable})
-    return RunFacts(load=Load(clients=8, threads=threads), evidence=seen)
+    return RunFacts(load=Load(clients=8, threads=threads, generators=generators), evidence=seen)
 
 
 def on_huge_pages(asked: str, *, status: str = "", used: float | None = None) -> RunFacts:
@@ -119,6 +119,7 @@ KEPT = [
     ("generator-saturated", generating(SATURATED_SHARE - 0.001)),
     ("generator-saturated", generating(0.94, threads=16)),
     ("shared-cpus", RunFacts(limits={"cpuset": "0", "generator_cpuset": "0"})),
+    ("log-unusable", RunFacts(log_trouble="")),
     ("no-transactions", RunFacts(measurement=measured(1))),
     ("failed-transactions", RunFacts(measurement=measured())),
 ]
@@ -143,6 +144,8 @@ BROKEN = [
     ("generator-saturated", generating(0.96, threads=16), "its 4 threads"),
     ("shared-cpus", RunFacts(limits={"cpuset": "0-1"}), "the server's CPUs (0-1)"),
     ("shared-cpus", RunFacts(limits={"generator_cpuset": "1"}), "the load generator's CPUs (1)"),
+    ("generator-saturated", generating(0.97, threads=1, generators=2), "2 threads in 2 processes"),
+    ("log-unusable", RunFacts(log_trouble="3 lines are damaged"), "3 lines are damaged"),
     ("no-transactions", RunFacts(measurement=measured(0)), "counts as a stall"),
     ("failed-transactions", RunFacts(measurement=measured(failed=1)), "1 transactions failed"),
 ]
@@ -157,6 +160,7 @@ LACKING = {
     "failed-transactions": "a result",
 }
 NEVER_LACKING = {"generator-failed", "server-died", "not-in-force", "no-huge-pages", "shared-cpus"}
+NEVER_LACKING |= {"log-unusable"}  # a run without a log has none to judge
 
 
 def ruling(code: str, facts: RunFacts) -> Ruling:
@@ -188,6 +192,21 @@ def test_without_its_facts_a_rule_says_what_it_lacks(rule: object) -> None:
         found = ruling(code, RunFacts())
         assert found.standing is Standing.NOT_APPLICABLE
         assert LACKING[code] in found.missing
+
+
+@pytest.mark.parametrize("generators", [1, 2])
+def test_a_saturated_generator_calls_for_one_more(generators: int) -> None:
+    """The way out names the key and one process more than there were."""
+    facts = generating(1.0, generators=generators)
+    (found,) = [each for each in judge(facts) if each.code == "generator-saturated"]
+    assert f"`loads.generators: {generators + 1}`" in found.remedy
+
+
+def test_a_run_without_a_usable_log_stays_valid() -> None:
+    """Throughput does not rest on the log: it is told, and nothing is thrown away."""
+    found = judge(RunFacts(measurement=measured(), log_trouble="a part is missing"))
+    assert [each.code for each in found] == ["log-unusable"]
+    assert validity_of(found) is Validity.VALID
 
 
 def test_every_rule_is_tried_on_both_sides() -> None:

@@ -111,3 +111,21 @@ def test_processes_are_found_by_their_directory(processes: Processes, tmp_path: 
         processes.signal(running.pid, signal.SIGKILL)
     assert running.wait(10)
     assert processes.within(tmp_path / "live") == ()
+
+
+def test_what_runs_together_comes_back_in_order(processes: Processes) -> None:
+    """Each has its own output and end, in the order they were asked for."""
+    commands = [Command(argv=_TRUE), Command(argv=_TRUE)]
+    assert all(each.succeeded for each in processes.run_together(commands, timeout_s=10))
+    (only,) = processes.run_together([Command(argv=_TALK)], timeout_s=10)
+    assert (only.stdout, only.stderr, only.exit_status) == ("out\n", "err\n", 3)
+    assert only.argv == _TALK
+
+
+def test_what_runs_together_ends_in_time_or_fails_together(processes: Processes) -> None:
+    """One that hangs is the error of all; one that does not exist, too."""
+    hanging = [Command(argv=_TRUE), Command(argv=_SLEEP)]
+    with pytest.raises(MeasurementError, match="sleep did not end within"):
+        processes.run_together(hanging, timeout_s=0.3)
+    with pytest.raises(TargetError, match="does not exist"):
+        processes.run_together([Command(argv=("/nonexistent/pgbench",))], timeout_s=1)

@@ -260,3 +260,19 @@ def _rewritten(path: Path) -> Path:
     other.mkdir()
     write_journal(other / "journal.jsonl", a_story())
     return other
+
+
+def test_a_raw_file_is_compressed_as_it_is_written(path: Path) -> None:
+    """What is read back is what was written, and the same bytes give the same file."""
+    directory = CampaignDirectory.create(path, FakeClock(), experiment_text="")
+    with directory.raw_file("r.log") as file:
+        file.write(b"1 2 3\n" * 1000)
+        file.write(b"4\n")
+    stored = path / "raw" / "r.log.gz"
+    assert gzip.decompress(stored.read_bytes()) == b"1 2 3\n" * 1000 + b"4\n"
+    first = stored.read_bytes()
+    with directory.raw_file("r.log") as file:
+        file.write(b"1 2 3\n" * 1000)
+        file.write(b"4\n")
+    assert stored.read_bytes() == first
+    directory.close()

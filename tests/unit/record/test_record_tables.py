@@ -19,9 +19,11 @@ from steelyard.model.evidence import (
     WaitEvent,
     Waits,
 )
+from steelyard.model.latency import RunLatency, ScriptLatency
 from steelyard.record.entries import Line, RunFinished
 from steelyard.record.replay import replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables
+from steelyard.stats.histogram import histogram_of, to_text
 
 _KEY = [
     "block",
@@ -233,3 +235,42 @@ def test_a_place_that_cannot_be_written_is_a_record_error(
     """The sentence names the file."""
     with pytest.raises(RecordError, match=r"runs\.parquet"):
         write_tables(record, tmp_path / "absent")
+
+
+def test_latencies_are_rows_by_bucket(record: CampaignRecord, tmp_path: Path) -> None:
+    """Counts of every script, lag and service add up to what was logged; others have no rows."""
+    logged = RunLatency(
+        scripts=(
+            ScriptLatency(
+                script="new", latency=to_text(histogram_of([300, 301, 5000])), longest_s=1.0
+            ),
+            ScriptLatency(script="old", latency=to_text(histogram_of([7])), longest_s=1.0),
+        ),
+        lag=to_text(histogram_of([1, 2])),
+        service=to_text(histogram_of([299])),
+    )
+    last = replace(record.runs[-1], latency=logged)
+    write_tables(replace(record, runs=(*record.runs[:-1], last)), tmp_path)
+    table = pq.read_table(tmp_path / "latency.parquet")
+    assert table.column_names == [*_KEY, "script", "kind", "low_us", "high_us", "count"]
+    rows = table.to_pylist()
+    assert {(row["block"], row["attempt"], row["position"]) for row in rows} == {
+        (last.block, last.attempt, last.position)
+    }
+    told = [(r["script"], r["kind"], r["low_us"], r["high_us"], r["count"]) for r in rows]
+    assert told == [
+        ("new", "latency", 300, 301, 2),
+        ("new", "latency", 4992, 5023, 1),
+        ("old", "latency", 7, 7, 1),
+        (None, "lag", 1, 1, 1),
+        (None, "lag", 2, 2, 1),
+        (None, "service", 298, 299, 1),
+    ]
+
+
+def test_a_campaign_without_latencies_has_an_empty_table(
+    record: CampaignRecord, tmp_path: Path
+) -> None:
+    """Old journals give the same files."""
+    write_tables(record, tmp_path)
+    assert pq.read_table(tmp_path / "latency.parquet").num_rows == 0

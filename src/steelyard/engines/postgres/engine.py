@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
-from steelyard.engines.postgres import checkpoints, checks, pgbench, settings
+from steelyard.engines.postgres import checkpoints, checks, generators, pgbench, settings
 from steelyard.engines.postgres.ceilings import PostgresCeilings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.reader import open_reader
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry
+from steelyard.engines.postgres.transaction_log import LogForm, LogReader
 from steelyard.gateways.network import LOOPBACK
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
@@ -276,23 +277,45 @@ class PostgresEngine:
         """Open a session that reads the server's statistics while a workload runs."""
         return open_reader(self._sql, address.at(dataset_of(workload).name))
 
-    def run_command(self, request: RunRequest) -> Command:
-        """Return the pgbench command line for one run."""
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return the pgbench command line of each generator for one run."""
         address = request.address.at(dataset_of(request.workload).name)
-        return Command(
-            argv=(self.generator.program("pgbench"), *pgbench.run_arguments(request)),
-            environment=pgbench.environment(address),
-            account=self._account,
-            parent_death_signal=_SIGKILL,
+        return tuple(
+            Command(
+                argv=(self.generator.program("pgbench"), *pgbench.run_arguments(part)),
+                environment=pgbench.environment(address),
+                account=self._account,
+                parent_death_signal=_SIGKILL,
+            )
+            for part in generators.divided(request)
         )
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
         return seconds + _DEADLINE_BEYOND_RUN_S
 
-    def parse_run(self, completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
-        """Return what pgbench measured."""
-        return pgbench.parse_run(completed, ramp_s=ramp_s, started_at=started_at)
+    def parse_run(
+        self, completed: Sequence[Completed], *, ramp_s: float, started_at: float
+    ) -> Measurement:
+        """Return what all pgbench processes of a run measured together."""
+        return generators.parse_run(completed, ramp_s=ramp_s, started_at=started_at)
+
+    def processed(self, completed: Sequence[Completed]) -> int:
+        """Return how many transactions they count as processed, ramp included."""
+        return sum(pgbench.processed_of(each) for each in completed)
+
+    def log_reader(self, request: RunRequest, *, started_at: float, ramp_s: float) -> LogReader:
+        """Return what reads pgbench's logs of a run."""
+        workload = request.workload
+        scripts = (workload.builtin,) if workload.builtin else _script_names(workload)
+        form = LogForm(
+            scripts=scripts,
+            open_loop=request.load.is_open,
+            retries=pgbench.logs_retries(request.flags),
+            latency_limit_s=request.load.latency_limit_s,
+            sampled=request.sampling,
+        )
+        return LogReader(form, started_at=started_at, ramp_s=ramp_s)
 
     def ceilings(self) -> PostgresCeilings:
         """Return the tools to measure what a server can do at most."""
@@ -305,6 +328,10 @@ _RELOAD_POLLS = 500  # each a new connection, some milliseconds: seconds in all
 _SIGKILL = 9
 _PREPARED = "_prepared"
 _FIRST_WITH_STRATEGY = 150000
+
+
+def _script_names(workload: Workload) -> tuple[str, ...]:
+    return tuple(script.name for script in workload.scripts)
 
 
 def dataset_of(workload: Workload) -> Dataset:

@@ -6,7 +6,7 @@ Progress goes to standard error, the summary to standard output.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from steelyard.engines.engine import RunRequest
 from steelyard.model.command import Completed, ServerAddress
@@ -31,8 +31,11 @@ _OWN_FLAGS = {
     **dict.fromkeys(_SCRIPT_FLAGS, "workloads"),
     **dict.fromkeys(("-i", "--initialize", "-s", "--scale"), "workloads[].scale_factor"),
     **dict.fromkeys(("-h", "--host", "-p", "--port", "-U", "--username"), "target"),
-    **dict.fromkeys(("-l", "--log", "-d", "--dbname"), "nothing: it is not supported here"),
+    **dict.fromkeys(("-d", "--dbname"), "nothing: it is not supported here"),
     **dict.fromkeys(("-R", "--rate"), "loads.rate"),
+    **dict.fromkeys(("-L", "--latency-limit"), "loads.latency_limit"),
+    **dict.fromkeys(("-l", "--log", "--log-prefix", "--aggregate-interval"), "measure.log"),
+    "--sampling-rate": "measure.log_sampling",
 }
 _LETTERS_WITH_VALUE = "bcDfFhIjLMpPRstTU"
 _NUMBER = r"\d{1,18}(?:\.\d{1,18})?"  # bounded, so that no output gives an infinite number
@@ -111,8 +114,28 @@ def run_arguments(request: RunRequest) -> tuple[str, ...]:
         arguments.append(f"--scale={request.workload.scale_factor}")
     arguments += [f"--file={path}@{weight}" for path, weight in request.scripts]
     if request.load.rate_per_s is not None:
-        arguments.append(f"--rate={request.load.rate_per_s:g}")
-    return (*arguments, *request.flags)
+        arguments.append(f"--rate={request.load.rate_per_s:.12g}")
+    if request.load.latency_limit_s is not None:
+        arguments.append(f"--latency-limit={request.load.latency_limit_s * MS_PER_S:.12g}")
+    return (*arguments, *_log_arguments(request), *request.flags)
+
+
+def _log_arguments(request: RunRequest) -> tuple[str, ...]:
+    """Return what makes pgbench log its transactions: its files are ``PREFIX.PID`` and so on."""
+    if request.log is None:
+        return ()
+    asked = ("--log", f"--log-prefix={request.log}")
+    return asked if request.sampling >= 1.0 else (*asked, f"--sampling-rate={request.sampling:g}")
+
+
+def logs_retries(flags: Sequence[str]) -> bool:
+    """Return whether flags make pgbench log a column of retries: any ``--max-tries`` but 1."""
+    for place, flag in enumerate(flags):
+        word, equals, value = flag.partition("=")
+        if len(word) > len("--ma") and "--max-tries".startswith(word):
+            following = flags[place + 1] if place + 1 < len(flags) else ""
+            return (value if equals else following) != "1"
+    return False
 
 
 def initialise_arguments(scale_factor: int) -> tuple[str, ...]:
@@ -156,7 +179,7 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
     if not completed.succeeded:
         raise MeasurementError(f"pgbench exited with {completed.exit_status}: {completed.tail(3)}")
     summary = completed.stdout
-    processed = _required(r"^number of transactions actually processed: (\d{1,18})\b", summary)
+    processed = processed_of(completed)
     tps = _required(rf"^tps = ({_NUMBER}) ", summary)
     series = parse_progress(completed.stderr, started_at=started_at)
     ramp = _ramp(series, ramp_s)
@@ -179,6 +202,16 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
         connection_s=None if connection_ms is None else connection_ms / MS_PER_S,
         series=series,
     )
+
+
+def processed_of(completed: Completed) -> int:
+    """Return how many transactions pgbench counts as processed: neither failed nor skipped.
+
+    Raises:
+        MeasurementError: It does not say.
+    """
+    pattern = r"^number of transactions actually processed: (\d{1,18})\b"
+    return int(_required(pattern, completed.stdout))
 
 
 def parse_progress(text: str, *, started_at: float) -> tuple[Second, ...]:

@@ -32,6 +32,7 @@ from steelyard.platforms.endpoint.restarting import STARTED_AT, Means, reload, r
 from steelyard.platforms.endpoint.settings import SystemSettings
 from steelyard.platforms.endpoint.statements import session_options
 from steelyard.platforms.endpoint.undoing import undo
+from steelyard.platforms.log_place import LogPlace
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 
 
@@ -65,6 +66,7 @@ class EndpointPlatform:
         self._means = means
         self._mark = f"{readiness.MARK}{options.campaign_id}"
         self._live = cache_directory() / "live" / options.campaign_id
+        self._logs = LogPlace(ledger, account=None, beside=lambda: self._made(self._live))
         self._databases = Databases(
             _naming(options, self._mark), options.datasets, means.sql, self._announce
         )
@@ -257,10 +259,17 @@ class EndpointPlatform:
         """Leave the server alone: it is not ours to stop."""
         self._since = None
 
-    def run(self, command: Command, *, timeout_s: float) -> Completed:
-        """Run a command on this machine, recognisable by its directory."""
-        placed = replace(command, directory=self._made(self._live))
-        return self._means.processes.run(placed, timeout_s=timeout_s)
+    def log_directory(self) -> Path:
+        """Return a private directory for the generator's logs, in memory where there is room."""
+        return self._logs.directory()
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands on this machine at the same time, recognisable by their directory."""
+        directory = self._made(self._live)
+        placed = [replace(command, directory=directory) for command in commands]
+        return self._means.processes.run_together(placed, timeout_s=timeout_s)
 
     def copies_by_reflink(self, state: PreparedState) -> bool:
         """Return false: the files of the data are out of reach."""
@@ -317,9 +326,12 @@ class EndpointPlatform:
                 self._ledger.undone(thing)
             except SteelyardError as error:
                 troubles.append(error)
+        logs = self._logs.remove()
         if self._live.exists():
             remove_tree(self._live)
             self._ledger.removed(self._live)
+        if logs is not None:
+            self._ledger.removed(logs)
         if troubles:
             raise troubles[0]
 

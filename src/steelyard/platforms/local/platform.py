@@ -1,14 +1,14 @@
 """This machine as a platform: prepared states, one live server at a time, commands.
 
-Invariant: everything made outside the record lies in one live directory and one socket
-directory, and in control groups where a treatment has limits; all are in the ledger before they
-exist and are gone after ``destroy``.
+Invariant: everything made outside the record lies in one live directory, one socket directory and
+one directory for logs in memory, and in control groups where a treatment has limits; all are in
+the ledger before they exist and are gone after ``destroy``.
 """
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.gateways.clock import Clock
@@ -37,6 +37,7 @@ from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import ServerGroups
 from steelyard.platforms.local.server import LocalServer
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
+from steelyard.platforms.log_place import LogPlace
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 
 _SERVERS_LOG = "servers.log"
@@ -80,6 +81,9 @@ class LocalPlatform:
         )
         self._live = options.root / "live" / options.campaign_id
         self._sockets: Path | None = None
+        self._logs = LogPlace(
+            ledger, account=options.account, beside=lambda: self._made(self._live)
+        )
         self._server: LocalServer | None = None
         self._unwritten = ""  # logs that a full disk did not take
 
@@ -115,7 +119,7 @@ class LocalPlatform:
 
         Raises:
             PreflightError: The port is taken, or the directory may not be written.
-        PrivilegeError: Control groups are needed and cannot be made.
+            PrivilegeError: Control groups are needed and cannot be made.
         """
         if self._groups is not None:
             self._groups.require_ready()
@@ -257,17 +261,18 @@ class LocalPlatform:
             self._retire_log(self._server.log)
             self._server = None
 
-    def run(self, command: Command, *, timeout_s: float) -> Completed:
-        """Run a command beside the server, recognisable by its directory."""
-        placed = Command(
-            argv=command.argv,
-            environment=command.environment,
-            directory=self._made(self._live),
-            account=command.account,
-            parent_death_signal=command.parent_death_signal,
-            groups=() if self._groups is None else self._groups.generator,
-        )
-        return self._processes.run(placed, timeout_s=timeout_s)
+    def log_directory(self) -> Path:
+        """Return a private directory for the generator's logs, in memory where there is room."""
+        return self._logs.directory()
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands beside the server at the same time, recognisable by their directory."""
+        directory = self._made(self._live)
+        groups = () if self._groups is None else self._groups.generator
+        placed = [replace(command, directory=directory, groups=groups) for command in commands]
+        return self._processes.run_together(placed, timeout_s=timeout_s)
 
     def vantage(self) -> Vantage | None:
         """Return the running server's first process and data directory."""
@@ -314,6 +319,8 @@ class LocalPlatform:
         for directory in made:
             remove_tree(directory)
         self._sockets = None
+        logs = self._logs.remove()
+        made += [logs] if logs is not None else []
         if self._groups is not None:
             self._groups.remove()
         # Last, because the journal may be what has failed.

@@ -1,0 +1,300 @@
+"""What a transaction log says, counted: exact sums of blocks, files and generators."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from steelyard.engines.postgres.log_cells import (
+    BUCKETS,
+    NO_CELLS,
+    Cells,
+    IntArray,
+    buckets_of,
+    counted,
+    keys_of,
+    slots,
+    summed,
+)
+from steelyard.engines.postgres.log_form import LogForm
+from steelyard.engines.postgres.log_lines import Lines
+from steelyard.model.errors import InputError
+from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
+from steelyard.stats.histogram import Histogram, to_text
+
+SKIPPED = "skipped"
+_US_PER_S = 1_000_000
+_NOWHERE = np.zeros(BUCKETS, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """When a run began, and where its ramp ends, in whole microseconds.
+
+    Attributes:
+        started_us: Since the epoch; second 0 begins here.
+        ramp_us: What ended before this much later is in no sum of the whole run.
+    """
+
+    started_us: int
+    ramp_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Transactions without a latency that are counted together.
+
+    Attributes:
+        second: Since the start.
+        ramped: They ended after the ramp.
+        script: Number of the script.
+        word: ``skipped``, or how they failed.
+    """
+
+    second: int
+    ramped: bool
+    script: int
+    word: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TransactionLog:
+    """The logs of one run, of one generator or of all.
+
+    Attributes:
+        form: Of all of them.
+        ramp_s: What ended before is in no sum of the whole run.
+        cells: Latencies by second, side of the ramp's end, script and bucket.
+        lag: Counts after the ramp, shape (buckets,); zeros in a closed loop.
+        service: Likewise, from the start to the end.
+        longest_us: The longest after the ramp, by script number; -1 without a transaction.
+        unsuccessful: How many transactions had no latency.
+        late: Took longer than the limit, after the ramp.
+        retried: Tried more than once, after the ramp; skipped ones are not among them.
+        retries: Further tries in all, after the ramp.
+        damaged: Lines that were not understood.
+        truncated: Sources whose last line has no end: their generator was killed.
+    """
+
+    form: LogForm
+    ramp_s: float
+    cells: Cells = NO_CELLS
+    lag: IntArray = field(default_factory=_NOWHERE.copy)
+    service: IntArray = field(default_factory=_NOWHERE.copy)
+    longest_us: Mapping[int, int] = field(default_factory=dict)
+    unsuccessful: Mapping[Kind, int] = field(default_factory=dict)
+    late: int = 0
+    retried: int = 0
+    retries: int = 0
+    damaged: int = 0
+    truncated: tuple[str, ...] = ()
+
+    @property
+    def transactions(self) -> int:
+        """Return how many succeeded, the ramp included, as logged: not scaled by sampling."""
+        return int(self.cells.counts.sum())
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """Return how many failed, by the word in the log, the ramp included."""
+        return self._failed(ramped_only=False)
+
+    @property
+    def skipped(self) -> int:
+        """Return how many were skipped, the ramp included."""
+        return sum(n for kind, n in self.unsuccessful.items() if kind.word == SKIPPED)
+
+    def run_latency(self, *, windows_s: float | None) -> RunLatency:
+        """Return the latencies after the ramp.
+
+        Args:
+            windows_s: Length of the windows of a long run, whole seconds; None: no windows. They
+                begin where the ramp ends; the last ends with the last second that has a
+                transaction.
+        """
+        whole: dict[int, IntArray] = {}
+        for slot in slots(self.cells, len(self.form.scripts)):
+            if slot.ramped:
+                counts = whole.setdefault(slot.script, _NOWHERE.copy())
+                counts += slot.histogram.counts
+        ramped = [(kind, n) for kind, n in self.unsuccessful.items() if kind.ramped]
+        ran = sorted({*whole, *(kind.script for kind, _ in ramped)})
+        return RunLatency(
+            scripts=tuple(self._script(n, whole.get(n, _NOWHERE)) for n in ran),
+            lag=to_text(Histogram(counts=self.lag)),
+            service=to_text(Histogram(counts=self.service)),
+            failed=self._failed(ramped_only=True),
+            skipped=sum(n for kind, n in ramped if kind.word == SKIPPED),
+            late=None if self.form.latency_limit_s is None else self.late,
+            retried=self.retried,
+            retries=self.retries,
+            sampled=self.form.sampled,
+            windows=() if windows_s is None else tuple(self._windows(windows_s)),
+        )
+
+    def seconds_text(self) -> str:
+        """Return a JSON object per second and script, the ramp included, each in a line.
+
+        ``second`` counts from the start, ``script`` is its name, ``counts`` are microseconds as
+        ``stats.histogram.to_text`` writes them, ``failed`` and ``skipped`` are numbers.
+        """
+        found: dict[tuple[int, int], IntArray] = {}
+        for slot in slots(self.cells, len(self.form.scripts)):
+            place = (slot.second, slot.script)
+            found[place] = (
+                found[place] + slot.histogram.counts if place in found else (slot.histogram.counts)
+            )
+        failed: Counter[tuple[int, int]] = Counter()
+        skipped: Counter[tuple[int, int]] = Counter()
+        for kind, number in self.unsuccessful.items():
+            (skipped if kind.word == SKIPPED else failed)[kind.second, kind.script] += number
+        lines = [
+            {
+                "second": second,
+                "script": self.form.scripts[script],
+                "counts": to_text(Histogram(counts=found.get((second, script), _NOWHERE))),
+                "failed": failed[second, script],
+                "skipped": skipped[second, script],
+            }
+            for second, script in sorted({*found, *failed, *skipped})
+        ]
+        return "".join(json.dumps(line) + "\n" for line in lines)
+
+    def _failed(self, *, ramped_only: bool) -> Mapping[str, int]:
+        words: Counter[str] = Counter()
+        for kind, number in self.unsuccessful.items():
+            if kind.word != SKIPPED and (kind.ramped or not ramped_only):
+                words[kind.word] += number
+        return dict(sorted(words.items()))
+
+    def _script(self, number: int, counts: IntArray) -> ScriptLatency:
+        longest_us = self.longest_us.get(number)
+        return ScriptLatency(
+            script=self.form.scripts[number],
+            latency=to_text(Histogram(counts=counts)),
+            longest_s=None if longest_us is None else longest_us / _US_PER_S,
+        )
+
+    def _windows(self, length_s: float) -> Iterator[LatencyWindow]:
+        """Yield windows without a gap: one in which nothing ended is a stall, and is empty."""
+        length = max(round(length_s), 1)
+        first = math.floor(self.ramp_s)
+        sums: dict[int, IntArray] = {}
+        last = first
+        for slot in slots(self.cells, len(self.form.scripts)):
+            if slot.ramped:
+                window = (slot.second - first) // length
+                sums[window] = sums.get(window, _NOWHERE) + slot.histogram.counts
+                last = slot.second + 1
+        for window in range(max(sums, default=-1) + 1):
+            begin = first + window * length
+            yield LatencyWindow(
+                start_s=max(float(begin), self.ramp_s),
+                end_s=float(min(begin + length, last)),
+                latency=to_text(Histogram(counts=sums.get(window, _NOWHERE))),
+            )
+
+
+def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
+    """Return all transactions of several logs in one: exact, in any order.
+
+    Raises:
+        InputError: There is none, or they are of different forms or ramps.
+    """
+    parts = list(logs)
+    if len({(part.form, part.ramp_s) for part in parts}) != 1:
+        raise InputError(
+            "only logs of the same scripts, columns and ramp can be merged",
+            hint="Merge the logs of generators that were started together.",
+        )
+    unsuccessful: Counter[Kind] = Counter()
+    longest: dict[int, int] = {}
+    for part in parts:
+        unsuccessful.update(part.unsuccessful)
+        for script, value in part.longest_us.items():
+            longest[script] = max(value, longest.get(script, 0))
+    return TransactionLog(
+        form=parts[0].form,
+        ramp_s=parts[0].ramp_s,
+        cells=summed([part.cells for part in parts]),
+        lag=np.sum([part.lag for part in parts], axis=0),
+        service=np.sum([part.service for part in parts], axis=0),
+        longest_us=longest,
+        unsuccessful=dict(unsuccessful),
+        late=sum(part.late for part in parts),
+        retried=sum(part.retried for part in parts),
+        retries=sum(part.retries for part in parts),
+        damaged=sum(part.damaged for part in parts),
+        truncated=tuple(sorted({name for part in parts for name in part.truncated})),
+    )
+
+
+def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
+    """Return a block of lines, counted."""
+    since_us = lines.ended_us - origin.started_us
+    ramped = since_us >= origin.ramp_us
+    keys = keys_of(since_us // _US_PER_S, ramped, lines.script, lines.time_us, len(form.scripts))
+    all_ramped = bool(ramped.all())
+
+    def after(values: IntArray) -> IntArray:
+        return values if all_ramped else values[ramped]
+
+    time_us = after(lines.time_us)
+    lagging = lines.lag_us is not None
+    lag_us = after(lines.lag_us) if lines.lag_us is not None else time_us[:0]
+    retries = after(lines.retries) if lines.retries is not None else time_us[:0]
+    others = [
+        (divmod(each.ended_us - origin.started_us, _US_PER_S)[0], each)
+        for each in lines.unsuccessful
+    ]
+    tries = [
+        each.retries
+        for each in lines.unsuccessful
+        if each.word != SKIPPED and each.ended_us - origin.started_us >= origin.ramp_us
+    ]
+    return TransactionLog(
+        form=form,
+        ramp_s=origin.ramp_us / _US_PER_S,
+        cells=counted(keys),
+        lag=_dense(lag_us),
+        service=_dense(time_us - lag_us if lagging else lag_us),
+        longest_us=_longest(after(lines.script), time_us),
+        unsuccessful=Counter(
+            Kind(
+                second=second,
+                ramped=each.ended_us - origin.started_us >= origin.ramp_us,
+                script=each.script,
+                word=each.word,
+            )
+            for second, each in others
+        ),
+        late=_late(time_us, form),
+        retried=int(np.count_nonzero(retries)) + sum(number > 0 for number in tries),
+        retries=int(retries.sum()) + sum(tries),
+        damaged=lines.damaged,
+    )
+
+
+def _dense(values: IntArray) -> IntArray:
+    if not len(values):
+        return _NOWHERE
+    return np.bincount(buckets_of(values), minlength=BUCKETS).astype(np.int64, copy=False)
+
+
+def _late(time_us: IntArray, form: LogForm) -> int:
+    """Return how many took longer than the limit."""
+    if form.latency_limit_s is None:
+        return 0
+    return int(np.count_nonzero(time_us > round(form.latency_limit_s * _US_PER_S)))
+
+
+def _longest(scripts: IntArray, time_us: IntArray) -> dict[int, int]:
+    """Return the longest time of each script that is there."""
+    longest = {}
+    for script in np.flatnonzero(np.bincount(scripts)).tolist() if len(scripts) else ():
+        own = time_us[scripts == script]
+        longest[script] = int(own.max())
+    return longest

@@ -1,0 +1,202 @@
+"""The generator's log of one run: read behind it, counted, kept where asked, and removed.
+
+What a slice logs is read after it, so that nothing disturbs it while it is measured. Only a run
+that logs more than may lie in memory is read while it goes on.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol, Self
+
+from steelyard.engines.engine import LogReader, TransactionLog
+from steelyard.gateways.growing import GrowingFiles
+from steelyard.model.errors import MeasurementError
+from steelyard.model.latency import LogPolicy, RunLatency
+from steelyard.model.units import MIB
+
+UNREAD_BYTES: Final = 16 * MIB  # a guess: half a minute at 15,000 transactions per second
+_LOOK_S: Final = 1.0
+WINDOW_S: Final = 10.0  # METHOD 7: means of 10 s
+
+
+class RawStore(Protocol):
+    """Where the record keeps raw output."""
+
+    def write_raw(self, name: str, text: str) -> str:
+        """Store a text, compressed; return the name it is stored under."""
+        ...
+
+    def raw_file(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Open a file that is compressed as it is written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOrder:
+    """That a run is logged.
+
+    Attributes:
+        name: Of what is stored of it below ``raw/``, without an ending.
+        windows_s: Length of the windows that long runs are cut into; None: none.
+    """
+
+    name: str
+    store: RawStore
+    policy: LogPolicy = LogPolicy.HISTOGRAMS
+    windows_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """What came of a log.
+
+    Attributes:
+        latency: None where the log cannot be used.
+        trouble: Why not; empty where it can.
+    """
+
+    latency: RunLatency | None
+    trouble: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Copy:
+    """The logs of all files in one, line by line."""
+
+    file: BinaryIO
+    _rests: dict[str, bytes] = field(default_factory=dict)
+
+    def feed(self, source: str, chunk: bytes) -> None:
+        """Write whole lines; what is left waits for its end."""
+        whole, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            self.file.write(self._rests.pop(source, b"") + whole + newline)
+        self._rests[source] = self._rests.get(source, b"") + rest
+
+    def finish(self) -> None:
+        """Write the lines that have no end."""
+        self.file.writelines(rest + b"\n" for rest in self._rests.values() if rest)
+
+
+class RunLog:
+    """The log of one run, from before its start until it is read.
+
+    Used as a context around the run; whatever ends it, nothing of the log is left.
+
+    Args:
+        directory: Where the generator writes, and nobody else.
+        order: What becomes of it.
+    """
+
+    def __init__(self, directory: Path, order: LogOrder) -> None:
+        self.prefix = directory / "log"
+        self._files = GrowingFiles(directory)
+        self._order = order
+        self._make: Callable[[float], LogReader] | None = None
+        self._ramp_s = 0.0
+        self._reader: LogReader | None = None
+        self._copy: _Copy | None = None
+        self._stack = ExitStack()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self._files.remove()  # of a run that was torn
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        self._stack.close()
+        self._files.remove()
+
+    def begin(self, reader: Callable[[float], LogReader], ramp_s: float) -> None:
+        """Watch the log grow from now on.
+
+        Args:
+            reader: Makes what reads it, from the seconds of the ramp.
+            ramp_s: When the ramp will be over, for a log that is read before that is known.
+        """
+        self._make, self._ramp_s = reader, ramp_s
+        self._thread = threading.Thread(target=self._follow, name="log of the run", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Watch no longer; a second time changes nothing."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def result(self, ramp_s: float | None, processed: int) -> Logged:
+        """Return what all of it says, after the end of the run.
+
+        Args:
+            ramp_s: When the ramp was over; None where that is not known.
+            processed: How many transactions the generator counts.
+
+        Raises:
+            RecordError: What is to be kept cannot be written.
+        """
+        if ramp_s is not None:
+            self._ramp_s = ramp_s
+        try:
+            log = self._whole()
+        except MeasurementError as error:  # no reason to lose the run
+            return Logged(latency=None, trouble=error.message)
+        latency = log.run_latency(windows_s=self._order.windows_s)
+        trouble = trouble_of(log, processed, latency.sampled)
+        if trouble:
+            return Logged(latency=None, trouble=trouble)
+        stored = self._order.store.write_raw(f"{self._order.name}.seconds", log.seconds_text())
+        return Logged(latency=replace(latency, seconds=stored))
+
+    def _whole(self) -> TransactionLog:
+        self.end()
+        if self._failure is not None:
+            raise self._failure
+        self._read()
+        log = self._read_by().finish()
+        if self._copy is not None:
+            self._copy.finish()
+        return log
+
+    def _follow(self) -> None:
+        try:
+            while not self._over.wait(_LOOK_S):
+                if self._files.unread_bytes() > UNREAD_BYTES:
+                    self._read()
+        except Exception as error:  # noqa: BLE001 - told in the thread that waits for the run
+            self._failure = error
+
+    def _read(self) -> None:
+        for source, chunk in self._files.read():
+            self._read_by().feed(source, chunk)
+            if self._copy is not None:
+                self._copy.feed(source, chunk)
+
+    def _read_by(self) -> LogReader:
+        """Return what reads the log, made when first needed: the ramp is known best at the end."""
+        if self._reader is None:
+            assert self._make is not None  # noqa: S101 - begin comes before result
+            self._reader = self._make(self._ramp_s)
+            if self._order.policy is LogPolicy.KEEP:
+                file = self._order.store.raw_file(f"{self._order.name}.log")
+                self._copy = _Copy(file=self._stack.enter_context(file))
+        return self._reader
+
+
+def trouble_of(log: TransactionLog, processed: int, sampled: float) -> str:
+    """Return why a log cannot be used; empty where it holds what the generator counts."""
+    if log.damaged or log.truncated:
+        cut = f", {len(log.truncated)} files end inside a line" if log.truncated else ""
+        return f"{log.damaged} lines of the transaction log are damaged{cut}"
+    whole = sampled >= 1.0
+    if (whole and log.transactions != processed) or log.transactions > processed:
+        return (
+            f"the transaction log holds {log.transactions} transactions, and the load generator"
+            f" counts {processed}"
+        )
+    return ""

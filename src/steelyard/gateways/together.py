@@ -1,0 +1,145 @@
+"""Several started programs at once: what they print is collected until the last one ends.
+
+They are started and waited for in one thread: the kernel ends a child when the thread that made it
+ends (prctl, PR_SET_PDEATHSIG), so that none is handed to another.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+from steelyard.model.command import Command, Completed
+from steelyard.model.errors import MeasurementError
+
+_KILL_GRACE_S = 5.0
+_READ_BYTES = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class _Member:
+    """A started program with what it printed so far."""
+
+    command: Command
+    process: "subprocess.Popen[bytes]"
+    printed: dict[int, list[bytes]] = field(default_factory=dict)
+
+    def text(self, descriptor: int) -> str:
+        return b"".join(self.printed[descriptor]).decode(errors="replace")
+
+
+class Together:
+    """Programs that belong together; whatever ends this ends all of them."""
+
+    def __init__(self, *, timeout_s: float) -> None:
+        self._deadline = time.monotonic() + timeout_s
+        self._timeout_s = timeout_s
+        self._members: list[_Member] = []
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._selector.close()
+        if kind is not None:
+            for member in self._members:
+                _signal_group(member.process, signal.SIGTERM)
+            for member in self._members:
+                kill_group(member.process)
+        for member in self._members:
+            for stream in (member.process.stdout, member.process.stderr):
+                if stream is not None:
+                    stream.close()
+
+    def add(self, command: Command, process: "subprocess.Popen[bytes]") -> None:
+        """Take a program that was started with pipes; it is given no input."""
+        member = _Member(command=command, process=process)
+        self._members.append(member)
+        if process.stdin is not None:
+            process.stdin.close()
+            process.stdin = None
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                self._selector.register(stream, selectors.EVENT_READ, member)
+                member.printed[stream.fileno()] = []
+
+    def completed(self) -> tuple[Completed, ...]:
+        """Return what each printed and how it ended, once all have.
+
+        Raises:
+            MeasurementError: One did not end in time.
+        """
+        while self._selector.get_map():
+            ready = self._selector.select(timeout=self._left_s())
+            for key, _ in ready:
+                chunk = os.read(key.fd, _READ_BYTES)
+                key.data.printed[key.fd].append(chunk)
+                if not chunk:
+                    self._ended(key)
+        return tuple(self._result(member) for member in self._members)
+
+    def _ended(self, key: selectors.SelectorKey) -> None:
+        """Note the end of a stream; with its last one a program has ended, well or not."""
+        member: _Member = key.data
+        self._selector.unregister(key.fileobj)
+        if any(other.data is member for other in self._selector.get_map().values()):
+            return
+        if self._wait(member) != 0:
+            for other in self._members:
+                if other.process.poll() is None:
+                    _signal_group(other.process, signal.SIGKILL)
+
+    def _wait(self, member: _Member) -> int:
+        try:
+            return member.process.wait(self._left_s())
+        except subprocess.TimeoutExpired as error:
+            raise self._too_late(member) from error
+
+    def _left_s(self) -> float:
+        """Return the seconds until the deadline.
+
+        Raises:
+            MeasurementError: It is over.
+        """
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            running = [each for each in self._members if each.process.poll() is None]
+            raise self._too_late((running or self._members)[0])
+        return left_s
+
+    def _too_late(self, member: _Member) -> MeasurementError:
+        return MeasurementError(
+            f"{member.command.argv[0]} did not end within {self._timeout_s:.0f} s and was killed",
+            hint="Is the server hanging?",
+        )
+
+    def _result(self, member: _Member) -> Completed:
+        out, err = (member.text(descriptor) for descriptor in member.printed)
+        return Completed(
+            argv=member.command.argv,
+            exit_status=self._wait(member),
+            stdout=out,
+            stderr=err,
+        )
+
+
+def kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and all its descendants; some may outlive their leader's SIGTERM."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.communicate(timeout=_KILL_GRACE_S)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

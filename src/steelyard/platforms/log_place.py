@@ -1,0 +1,71 @@
+"""Where the generator's logs of transactions go while a run goes on: into memory, not to a disk.
+
+A log on the device that is measured would be part of what is measured.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from steelyard.gateways.files import (
+    free_bytes,
+    is_in_memory,
+    make_directory,
+    remove_tree,
+    short_directory,
+)
+from steelyard.model.units import MIB
+from steelyard.platforms.platform import Ledger
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - the directory made there is private
+LEAST_FREE_BYTES = 64 * MIB  # four times what is left unread; PostgreSQL's own segments are there
+
+
+class LogPlace:
+    """A private directory of one campaign for logs.
+
+    Args:
+        ledger: Is told before something is made in memory.
+        account: Which the generator runs as; None means our own.
+        beside: Returns the directory on disk that is taken where memory has no room.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        account: str | None,
+        beside: Callable[[], Path],
+        memory: Path = MEMORY,
+    ) -> None:
+        self._ledger = ledger
+        self._account = account
+        self._beside = beside
+        self._memory = memory
+        self._made: Path | None = None
+
+    def directory(self) -> Path:
+        """Return a directory that the generator's account may write and nobody else read.
+
+        Raises:
+            PreflightError: Neither memory nor disk takes one.
+        """
+        if not is_in_memory(self._memory) or free_bytes(self._memory) < LEAST_FREE_BYTES:
+            path = self._beside() / "logs"
+            make_directory(path, account=self._account, mode=0o700)
+            return path
+        if self._made is None or not self._made.is_dir():
+            self._made = short_directory(
+                "steelyard-", account=self._account, announce=self._noted, parent=self._memory
+            )
+        return self._made
+
+    def _noted(self, path: Path) -> None:
+        self._ledger.created(path)
+        self._made = path  # before it is made: then its removal is ours, whatever comes between
+
+    def remove(self) -> Path | None:
+        """Remove what was made in memory; return it, so that the ledger can be told last."""
+        path, self._made = self._made, None
+        if path is not None:
+            remove_tree(path)
+        return path

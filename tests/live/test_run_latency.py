@@ -1,0 +1,159 @@
+"""Every transaction of real runs: logged, counted, checked against pgbench, kept or dropped."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from steelyard.engines.postgres.transaction_log import LogForm, LogReader
+from steelyard.gateways.process import SystemProcesses
+from steelyard.model.latency import RunLatency
+from steelyard.model.measurement import Run
+from steelyard.record.directory import read_campaign
+from steelyard.stats.histogram import Histogram, bucket_values, from_text, merged
+from support.live import TINY, Steelyard
+
+pytestmark = pytest.mark.live
+
+_OPTIONS = ("--out", "c", "--yes", "--quiet")
+_FORM = LogForm(scripts=("simple-update",), open_loop=False, retries=False)
+
+
+def _all(latency: RunLatency) -> Histogram:
+    return merged(from_text(each.latency) for each in latency.scripts)
+
+
+def _mean_us(histogram: Histogram) -> float:
+    places = histogram.counts.nonzero()[0]
+    return float((bucket_values(places) * histogram.counts[places]).sum() / histogram.total)
+
+
+def _runs(steelyard: Steelyard) -> tuple[Run, ...]:
+    return read_campaign(steelyard.directory / "c").runs
+
+
+def _processed(steelyard: Steelyard, run: Run) -> list[int]:
+    """Return what each pgbench process of a run says it processed."""
+    text = gzip.decompress((steelyard.directory / "c" / "raw" / run.raw).read_bytes()).decode()
+    pattern = r"^number of transactions actually processed: (\d+)"
+    return [int(number) for number in re.findall(pattern, text, re.MULTILINE)]
+
+
+def _left_in_memory() -> set[Path]:
+    return set(Path("/dev/shm").glob("steelyard-*"))  # noqa: S108
+
+
+def _logs(steelyard: Steelyard) -> list[dict[str, Any]]:
+    path = steelyard.directory / "c" / "journal.jsonl"
+    entries = [json.loads(line)["entry"] for line in path.read_text().splitlines()]
+    return [e for e in entries if e["kind"] in ("created", "removed") and "/dev/shm/" in e["name"]]  # noqa: S108
+
+
+@pytest.mark.parametrize("version", ["15", "embedded"])
+def test_the_latency_of_a_run_is_that_of_every_transaction(
+    steelyard: Steelyard, version: str
+) -> None:
+    """Its count is what pgbench processed, its mean pgbench's own within a hundredth."""
+    text = TINY.replace("bin: embedded", f'bin: "{version}"')
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    runs = _runs(steelyard)
+    assert runs
+    for run in runs:
+        if run.measurement is None:
+            continue  # the interruption ended it
+        assert run.latency is not None, run.findings
+        assert run.measurement.latency_mean_s is not None
+        counted = _all(run.latency)
+        assert [counted.total] == _processed(steelyard, run)
+        assert counted.total == run.measurement.transactions
+        assert _mean_us(counted) / 1e6 == pytest.approx(run.measurement.latency_mean_s, rel=0.01)
+    kinds = [entry["kind"] for entry in _logs(steelyard)]
+    assert kinds in ([], ["created", "removed"])  # nothing, where memory has no room
+    assert not {Path(entry["name"]) for entry in _logs(steelyard)} & _left_in_memory()
+
+
+def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Steelyard) -> None:
+    """With a ramp, the seconds hold all of them, and the table those that count."""
+    text = TINY.replace("ramp: 0s", "ramp: 1s")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    run = _runs(steelyard)[0]
+    assert run.latency is not None
+    assert run.measurement is not None
+    stored = steelyard.directory / "c" / "raw" / run.latency.seconds
+    lines = gzip.decompress(stored.read_bytes()).decode().splitlines()
+    assert [sum(from_text(json.loads(line)["counts"]).total for line in lines)] == _processed(
+        steelyard, run
+    )
+    # The end of the ramp is known to a millisecond, and rates to a decimal place.
+    counted = _all(run.latency).total
+    assert counted == pytest.approx(run.measurement.transactions, rel=0.02, abs=3)
+    assert steelyard.run("report", "c").returncode == 0
+    table = pq.read_table(steelyard.directory / "c" / "latency.parquet").to_pylist()
+    own = [r["count"] for r in table if (r["block"], r["visit"], r["position"]) == run.place]
+    assert sum(own) == counted
+
+
+def test_two_generators_are_one_load(steelyard: Steelyard) -> None:
+    """Their counts are the sum of both, and their clients those that were asked for."""
+    text = TINY.replace("clients: 2, threads: 1", "clients: 3, threads: 2, generators: 2")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    run = _runs(steelyard)[0]
+    assert run.latency is not None
+    assert run.measurement is not None
+    each = _processed(steelyard, run)
+    assert len(each) == 2
+    assert _all(run.latency).total == sum(each) == run.measurement.transactions
+    raw = gzip.decompress((steelyard.directory / "c" / "raw" / run.raw).read_bytes()).decode()
+    assert re.findall(r"^number of clients: (\d+)", raw, re.MULTILINE) == ["2", "1"]
+    mean_s = run.measurement.latency_mean_s
+    assert _mean_us(_all(run.latency)) / 1e6 == pytest.approx(mean_s, rel=0.01)
+
+
+def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> None:
+    """It is compressed beside the raw output, with all lines of all threads."""
+    text = TINY.replace("clients: 2, threads: 1", "clients: 4, threads: 2")
+    text = text.replace("discard: 0s", "discard: 0s, log: keep")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    run = _runs(steelyard)[0]
+    assert run.latency is not None
+    stored = (
+        steelyard.directory / "c" / "raw" / run.raw.replace(".txt.gz", ".log.gz")
+    ).read_bytes()
+    reader = LogReader(_FORM, started_at=run.started_at, ramp_s=0.0)
+    reader.feed("log", gzip.decompress(stored))
+    again = reader.finish()
+    assert [again.transactions] == _processed(steelyard, run)
+    assert again.run_latency(windows_s=None).scripts == run.latency.scripts
+
+
+def test_without_a_log_nothing_is_written(steelyard: Steelyard) -> None:
+    """`off` leaves mean latencies, no log in memory and no counts."""
+    text = TINY.replace("discard: 0s", "discard: 0s, log: off")
+    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    assert {run.latency for run in _runs(steelyard)} == {None}
+    assert _logs(steelyard) == []
+    raw = steelyard.directory / "c" / "raw"
+    assert [path.name for path in raw.iterdir() if ".seconds." in path.name] == []
+
+
+def test_kill_9_in_a_run_leaves_no_log_that_clean_does_not_find(steelyard: Steelyard) -> None:
+    """The directory in memory is named by the journal before it is made; clean removes it."""
+    process = steelyard.start("run", steelyard.experiment(TINY), *_OPTIONS)
+    made: list[Path] = []
+    while process.poll() is None and not made:
+        if (steelyard.directory / "c" / "journal.jsonl").exists():
+            journal = (steelyard.directory / "c" / "journal.jsonl").read_text().splitlines()
+            named = [re.search(r'"(/dev/shm/steelyard-[0-9a-f]+)"', line) for line in journal]
+            made = [Path(match[1]) for match in named if match]
+            made = [path for path in made if path.is_dir() and list(path.iterdir())]
+    process.kill()
+    process.communicate()
+    if not made:
+        pytest.skip("memory has no room for logs here")
+    assert steelyard.run("clean", "--yes").returncode == 0
+    assert not made[0].exists()
+    assert SystemProcesses().within(steelyard.cache / "live") == ()

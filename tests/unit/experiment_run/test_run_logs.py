@@ -1,0 +1,298 @@
+"""The log of a run: read after it, or while it goes on where it is long; kept, dropped, checked."""
+
+import gzip
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from fakes.campaigns import Killed, Stage, an_experiment
+from fakes.clock import FakeClock
+from fakes.servers import FakeLogReader, generator_fails
+from steelyard.experiment import run_log
+from steelyard.experiment.run_log import LogOrder, RunLog, trouble_of
+from steelyard.model.errors import RecordError
+from steelyard.model.experiment import Measure, Stop
+from steelyard.model.findings import Validity
+from steelyard.model.latency import LogPolicy
+from steelyard.record.directory import read_campaign
+from steelyard.stats.histogram import from_text
+
+
+@dataclass(kw_only=True)
+class _Reader(FakeLogReader):
+    """Keeps what it is fed, and when."""
+
+    script: str = "reads"
+    fed: list[bytes] = field(default_factory=list)
+    told: threading.Event = field(default_factory=threading.Event)
+
+    def feed(self, source: str, chunk: bytes) -> None:
+        """Take bytes."""
+        super().feed(source, chunk)
+        self.fed.append(chunk)
+        self.told.set()
+
+
+@dataclass(kw_only=True)
+class _Store:
+    """A directory for raw files."""
+
+    path: Path
+
+    def write_raw(self, name: str, text: str) -> str:
+        """Keep a text."""
+        (self.path / name).write_text(text)
+        return name
+
+    def raw_file(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Open a file."""
+        return (self.path / name).open("wb")
+
+
+@dataclass(kw_only=True)
+class _Scene:
+    """A log with everything a test looks at."""
+
+    logs: Path
+    raw: Path
+    reader: _Reader
+    ramps: list[float] = field(default_factory=list)
+
+    def log(self, policy: LogPolicy = LogPolicy.HISTOGRAMS) -> RunLog:
+        """Return the log of a run."""
+        return RunLog(self.logs, LogOrder(name="r", store=_Store(path=self.raw), policy=policy))
+
+    def made(self, ramp_s: float) -> _Reader:
+        """Return the reader, and note the ramp."""
+        self.ramps.append(ramp_s)
+        return self.reader
+
+    def write(self, text: str, name: str = "log.17") -> None:
+        """Write as the generator does."""
+        with (self.logs / name).open("a") as file:
+            file.write(text)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Scene:
+    """Return empty directories, looked at a hundred times a second."""
+    monkeypatch.setattr(run_log, "_LOOK_S", 0.01)
+    for name in ("logs", "raw"):
+        (tmp_path / name).mkdir()
+    return _Scene(logs=tmp_path / "logs", raw=tmp_path / "raw", reader=_Reader())
+
+
+def test_a_slice_is_not_disturbed_by_the_reading_of_its_log(scene: _Scene) -> None:
+    """Nothing is read before the run is over; then the ramp is known as the generator counts it."""
+    with scene.log() as log:
+        log.begin(scene.made, 2.3)
+        scene.write("100\n" * 1000)
+        assert not scene.reader.told.wait(0.3)
+        logged = log.result(2.1, 100_000)
+    assert scene.ramps == [2.1]
+    assert logged.trouble == ""
+    assert logged.latency is not None
+    assert logged.latency.seconds == "r.seconds"
+    assert from_text(logged.latency.scripts[0].latency).total == 100_000
+
+
+def test_a_long_log_is_read_while_it_grows(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond what may lie in memory it is read, by the ramp that is expected; nothing twice."""
+    monkeypatch.setattr(run_log, "UNREAD_BYTES", 100)
+    with scene.log() as log:
+        log.begin(scene.made, 2.3)
+        scene.write("1\n" * 60)
+        assert scene.reader.told.wait(30)
+        scene.write("5\n" * 3)
+        logged = log.result(2.1, 75)
+    assert logged.trouble == ""
+    assert scene.ramps == [2.3]
+    assert len(scene.reader.fed) > 1
+
+
+def test_whatever_ends_a_run_nothing_of_its_log_is_left(scene: _Scene) -> None:
+    """The files of a torn run are gone before the next, and those of this one after it."""
+    scene.write("7\n", "log.3")
+
+    def torn() -> None:
+        with scene.log() as log:
+            assert list(scene.logs.iterdir()) == []
+            log.begin(scene.made, 0.0)
+            scene.write("1\n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        torn()
+    assert list(scene.logs.iterdir()) == []
+    assert "log of the run" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_log_is_kept_line_by_line(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of two files that end inside lines are whole lines in the stored one."""
+    monkeypatch.setattr(run_log, "UNREAD_BYTES", 0)
+    with scene.log(LogPolicy.KEEP) as log:
+        log.begin(scene.made, 0.0)
+        scene.write("12 34", "log.1")
+        assert scene.reader.told.wait(30)
+        scene.write("56 7", "log.2")
+        scene.write("78\n90\n", "log.1")
+        scene.write("\n", "log.2")
+        log.result(0.0, 0)
+    assert sorted((scene.raw / "r.log").read_text().splitlines()) == ["12 3478", "56 7", "90"]
+
+
+def test_a_log_that_is_not_kept_leaves_no_copy(scene: _Scene) -> None:
+    """Only its counts by second are stored."""
+    with scene.log() as log:
+        log.begin(scene.made, 0.0)
+        scene.write("3\n")
+        log.result(0.0, 3)
+    assert [path.name for path in scene.raw.iterdir()] == ["r.seconds"]
+
+
+def test_a_full_record_ends_the_run_with_its_error(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is to be kept and cannot be is no trouble of the log: the record is not whole."""
+    monkeypatch.setattr(run_log, "UNREAD_BYTES", 0)
+
+    def full(_ramp_s: float) -> _Reader:
+        scene.reader.told.set()
+        raise RecordError("no space is left")
+
+    with scene.log() as log:
+        log.begin(full, 0.0)
+        scene.write("3\n")
+        assert scene.reader.told.wait(30)
+        with pytest.raises(RecordError):
+            log.result(0.0, 3)
+
+
+def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _Scene) -> None:
+    """The run has its throughput."""
+    with scene.log() as log:
+        log.begin(scene.made, 0.0)
+        scene.logs.rmdir()
+        logged = log.result(0.0, 3)
+    assert logged.latency is None
+    assert "logs" in logged.trouble
+
+
+@pytest.mark.parametrize(
+    ("log", "processed", "sampled", "told"),
+    [
+        (_Reader(_text=b"10"), 10, 1.0, ""),
+        (_Reader(_text=b"9"), 10, 1.0, "holds 9 transactions, and the load generator counts 10"),
+        (_Reader(_text=b"11"), 10, 1.0, "holds 11 transactions"),
+        (_Reader(_text=b"9"), 10, 0.5, ""),
+        (_Reader(_text=b"11"), 10, 0.5, "holds 11 transactions"),
+        (_Reader(_text=b"10", damaged=2), 10, 1.0, "2 lines of the transaction log are damaged"),
+        (_Reader(_text=b"10", truncated=("log.1",)), 10, 1.0, "1 files end inside a line"),
+    ],
+)
+def test_a_log_must_hold_what_the_generator_counts(
+    log: _Reader, processed: int, sampled: float, told: str
+) -> None:
+    """A share of all transactions holds no more than all; anything else is equal or unusable."""
+    trouble = trouble_of(log, processed, sampled)
+    assert (told in trouble) if told else trouble == ""
+
+
+def _campaign(path: Path, measure: Measure, act: Callable[[Stage], None] = lambda _: None) -> Stage:
+    experiment = an_experiment(measure=measure, stop=Stop(budget_s=120.0))
+    stage = Stage.new(experiment, path, FakeClock())
+    act(stage)
+    stage.run()
+    return stage
+
+
+def _measure(log: LogPolicy) -> Measure:
+    return Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, log=log)
+
+
+def test_every_run_of_a_campaign_has_its_latency(tmp_path: Path) -> None:
+    """It comes back from the journal as it was; discards are not logged."""
+    _campaign(tmp_path / "c", _measure(LogPolicy.KEEP))
+    runs = read_campaign(tmp_path / "c").runs
+    assert runs
+    for run in runs:
+        assert run.latency is not None
+        assert run.validity is Validity.VALID
+        logged = gzip.decompress(
+            (tmp_path / "c" / "raw" / run.raw[:-7]).with_suffix(".log.gz").read_bytes()
+        )
+        assert int(logged) == from_text(run.latency.scripts[0].latency).total
+        assert (tmp_path / "c" / "raw" / run.latency.seconds).exists()
+    stored = list((tmp_path / "c" / "raw").glob("*.log.gz"))
+    assert len(stored) == len(runs) + 1  # the servers' own
+
+
+def test_without_a_log_there_is_no_latency_and_no_finding(tmp_path: Path) -> None:
+    """`off` is a decision, not a fault."""
+    _campaign(tmp_path / "c", _measure(LogPolicy.OFF))
+    runs = read_campaign(tmp_path / "c").runs
+    assert {run.latency for run in runs} == {None}
+    assert {finding.code for run in runs for finding in run.findings} == set()
+    assert list((tmp_path / "c" / "raw").glob("*.seconds.gz")) == []
+
+
+def test_a_log_that_lacks_transactions_costs_the_latency_alone(tmp_path: Path) -> None:
+    """As on a full tmpfs: the run counts for throughput and says why it has no percentiles."""
+
+    def lose(stage: Stage) -> None:
+        stage.world.lost_from_logs = 3
+
+    _campaign(tmp_path / "c", _measure(LogPolicy.HISTOGRAMS), lose)
+    runs = read_campaign(tmp_path / "c").runs
+    assert runs
+    for run in runs:
+        assert (run.latency, run.validity) == (None, Validity.VALID)
+        assert [finding.code for finding in run.findings] == ["log-unusable"]
+
+
+def test_a_run_without_a_result_has_no_latency(tmp_path: Path) -> None:
+    """Its log is dropped with it, and the block is redone."""
+
+    def fail(stage: Stage) -> None:
+        stage.world.faults = {1: generator_fails}
+
+    _campaign(tmp_path / "c", _measure(LogPolicy.HISTOGRAMS), fail)
+    failed, *others = read_campaign(tmp_path / "c").runs
+    assert (failed.validity, failed.latency) == (Validity.INVALID, None)
+    assert all(run.latency is not None for run in others)
+    assert not (tmp_path / "c-outside" / "live" / "fake-1").exists()
+
+
+def test_a_death_during_a_run_leaves_its_log_where_clean_finds_it(tmp_path: Path) -> None:
+    """What is left lies in a directory that the journal names."""
+    stage = Stage.new(an_experiment(), tmp_path / "c", FakeClock())
+
+    def dies(_world: object, _completed: object) -> None:
+        raise Killed
+
+    stage.world.faults = {1: dies}
+    # As kill -9: nothing is undone after it.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunLog, "__exit__", lambda *_: None)
+        patch.setattr("steelyard.experiment.bench.Bench.destroy", lambda _: None)
+        with pytest.raises(Killed):
+            stage.run()
+    left = list((tmp_path / "c-outside").rglob("log.1"))
+    assert len(left) == 1
+    text = (tmp_path / "c" / "journal.jsonl").read_text()
+    assert f'"name":"{left[0].parent.parent}"' in text
+
+
+def test_a_foreign_file_among_the_logs_costs_the_latency_alone(scene: _Scene) -> None:
+    """A link is refused, and the run keeps its throughput."""
+    with scene.log() as log:
+        log.begin(scene.made, 0.0)
+        (scene.logs / "log.9").symlink_to("/etc/passwd")
+        logged = log.result(0.0, 3)
+    assert logged.latency is None
+    assert logged.trouble
