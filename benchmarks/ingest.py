@@ -9,9 +9,10 @@ histogram. All must give the same counts. ``bytes`` reads the file and does noth
 be faster. The time begins when the libraries are imported and ends when the counts are in memory;
 the page cache is warm for all.
 
-Printed: seconds (median), the ratio to Steelyard's with its interval (95 %, from the rounds), and
-the peak memory of the process. Exit code 1 when Steelyard is slower than the best of the three and
-the interval of their ratio says so too, when it took over 500 MB, or when counts differ.
+Printed: seconds and CPU seconds (medians), the ratio of the seconds to Steelyard's with its 95 %
+interval over the rounds, and the peak memory of the process. Exit code 1 when Steelyard is slower
+than the best of the three and the interval of their ratio says so too, when it took over 500 MB, or
+when counts differ.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +79,22 @@ def checksum(seconds: Any, scripts: Any, buckets: Any, counts: Any) -> Counts:  
     return len(keys), int((mixed * np.asarray(counts, np.uint64)).sum())
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds that it took, and its result."""
-    began = time.perf_counter()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Seconds by the clock, and seconds of CPU of all threads together."""
+
+    wall: float
+    cpu: float
+
+
+def timed(work: Callable[[], Any]) -> tuple[Spent, Any]:
+    """Return what it took, and its result."""
+    began, cpu = time.perf_counter(), time.process_time()
     result = work()
-    return time.perf_counter() - began, result
+    return Spent(wall=time.perf_counter() - began, cpu=time.process_time() - cpu), result
 
 
-def with_bytes(path: str) -> tuple[float, Counts | None]:
+def with_bytes(path: str) -> tuple[Spent, Counts | None]:
     """Read the file and do nothing."""
 
     def work() -> None:
@@ -96,7 +105,7 @@ def with_bytes(path: str) -> tuple[float, Counts | None]:
     return timed(work)[0], None
 
 
-def with_steelyard(path: str) -> tuple[float, Counts]:
+def with_steelyard(path: str) -> tuple[Spent, Counts]:
     """Read as a run does: chunk by chunk."""
     from steelyard.engines.postgres.log_cells import BUCKETS  # noqa: PLC0415
     from steelyard.engines.postgres.transaction_log import LogForm, LogReader  # noqa: PLC0415
@@ -114,7 +123,7 @@ def with_steelyard(path: str) -> tuple[float, Counts]:
     return spent, checksum(owners // 4, owners % 2, buckets, log.cells.counts)
 
 
-def with_duckdb(path: str) -> tuple[float, Counts]:
+def with_duckdb(path: str) -> tuple[Spent, Counts]:
     """One statement on the file."""
     import duckdb  # noqa: PLC0415
 
@@ -131,7 +140,7 @@ def with_duckdb(path: str) -> tuple[float, Counts]:
     return spent, checksum(found["second"], found["script"], found["bucket"], found["number"])
 
 
-def with_polars(path: str) -> tuple[float, Counts]:
+def with_polars(path: str) -> tuple[Spent, Counts]:
     """A lazy query on the streaming engine: the faster and smaller of its two."""
     import polars as pl  # noqa: PLC0415
 
@@ -158,7 +167,7 @@ def with_polars(path: str) -> tuple[float, Counts]:
     return spent, checksum(found["second"], found["script"], found["bucket"], found["len"])
 
 
-def with_pandas(path: str) -> tuple[float, Counts]:
+def with_pandas(path: str) -> tuple[Spent, Counts]:
     """Its fastest parser, the columns that count, and one grouping."""
     import pandas as pd  # noqa: PLC0415
 
@@ -200,17 +209,18 @@ OTHERS = ("duckdb", "polars", "pandas")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one process did: seconds, peak memory, and the checksum of its counts."""
+    """What one process did: seconds, its peak memory, and the checksum of its counts."""
 
-    seconds: float
+    wall: float
+    cpu: float
     peak_bytes: int
     counts: list[int] | None
 
 
 def child(name: str, path: str) -> None:
     """Read once, on two CPUs, and print what it took."""
-    seconds, counts = READERS[name](path)
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak_bytes(), "counts": counts}))
+    spent, counts = READERS[name](path)
+    print(json.dumps({**asdict(spent), "peak_bytes": peak_bytes(), "counts": counts}))
 
 
 def peak_bytes() -> int:
@@ -248,10 +258,12 @@ def measure(path: Path, rounds: int, seed: int) -> dict[str, list[Reading]]:
 
 def report(readings: dict[str, list[Reading]], lines: int, size: int) -> int:
     """Print the table; return the exit code."""
-    seconds = {name: np.array([each.seconds for each in all_]) for name, all_ in readings.items()}
+    seconds = {name: np.array([each.wall for each in all_]) for name, all_ in readings.items()}
+    cpu = {name: np.median([each.cpu for each in all_]) for name, all_ in readings.items()}
     peaks = {name: max(each.peak_bytes for each in all_) for name, all_ in readings.items()}
     print(f"{lines:,} lines, {size / 1e6:.0f} MB, {len(seconds['bytes'])} rounds, {CPUS} CPUs")
-    print(f"{'reader':<10} {'seconds':>8} {'M lines/s':>10} {'time / ours':>24} {'peak MB':>8}")
+    heading = f"{'reader':<10} {'seconds':>8} {'CPU s':>6} {'M lines/s':>10}"
+    print(f"{heading} {'time / ours':>24} {'peak MB':>8}")
     slower = {}
     for name, values in seconds.items():
         interval = block_interval(np.log(values / seconds["steelyard"]), LEVEL)
@@ -260,7 +272,7 @@ def report(readings: dict[str, list[Reading]], lines: int, size: int) -> int:
         told = "1" if name == "steelyard" else f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
         middle = float(np.median(values))
         print(
-            f"{name:<10} {middle:8.2f} {lines / middle / 1e6:10.1f}"
+            f"{name:<10} {middle:8.2f} {cpu[name]:6.2f} {lines / middle / 1e6:10.1f}"
             f" {told:>24} {peaks[name] / 1e6:8.0f}"
         )
     best = min(OTHERS, key=lambda name: float(np.median(seconds[name])))

@@ -6,6 +6,7 @@ word for the time, a damaged line) is read one by one. Both ways understand the 
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,9 +97,9 @@ class _Fields:
     widths: IntArray
 
 
-def parse_lines(block: bytes, form: LogForm, origin: Origin) -> Lines:
-    """Return the transactions of whole lines, each with its newline."""
-    padded = _PAD + block
+def parse_lines(pieces: Iterable[bytes | memoryview], form: LogForm, origin: Origin) -> Lines:
+    """Return the transactions of whole lines, each with its newline, in pieces that join."""
+    padded = b"".join((_PAD, *pieces))
     fields, odd = _split(padded, form)
     regular = _regular(padded, fields, form, origin)
     if not odd:
