@@ -1,0 +1,2 @@
+\sleep 1 ms
+SELECT pg_sleep(0.02);
