@@ -19,7 +19,7 @@ from steelyard.model.cgroup import KEYS
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Workload
+from steelyard.model.experiment import Experiment, Layer, Load, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
 from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
@@ -38,6 +38,7 @@ class World:
         faults: What happens to a use of the generator, by its number, discards included.
         stubborn: Settings that never take effect.
         refuses: How often the server refuses to start from now on.
+        offered: Loads of all uses of the generator, in order.
         lost_from_logs: How many transactions of each run are not logged.
     """
 
@@ -58,6 +59,7 @@ class World:
     uses: int = 0
     lost_from_logs: int = 0
     steps: list[str] = field(default_factory=list)
+    offered: list[Load] = field(default_factory=list)
 
     def rate(self, workload: str, clients: int) -> float:
         """Return transactions per second: the speed, clients, and noise of this block alone."""
@@ -210,6 +212,7 @@ class FakeEngine:
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return a command line that the fake platform understands."""
+        self._world.offered.append(request.load)
         words = (request.workload.name, str(request.load.clients), str(request.seconds))
         return (Command(argv=("generate", *words, str(request.log or ""))),)
 
@@ -225,10 +228,11 @@ class FakeEngine:
         if not only.succeeded:
             raise MeasurementError(f"the generator exited with {only.exit_status}")
         printed = json.loads(only.stdout)
+        falls_at = printed.get("falls_at", printed["seconds"])
         series = tuple(
             Second(
                 end_s=number + 1.0,
-                transactions=printed["rate"],
+                transactions=printed["rate"] * (1.0 if number < falls_at else printed["falls_to"]),
                 seconds=1.0,
                 latency_mean_s=0.001,
             )
@@ -493,3 +497,13 @@ def transactions_fail(_world: World, completed: Completed) -> Completed:
     return Completed(
         argv=completed.argv, exit_status=0, stdout=json.dumps(printed), stderr=completed.stderr
     )
+
+
+def rate_falls(at_s: int, share: float) -> Fault:
+    """Return a fault that leaves so much of the rate from a second of the run on."""
+
+    def fall(_world: World, completed: Completed) -> Completed:
+        printed = {**json.loads(completed.stdout), "falls_at": at_s, "falls_to": share}
+        return Completed(argv=completed.argv, exit_status=0, stdout=json.dumps(printed), stderr="")
+
+    return fall

@@ -9,5 +9,6 @@ __all__ = ["cache", "programs", "server", "steelyard"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest test first: beside it others can run, after it nobody would."""
-    items.sort(key=lambda item: "test_kills" not in item.nodeid)
+    """Put the longest tests first: beside them others can run, after them nobody would."""
+    long = ("test_kills", "test_burst_cliffs")
+    items.sort(key=lambda item: not any(name in item.nodeid for name in long))

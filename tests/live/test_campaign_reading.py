@@ -41,7 +41,7 @@ def test_a_single_pass_runs_every_cell_once(steelyard: Steelyard) -> None:
 @pytest.mark.slow
 def test_long_runs_follow_the_blocks_and_campaigns_can_be_read(steelyard: Steelyard) -> None:
     """One cycle of 30 s per treatment after the last block; then list, show and compare."""
-    asking = TINY.replace("seed: 7", "sustained: 10s\nseed: 7").replace(
+    asking = TINY.replace("seed: 7", "sustain: 10s\nseed: 7").replace(
         "bin: embedded}", "bin: embedded}\n    postgres: {checkpoint_timeout: 30s}"
     )
     source = steelyard.experiment(asking, "long.yaml")

@@ -87,7 +87,7 @@ def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> Campaign
     Raises:
         InputError: They have no treatment under one workload and load in common.
     """
-    ours, theirs = observe(first), observe(second)
+    ours, theirs = observe(first).of_closed_loops(), observe(second).of_closed_loops()
     alike = _alike_workloads(first.experiment, second.experiment)
     shared = [
         (treatment, cell)
@@ -98,8 +98,9 @@ def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> Campaign
     if not shared:
         raise InputError(
             f"{first.campaign_id} and {second.campaign_id} have no treatment with the same"
-            " workload and load in common",
-            hint="Compare campaigns of one experiment file.",
+            " workload and closed loop in common",
+            hint="Compare campaigns of one experiment file; open loops complete what was asked"
+            " for, so their throughput is not compared.",
         )
     level = TOTAL_LEVEL / len(shared)
     return CampaignPair(
@@ -107,7 +108,10 @@ def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> Campaign
         started_at=(first.started_at, second.started_at),
         differences=tuple(_differences(first, second)),
         cells=tuple(_cell(ours, theirs, treatment, cell, level) for treatment, cell in shared),
-        left_out=tuple(_left_out(first.experiment, second.experiment, alike)),
+        left_out=(
+            *_left_out(first.experiment, second.experiment, alike),
+            *_open_loops(first.experiment, second.experiment),
+        ),
     )
 
 
@@ -157,7 +161,7 @@ def _left_out(first: Experiment, second: Experiment, alike: set[str]) -> Iterato
         for treatment in one.treatments:
             if treatment.name not in names:
                 yield f"treatment `{treatment.name}` is in the {side} campaign only"
-        for load in one.loads:
+        for load in one.closed_loads:
             if load not in other.loads:
                 yield f"{load.label}, {load.threads} threads: in the {side} campaign only"
     shared = {w.name for w in first.workloads} & {w.name for w in second.workloads}
@@ -165,6 +169,11 @@ def _left_out(first: Experiment, second: Experiment, alike: set[str]) -> Iterato
         yield f"workload `{name}` is different work in the two"
     for name in sorted({w.name for w in (*first.workloads, *second.workloads)} - shared):
         yield f"workload `{name}` is in one of the two only"
+
+
+def _open_loops(first: Experiment, second: Experiment) -> Iterator[str]:
+    if open_loops := dict.fromkeys(x.label for x in (*first.loads, *second.loads) if x.is_open):
+        yield f"{', '.join(open_loops)}: open loops complete what was asked for"
 
 
 def _differences(first: CampaignRecord, second: CampaignRecord) -> Iterator[Difference]:

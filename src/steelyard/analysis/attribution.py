@@ -27,14 +27,14 @@ Weighted = tuple[Effect, FloatArray]
 def analyse_attribution(
     experiment: Experiment, seen: Observations, terms: Terms
 ) -> AttributionAnalysis | None:
-    """Return the effects beside the headlines; None for an experiment without factors.
+    """Return the effects beside the headlines; None without factors, or with open loops alone.
 
     The headlines are the main effects, steps or removals. Each further family shares the
     campaign's error of its own by Bonferroni, over its effects and the workloads, at the level of
     the same look.
     """
     attribution = experiment.attribution
-    if attribution is None:
+    if attribution is None or not experiment.compares_throughput:
         return None
     effects: list[AttributedEffect] = []
     for family, members in _families(attribution):

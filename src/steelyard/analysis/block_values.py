@@ -78,7 +78,7 @@ def level(values: FloatArray) -> Estimate | None:
     if not len(known):
         return None
     positive = bool((known > 0.0).all())
-    return _estimate(median_interval(known) if positive else plain_median_interval(known))
+    return estimate_of(median_interval(known) if positive else plain_median_interval(known))
 
 
 def change(differences: FloatArray) -> Estimate:
@@ -87,7 +87,7 @@ def change(differences: FloatArray) -> Estimate:
     Args:
         differences: Shape (blocks,), finite, at least one.
     """
-    return _estimate(signed_rank_interval(differences, FIXED_ALPHA))
+    return estimate_of(signed_rank_interval(differences, FIXED_ALPHA))
 
 
 def is_clear(differences: FloatArray, family: int) -> bool:
@@ -99,14 +99,14 @@ def is_clear(differences: FloatArray, family: int) -> bool:
         differences: Shape (blocks,), finite.
         family: How many are looked at together, at least 1.
     """
-    alone = change(differences)
-    if alone.low is None or alone.high is None or alone.low <= 0.0 <= alone.high:
+    if not change(differences).leaves_out_zero:
         return False
     shared = block_interval(differences, FIXED_ALPHA / family)
     return shared.low > 0.0 or shared.high < 0.0
 
 
-def _estimate(interval: Interval) -> Estimate:
+def estimate_of(interval: Interval) -> Estimate:
+    """Return the centre with its bounds, or without them where one of the two is none."""
     if not interval.bounded:
         return Estimate(value=interval.estimate)
     return Estimate(value=interval.estimate, low=interval.low, high=interval.high)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
+from steelyard.analysis.bursts import burst_findings
+from steelyard.analysis.capacity import open_loops
 from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
@@ -13,6 +15,7 @@ from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.judging.campaign_rules import judged
+from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import pair_findings, with_instances
@@ -25,7 +28,7 @@ from steelyard.analysis.settings import differing_settings, differing_sides
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
-from steelyard.analysis.sustained import summarise_sustained
+from steelyard.analysis.sustained import burst_only, summarise_sustained
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment
@@ -38,21 +41,25 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
 
     Args:
         record: Of the campaign.
-        curves: Also the scalability curves, the noise floor and the reasons, which no decision
-            needs and which take a while; a look after a block leaves them out, and a list of
-            campaigns.
+        curves: Also the scalability curves, the noise floor, the reasons and the percentiles, which
+            no decision needs and which take a while; a look after a block leaves them out, and a
+            list of campaigns.
     """
     experiment, plan = record.experiment, record.plan
     seen = observe(record)
     stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
-    stalls = compare_stalls(seen, stalled, experiment)
     cells = summarise_cells(seen, stalled)
-    warmup = check_warmup(seen, experiment, plan.mode) if plan is not None else ()
-    scalability = scalability_curves(seen, experiment) if curves else ()
+    # What an open loop completes was asked for: it says nothing of the treatments.
+    closed = seen.of_closed_loops()
+    stalls = compare_stalls(closed, experiment)
+    warmup = check_warmup(closed, experiment, plan.mode) if plan is not None else ()
+    scalability = scalability_curves(closed, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
-    comparisons = _comparisons(experiment, seen, plan, terms) if plan and terms else ()
+    comparisons = _comparisons(experiment, closed, plan, terms) if plan and terms else ()
     ceilings = record.environment.ceilings if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
+    sustained = summarise_sustained(record)
+    within = burst_only(record, sustained)
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -78,21 +85,25 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *device_read_findings(ceilings, record.counted_runs),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
+            *burst_findings(record, sustained, within),
         ),
         settings=settings,
         facts=record.environment.facts if record.environment is not None else (),
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
-        sustained=summarise_sustained(record),
+        sustained=sustained,
+        burst_only=within,
         published=beside_published(experiment, cells),
         scalability=scalability,
-        attribution=analyse_attribution(experiment, seen, terms) if terms is not None else None,
-        noise=noise_floor(record, seen, comparisons) if curves else None,
+        attribution=analyse_attribution(experiment, closed, terms) if terms is not None else None,
+        noise=noise_floor(record, closed, comparisons) if curves else None,
         checkpoints=summarise_phases(seen),
-        instances=instance_noise(seen, plan, experiment),
-        statements=fit_of_statements(seen, experiment) if curves else None,
+        instances=instance_noise(closed, plan, experiment),
+        statements=fit_of_statements(closed, experiment) if curves else None,
         ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
+        latency=analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None,
+        open_loops=open_loops(record, seen) if curves else None,
     )
 
 
@@ -120,13 +131,15 @@ def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Te
 def _comparisons(
     experiment: Experiment, seen: Observations, plan: CampaignPlan, terms: Terms
 ) -> tuple[Comparison, ...]:
+    if not experiment.compares_throughput:
+        return ()
     compared: list[Comparison] = []
     for workload in experiment.workloads:
         columns = seen.columns_of(workload.name)
         for asked in headline_contrasts(experiment):
             pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
             contrasts = seen.weighted(asked.weights)[:, columns]
-            compared.extend(compare(contrasts, pair, experiment.loads, terms))
+            compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
     if experiment.twin_of is not None:
         # There is nothing to decide between a server and itself: more blocks only narrow it.
         compared = [replace(each, minutes_to_decide=None) for each in compared]

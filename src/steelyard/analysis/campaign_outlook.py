@@ -84,7 +84,9 @@ class CampaignOutlook:
         workloads: Empty where nothing is compared.
         cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
         cached: Treatments whose data are prepared already.
+        sustained_most_s: What all long runs take when each falls near its end and is extended.
         rounds: Of each visit; the reason says why not one.
+        capacity_s: Of finding the capacity, which is a part of the preparation.
     """
 
     experiment: Experiment
@@ -102,8 +104,10 @@ class CampaignOutlook:
     disk: tuple[DiskNeed, ...]
     workloads: tuple[WorkloadOutlook, ...] = ()
     cheaper: tuple[CheaperDesign, ...] = ()
+    sustained_most_s: float = 0.0
     rounds: int = 1
     rounds_reason: str = ""
+    capacity_s: float = 0.0
 
     @property
     def decides_headlines(self) -> bool:
@@ -118,7 +122,7 @@ class CampaignOutlook:
     @property
     def has_many_cells(self) -> bool:
         """Return whether cells that differ together are called sooner than is said here."""
-        return has_many_cells(len(self.experiment.loads))
+        return has_many_cells(len(self.experiment.closed_loads))
 
     def _decided(self, scope: ScopeOutlook) -> bool:
         return scope.at(self.experiment.stop.decide).within_budget >= MOST

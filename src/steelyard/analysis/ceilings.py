@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
+from steelyard.analysis import device
 from steelyard.analysis.results import CellSummary
 from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.evidence import Evidence, Quantity
+from steelyard.model.evidence import Evidence
 from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.measurement import Run
@@ -55,10 +56,10 @@ def device_read_findings(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> It
 
 
 def _reads_per_s(seen: Evidence) -> float | None:
-    reads, read_bytes = seen.total(Quantity.DEVICE_READS), seen.total(Quantity.DEVICE_READ_BYTES)
-    if not reads or read_bytes is None or seen.seconds <= 0:
+    size_bytes = device.read_size_bytes(seen)
+    if size_bytes is None or size_bytes < _LEAST_READ_BYTES:
         return None
-    return reads / seen.seconds if read_bytes / reads >= _LEAST_READ_BYTES else None
+    return device.reads_per_s(seen)
 
 
 def read_findings(
@@ -90,7 +91,7 @@ def read_findings(
 
 def _is_limited(experiment: Experiment, treatment: str) -> bool:
     """Return whether the load generator may have run on other CPUs than the round trip."""
-    return any(s.layer is Layer.CGROUP for s in experiment.treatment(treatment).settings)
+    return bool(experiment.treatment(treatment).asked(Layer.CGROUP))
 
 
 def _of(ceilings: Iterable[Ceiling], kind: CeilingKind, treatment: str) -> list[Ceiling]:

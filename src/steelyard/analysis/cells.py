@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from steelyard.analysis.block_values import estimate_of
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import CellSummary
 from steelyard.model.findings import Finding, Validity
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
-from steelyard.model.verdicts import Estimate
 from steelyard.stats.confidence import BoolArray, FloatArray
 from steelyard.stats.median import median_interval
 
@@ -45,19 +45,12 @@ def _summary(
         treatment=treatment,
         cell=cell,
         runs=len(runs),
-        tps=_level(log_tps),
+        tps=estimate_of(median_interval(np.exp(log_tps))),
         latency_mean_s=_median_latency_s(runs),
         validity=max((run.validity for run in runs), key=_WORST_LAST.index),
         stalled=stalled,
         findings=_distinct_findings(runs),
     )
-
-
-def _level(log_tps: FloatArray) -> Estimate:
-    interval = median_interval(np.exp(log_tps))
-    if not interval.bounded:
-        return Estimate(value=interval.estimate)
-    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)
 
 
 def _median_latency_s(runs: Sequence[Run]) -> float | None:

@@ -52,7 +52,12 @@ def headline_contrasts(experiment: Experiment) -> tuple[HeadlineContrast, ...]:
 
 
 def headline_count(experiment: Experiment) -> int:
-    """Return how many headlines share the campaign's error: contrasts times workloads."""
+    """Return how many headlines share the campaign's error: contrasts times workloads.
+
+    They are about throughput; where all loads are open loops there is none.
+    """
+    if not experiment.compares_throughput:
+        return 0
     return len(experiment.workloads) * len(headline_contrasts(experiment))
 
 

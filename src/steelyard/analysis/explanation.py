@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.analysis import device
 from steelyard.analysis.budget import Budget, BudgetChange, Part, PartChange, class_of
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
 from steelyard.analysis.observations import Observations
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import format_latencies, format_percent
@@ -120,11 +121,8 @@ def _sides(
 
 def _read_limit(seen: Observations, experiment: Experiment, places: Sequence[int]) -> float | None:
     """Return the limit of reads per second that all treatments of a side ask for, or None."""
-    asked = [
-        {s.name: s.value for s in experiment.treatment(seen.treatments[place]).settings}
-        for place in places
-    ]
-    limits = {settings.get("read_iops") for settings in asked}
+    asked = [experiment.treatment(seen.treatments[place]).asked(Layer.CGROUP) for place in places]
+    limits = {limited.get("read_iops") for limited in asked}
     only = limits.pop() if len(limits) == 1 else None
     return float(only) if only else None
 
@@ -232,21 +230,21 @@ def _io(case: _Case, part: PartChange) -> Iterator[str]:
     yield from _events(case, part)
     side = _larger_side(part)
     evidence = case.evidence(side)
-    busy = _median(evidence, _busy)
-    requests = _median(evidence, _requests_per_s)
+    busy = _median(evidence, device.busy_fraction)
+    requests = _median(evidence, device.requests_per_s)
     if busy is None or requests is None:
         return
-    await_s = _median(evidence, _await_s)
+    await_s = _median(evidence, device.wait_s)
     each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
     who = (case.change.baseline, case.change.treatment)[side]
     yield (
         f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
         f" {requests:,.0f} requests/s{each}"
     )
-    reads, limit = _median(evidence, _reads_per_s), case.read_limits[side]
+    reads, limit = _median(evidence, device.reads_per_s), case.read_limits[side]
     if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
         yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
-    waiting, queued = _median(evidence, _io_sessions), _median(evidence, _in_device)
+    waiting, queued = _median(evidence, _io_sessions), _median(evidence, device.queue_length)
     if waiting and queued is not None and waiting > _BEFORE_DEVICE * queued:
         yield (
             f"{waiting:.1f} sessions waited while {queued:.1f} requests were in it, so most of"
@@ -320,40 +318,6 @@ def _median(
     return float(np.median(known)) if known else None
 
 
-def _ratio(dividend: float | None, divisor: float | None) -> float | None:
-    return None if dividend is None or not divisor else dividend / divisor
-
-
-def _busy(evidence: Evidence) -> float | None:
-    return _ratio(evidence.total(Quantity.DEVICE_BUSY_S), evidence.seconds)
-
-
-def _in_device(evidence: Evidence) -> float | None:
-    return _ratio(evidence.total(Quantity.DEVICE_QUEUE_S), evidence.seconds)
-
-
-def _requests(evidence: Evidence) -> float | None:
-    reads = evidence.total(Quantity.DEVICE_READS)
-    writes = evidence.total(Quantity.DEVICE_WRITES)
-    return None if reads is None or writes is None else reads + writes
-
-
-def _requests_per_s(evidence: Evidence) -> float | None:
-    return _ratio(_requests(evidence), evidence.seconds)
-
-
-def _reads_per_s(evidence: Evidence) -> float | None:
-    return _ratio(evidence.total(Quantity.DEVICE_READS), evidence.seconds)
-
-
-def _await_s(evidence: Evidence) -> float | None:
-    read_s = evidence.total(Quantity.DEVICE_READ_S)
-    write_s = evidence.total(Quantity.DEVICE_WRITE_S)
-    if read_s is None or write_s is None:
-        return None
-    return _ratio(read_s + write_s, _requests(evidence))
-
-
 def _io_sessions(evidence: Evidence) -> float | None:
     group = class_of(Part.IO)
     if evidence.waits is None or group is None:
@@ -362,6 +326,6 @@ def _io_sessions(evidence: Evidence) -> float | None:
 
 
 def _throttled_share(evidence: Evidence) -> float | None:
-    return _ratio(
-        evidence.total(Quantity.THROTTLED_PERIODS), evidence.total(Quantity.QUOTA_PERIODS)
-    )
+    periods = evidence.total(Quantity.QUOTA_PERIODS)
+    throttled = evidence.total(Quantity.THROTTLED_PERIODS)
+    return None if throttled is None or not periods else throttled / periods

@@ -99,7 +99,7 @@ def _holes(seen: Observations) -> Iterator[Finding]:
 
 def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Finding]:
     plan = record.plan
-    if plan is None or not record.experiment.contenders:
+    if plan is None or not record.experiment.compares_throughput:
         return
     if seen.blocks >= plan.stopping.first_look:
         return
@@ -197,7 +197,8 @@ def _discard(plan: CampaignPlan | None) -> Iterator[Finding]:
 
 def _drift(seen: Observations) -> Iterator[Finding]:
     """Compare the last third of the blocks with the first, over all treatments and cells."""
-    if seen.blocks < _DRIFT_FROM:
+    seen = seen.of_closed_loops()  # an open loop holds its rate, whatever the machine does
+    if seen.blocks < _DRIFT_FROM or not seen.cells:
         return
     centred = seen.log_tps - np.median(seen.log_tps, axis=0)
     by_block = centred.mean(axis=(1, 2))

@@ -14,7 +14,7 @@ def instance_noise(
 
     None where no servers were made anew, below two runs in each, and below six blocks.
     """
-    if plan is None or plan.switch is not SwitchCost.REPROVISION:
+    if plan is None or plan.switch is not SwitchCost.REPROVISION or not seen.cells:
         return ()
     found = []
     for workload in experiment.workloads:
@@ -39,6 +39,7 @@ def instance_noise(
 
 def _costs(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> tuple[float, float]:
     """Return the seconds to make a server and those of a round, from the plan's own estimate."""
-    round_s = len(seen.cells) * (experiment.measure.slice_s + experiment.measure.ramp_s)
+    cells = len(experiment.workloads) * len(experiment.loads)
+    round_s = cells * (experiment.measure.slice_s + experiment.measure.ramp_s)
     visit_s = plan.block_s / len(seen.treatments)
     return max(visit_s - plan.rounds * round_s, 0.0), round_s

@@ -23,6 +23,7 @@ from steelyard.analysis.block_values import (
 )
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.observations import Observations
+from steelyard.analysis.statement_costs import SCRIPTS
 from steelyard.model.evidence import Quantity
 from steelyard.model.experiment import Experiment, Workload
 from steelyard.model.measurement import Run
@@ -71,9 +72,6 @@ _SUMS = {
     ),
     Cost.READ_AMPLIFICATION: (Quantity.DEVICE_READ_BYTES,),
 }
-# Statements of pgbench's builtin scripts, BEGIN and END included; each waits for its answer, in
-# all query modes. Source: pgbench's documentation, "What Is the Transaction Actually Performed".
-_STATEMENTS = {"select-only": 1, "simple-update": 5, "tpcb-like": 7}
 _OWN_SCRIPTS = "the statements of own scripts are not counted"
 
 
@@ -230,10 +228,10 @@ def _cell(
 
 
 def _round_trips(workload: Workload) -> CostLevel:
-    known = _STATEMENTS.get(workload.builtin or "")
+    known = SCRIPTS.get(workload.builtin or "")
     return CostLevel(
         cost=Cost.ROUND_TRIPS,
-        value=None if known is None else Estimate(value=float(known)),
+        value=None if known is None else Estimate(value=float(known[0])),
         blocks=0,
         missing=_OWN_SCRIPTS if known is None else "",
     )

@@ -87,13 +87,13 @@ class _Design:
 
 
 def _design(experiment: Experiment, floor: NoiseFloor, treatments: int, rounds: int) -> _Design:
-    arms, loads = max(treatments, 2), len(experiment.loads)
-    runs = arms * len(experiment.workloads) * loads * rounds
+    arms, cells = max(treatments, 2), len(experiment.workloads) * len(experiment.loads)
+    runs = arms * cells * rounds
     visits = floor.mode is Mode.VISITS
     shape = BlockShape(
         mode=floor.mode,
         treatments=arms,
-        cells=loads,
+        cells=len(experiment.closed_loads),
         slice_s=floor.slice_s,
         step_s=floor.block_s / arms if visits else experiment.measure.ramp_s + floor.slice_s,
         rounds=rounds,
@@ -295,7 +295,7 @@ def _visit_share(parts: NoiseParts) -> float | None:
 
 
 def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> Iterator[Reach]:
-    loads = of.experiment.loads
+    loads = of.experiment.closed_loads
     samples: list[tuple[Load | None, FloatArray]] = [(None, pooled_contrasts(of.contrasts))]
     if len(loads) > 1:
         samples += [(load, of.contrasts[:, place]) for place, load in enumerate(loads)]
@@ -347,13 +347,13 @@ def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None
     looks = min(blocks, _MOST_LOOKS)
     rule = stopping_rule(
         headlines=len(experiment.workloads) * twin.headlines,
-        cells_per_headline=len(experiment.loads),
+        cells_per_headline=len(experiment.closed_loads),
         max_blocks=looks,
         precision=twin.stop.precision,
     )
     if pooled:
         return headline_level(rule, looks)
-    return cell_level(rule, looks, len(experiment.loads))
+    return cell_level(rule, looks, len(experiment.closed_loads))
 
 
 def _ordered(values: Sequence[float]) -> Estimate:

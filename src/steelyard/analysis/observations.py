@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,9 +52,38 @@ class Observations:
         """Return every run on its own, shape (blocks times rounds, treatments, cells)."""
         return self.slices.reshape(-1, *self.slices.shape[2:])
 
+    def of_closed_loops(self) -> "Observations":
+        """Return the same without open loops, whose throughput is what was asked for."""
+        kept = [place for place, cell in enumerate(self.cells) if not cell.load.is_open]
+        if len(kept) == len(self.cells):
+            return self
+        cells = tuple(self.cells[place] for place in kept)
+        return replace(
+            self,
+            cells=cells,
+            log_tps=self.log_tps[..., kept],
+            positions=self.positions[..., kept],
+            slices=self.slices[..., kept],
+            places=self.places[..., kept],
+            runs={key: runs for key, runs in self.runs.items() if key[1] in cells},
+        )
+
     def columns_of(self, workload: str) -> list[int]:
         """Return the places of a workload's cells along the last axis."""
         return [place for place, cell in enumerate(self.cells) if cell.workload == workload]
+
+    def narrowed(self, treatments: Sequence[str]) -> "Observations":
+        """Return the observations of some treatments, in this order."""
+        sides = [self.treatments.index(name) for name in treatments]
+        return replace(
+            self,
+            treatments=tuple(treatments),
+            log_tps=self.log_tps[:, sides],
+            positions=self.positions[:, sides],
+            slices=self.slices[:, :, sides],
+            places=self.places[:, :, sides],
+            runs={key: runs for key, runs in self.runs.items() if key[0] in treatments},
+        )
 
     def weighted(self, weights: Sequence[float] | FloatArray) -> FloatArray:
         """Return the weighted sum over the treatments, shape (blocks, cells)."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import with_instances
 from steelyard.analysis.results import CampaignAnalysis, Comparison
@@ -12,7 +13,6 @@ from steelyard.analysis.stalls import compare_stalls
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import InputError
 from steelyard.model.experiment import Experiment
-from steelyard.stats.stalls import stalled_slices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,21 +50,30 @@ def compare_pair(
         treatment: Is compared with it.
 
     Raises:
-        InputError: There is no such treatment, or both are the same.
+        InputError: There is no such treatment, both are the same, or all loads are open loops.
     """
     _require_two(record.experiment, reference, treatment)
+    if not record.experiment.closed_loads:
+        raise InputError(
+            "all loads of the campaign are open loops, whose throughput is what was asked for",
+            hint="Its report compares their latency: steelyard report.",
+        )
     two = _narrowed(record, reference, treatment)
-    seen = observe(record)
-    stalled = stalled_slices(seen.by_slice) if seen.blocks else seen.by_slice > 0.0
+    seen = observe(record).of_closed_loops()
     campaign = replace(
         whole,
         experiment=two.experiment,
         attribution=None,
         comparisons=_compared(two, seen),
         cells=tuple(c for c in whole.cells if c.treatment in (reference, treatment)),
-        stalls=compare_stalls(seen, stalled, two.experiment),
+        stalls=compare_stalls(seen, two.experiment),
         settings=differing_settings(two.environment, two.experiment),
         scalability=tuple(c for c in whole.scalability if c.treatment in (reference, treatment)),
+        latency=analyse_latency(
+            two,
+            seen.narrowed([each.name for each in two.experiment.treatments]),
+            headline_contrasts(two.experiment),
+        ),
     )
     return PairComparison(
         campaign=campaign,
@@ -101,7 +110,7 @@ def _narrowed(record: CampaignRecord, reference: str, treatment: str) -> Campaig
 
 def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]:
     experiment, plan = two.experiment, two.plan
-    if plan is None:
+    if plan is None or not experiment.compares_throughput:
         return ()
     terms = Terms(
         rule=plan.stopping,
@@ -117,7 +126,7 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
         for comparison in compare(
             contrasts[:, seen.columns_of(workload.name)],
             Pair(baseline=reference, treatment=treatment, workload=workload.name),
-            experiment.loads,
+            experiment.closed_loads,
             terms,
         )
     ]

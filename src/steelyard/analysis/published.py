@@ -55,6 +55,7 @@ def _own(
         for summary in cells
         if summary.cell.workload == workload
         and summary.cell.load.clients == clients
+        and not summary.cell.load.is_open
         and np.isfinite(summary.tps.value)
     )
 

@@ -6,6 +6,9 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.analysis.capacity import OpenLoops
+from steelyard.analysis.latency_results import LatencyAnalysis
+from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.statement_costs import StatementFit
@@ -13,7 +16,7 @@ from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Finding, Validity
-from steelyard.model.measurement import Run, SustainedRun
+from steelyard.model.measurement import Run
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
@@ -126,26 +129,6 @@ class AttributionAnalysis:
 
     effects: tuple[AttributedEffect, ...]
     aliases: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SustainedSummary:
-    """One long run; never compared with another by a test.
-
-    Attributes:
-        tps: Of the whole run after its ramp, 1/s; None without a measurement.
-        seconds: Measured; None likewise.
-        windows: Whole windows of 10 s in it.
-        variation: Coefficient of variation of their means; None below two windows.
-        worst_tps: The least of their means, 1/s; None without a window.
-    """
-
-    run: SustainedRun
-    tps: float | None
-    seconds: float | None
-    windows: int
-    variation: float | None
-    worst_tps: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,6 +316,8 @@ class CampaignAnalysis:
         unit: What was replicated, in words (the unit of replication).
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, apart from everything else.
+        burst_only: Treatments and workloads measured within the burst credits of their target
+            alone, by what the file says of these.
         published: Published figures of the same work beside a single pass; else None.
         scalability: Curves over the clients, where there are loads and blocks enough.
         attribution: What factors do beside the headlines; None without factors.
@@ -343,6 +328,8 @@ class CampaignAnalysis:
             of pgbench's scripts ran with one.
         ceilings: What the place can do at most; empty where that was not measured.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
+        latency: What the logs of all transactions say; None where there are none, and at looks.
+        open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
     """
 
     campaign_id: str
@@ -366,6 +353,7 @@ class CampaignAnalysis:
     unit: str
     command: str
     sustained: tuple[SustainedSummary, ...] = ()
+    burst_only: frozenset[tuple[str, str]] = frozenset()
     published: PublishedFigures | None = None
     scalability: tuple[ScalabilityCurve, ...] = ()
     attribution: AttributionAnalysis | None = None
@@ -375,6 +363,8 @@ class CampaignAnalysis:
     statements: StatementFit | None = None
     ceilings: tuple[Ceiling, ...] = ()
     reasons: Reasons | None = None
+    latency: LatencyAnalysis | None = None
+    open_loops: OpenLoops | None = None
     format: int = 1
 
     @property

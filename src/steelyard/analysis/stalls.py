@@ -7,21 +7,20 @@ from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import StallTest
 from steelyard.model.experiment import Experiment
 from steelyard.stats.confidence import BoolArray
-from steelyard.stats.stalls import stalls_p_value
+from steelyard.stats.stalls import stalled_slices, stalls_p_value
 
 
-def compare_stalls(
-    seen: Observations, stalled: BoolArray, experiment: Experiment
-) -> tuple[StallTest, ...]:
+def compare_stalls(seen: Observations, experiment: Experiment) -> tuple[StallTest, ...]:
     """Return one test per workload and headline contrast; none before the first block.
 
     Args:
-        seen: The observations.
-        stalled: Which of the single runs stalled, same shape as ``seen.by_slice``.
+        seen: The observations of closed loops: an open one makes up for a stall within its slice,
+            and shows it in its latency.
         experiment: Names the workloads and what is compared under each.
     """
-    if not seen.blocks:
+    if not seen.blocks or not seen.cells:
         return ()
+    stalled = stalled_slices(seen.by_slice)
     return tuple(
         _test(seen, stalled, asked, workload.name)
         for workload in experiment.workloads

@@ -6,8 +6,9 @@ from types import MappingProxyType
 
 from steelyard.model.verdicts import Estimate
 
-# Statements that the client waits for one by one, and commits that must be durable, by pgbench's
-# builtin scripts: select-only is one SELECT; the others are BEGIN ... END around 3 and 5.
+# Statements that the client waits for one by one, in all query modes, and commits that must be
+# durable, by pgbench's builtin scripts: select-only is one SELECT; the others are BEGIN ... END
+# around 3 and 5. Source: pgbench's documentation, "What Is the Transaction Actually Performed".
 SCRIPTS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"select-only": (1, 0), "simple-update": (5, 1), "tpcb-like": (7, 1)}
 )
@@ -45,12 +46,12 @@ class StatementDifference:
     @property
     def is_of_round_trips(self) -> bool:
         """Return whether the cost of every statement surely differs."""
-        return _leaves_out_zero(self.per_statement_s)
+        return self.per_statement_s.leaves_out_zero
 
     @property
     def is_of_commits(self) -> bool:
         """Return whether the cost of a commit surely differs."""
-        return _leaves_out_zero(self.per_commit_s)
+        return self.per_commit_s.leaves_out_zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +61,3 @@ class StatementFit:
     costs: tuple[StatementCost, ...]
     differences: tuple[StatementDifference, ...]
     published: tuple[StatementCost, ...]
-
-
-def _leaves_out_zero(estimate: Estimate) -> bool:
-    if estimate.low is None or estimate.high is None:
-        return False
-    return estimate.low > 0.0 or estimate.high < 0.0

@@ -7,6 +7,7 @@ memory, and no storage, which a transaction meets at its commit.
 
 import numpy as np
 
+from steelyard.analysis.block_values import estimate_of
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.published import published_latencies
 from steelyard.analysis.statement_costs import (
@@ -101,7 +102,4 @@ def _difference(
 
 def _estimate(blocks: FloatArray) -> Estimate:
     """Return the centre over blocks; bounds where there are blocks enough for them."""
-    interval = signed_rank_interval(blocks, LEVEL)
-    if not interval.bounded:
-        return Estimate(value=interval.estimate)
-    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)
+    return estimate_of(signed_rank_interval(blocks, LEVEL))

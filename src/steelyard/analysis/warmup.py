@@ -12,7 +12,7 @@ LEAST_RUNS = 2
 
 
 def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
-    """Return one check per headline contrast, over all runs of its visits.
+    """Return one check per headline contrast, over all runs of closed loops in its visits.
 
     Back to back there is nothing to check: both sides share the server and its age.
     """

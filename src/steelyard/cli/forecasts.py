@@ -3,12 +3,15 @@
 from pathlib import Path
 
 from steelyard.analysis.attribution import design_limits, design_words
+from steelyard.experiment.capacity import asked_capacity
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.experiment.sustained import sustained_runs, sustained_s
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment, Load, SwitchCost
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
+from steelyard.report.formats import count
+from steelyard.report.wording import looked_for, uncompared
 
 _BLOCKS_SHOWN = 2
 _ROUNDS_SHOWN = 2
@@ -34,6 +37,7 @@ def forecast_text(
         *_facts(experiment, expected),
         *_attribution_lines(experiment),
     ]
+    lines += _capacity_lines(experiment, expected)
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
     lines += [_disk_line(expected)]
@@ -65,9 +69,13 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         return _pass_facts(experiment, expected)
     stop = experiment.stop
     goal = (
-        f"at a half-width of {format_percent(stop.precision, signed=False)}"
-        if stop.precision is not None
-        else "when every workload is decided"
+        ""
+        if not experiment.compares_throughput
+        else (
+            f" or at a half-width of {format_percent(stop.precision, signed=False)}"
+            if stop.precision is not None
+            else " or when every workload is decided"
+        )
     )
     cells = len(cells_of(experiment))
     design = (
@@ -76,21 +84,28 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     )
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
-        f"{len(experiment.treatments)} treatments x {cells} cells{rounds},"
+        f"{count(len(experiment.treatments), 'treatment')} x {cells} cells{rounds},"
         f" about {format_duration(expected.block_s)}"
     )
-    first = (
-        f"preparation about {format_duration(expected.preparation_s)}, first look after"
-        f" {expected.stopping.first_look} blocks at about {format_duration(expected.first_look_s)}"
-    )
-    goal = "" if experiment.twin_of is not None else f" or {goal}"
+    first = f"preparation about {format_duration(expected.preparation_s)}"
+    if experiment.compares_throughput:
+        look_s = format_duration(expected.first_look_s)
+        first += f", first look after {expected.stopping.first_look} blocks at about {look_s}"
+    goal = "" if experiment.twin_of is not None else goal
     end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
     return [
         f"  design     {design}",
         f"  block      {block}",
+        *_aim_lines(experiment),
         *_rounds_lines(expected, stop.decide),
         f"  time       {first}; {end}",
     ]
+
+
+def _aim_lines(experiment: Experiment) -> list[str]:
+    """Return what is looked for where no throughput is compared."""
+    why = uncompared(experiment)
+    return [f"  looks for  {looked_for(experiment)}. {why}"] if why else []
 
 
 def _data(expected: Forecast) -> str:
@@ -119,11 +134,26 @@ def _rounds_lines(expected: Forecast, decide: float) -> list[str]:
     return lines
 
 
+def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return what is measured to find the capacity, where rates are shares of it."""
+    asked = asked_capacity(experiment)
+    if asked is None:
+        return []
+    clients = ", ".join(str(clients) for clients in sorted(asked.clients))
+    what = f"{asked.rounds} rounds of closed loops with {clients} clients before the first block"
+    return [f"  capacity   {what}, about {format_duration(expected.capacity_s)} of the preparation"]
+
+
 def _sustained_line(experiment: Experiment, expected: Forecast) -> str:
+    late = (
+        f", up to {format_duration(expected.sustained_most_s)} where they fall near their ends"
+        if expected.sustained_most_s > expected.sustained_s
+        else ""
+    )
     return (
         f"  sustained  {len(sustained_runs(experiment))} runs of"
         f" {format_duration(sustained_s(experiment))} after the last block: about"
-        f" {format_duration(expected.sustained_s)} on top of the budget"
+        f" {format_duration(expected.sustained_s)} on top of the budget{late}"
     )
 
 
@@ -166,14 +196,18 @@ def _block_lines(block: PlannedBlock, first: int) -> list[str]:
     lines = [f"block {block.index + 1}"]
     for visit in block.visits:
         runs = ", ".join(
-            f"{run.cell.workload} {run.cell.load.clients}c/{run.cell.load.threads}t"
-            f" [{run.treatment}]"
+            f"{run.cell.workload} {_short(run.cell.load)} [{run.treatment}]"
             for run in visit.runs[:first]
         )
         more = len(visit.runs) - first
         rest = f", and {more} more runs" if more > 0 else ""
         lines.append(f"  visit of {visit.treatment}: {runs}{rest}")
     return lines
+
+
+def _short(load: Load) -> str:
+    rated = f" at {load.rate_label}" if load.is_open else ""
+    return f"{load.clients}c/{load.threads}t{rated}"
 
 
 def _attribution_json(experiment: Experiment) -> dict[str, object]:
@@ -194,6 +228,7 @@ def _attribution_json(experiment: Experiment) -> dict[str, object]:
 
 def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, object]:
     """Return a forecast for programs; units are in the names."""
+    compared = experiment.compares_throughput
     return {
         **_attribution_json(experiment),
         "format": 1,
@@ -206,11 +241,13 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "rounds": expected.rounds.number,
         "rounds_reason": expected.rounds.reason or None,
         "preparation_s": round(expected.preparation_s, 1),
+        **({"capacity_s": round(expected.capacity_s, 1)} if expected.capacity_s else {}),
         "block_s": round(expected.block_s, 1),
         "max_blocks": expected.max_blocks,
-        "first_look_blocks": expected.stopping.first_look,
-        "first_look_s": round(expected.first_look_s, 1),
+        "first_look_blocks": expected.stopping.first_look if compared else None,
+        "first_look_s": round(expected.first_look_s, 1) if compared else None,
         "sustained_s": round(expected.sustained_s, 1),
+        "sustained_most_s": round(expected.sustained_most_s, 1),
         "budget_s": experiment.stop.budget_s,
         "disk": [
             {"directory": str(directory), "needed_bytes": needed, "free_bytes": free}

@@ -59,9 +59,8 @@ class PlainProgress:
             return  # there is no headline to tell about
         total = analysis.plan.stopping.max_blocks if analysis.plan else "?"
         standings = "; ".join(standing(headline) for headline in analysis.headlines)
-        _say(
-            f"  block {analysis.blocks} of {total}, {format_duration(elapsed_s)}: {standings}",
-        )
+        told = f": {standings}" if standings else ""
+        _say(f"  block {analysis.blocks} of {total}, {format_duration(elapsed_s)}{told}")
 
 
 class LiveProgress:
@@ -116,14 +115,17 @@ class LiveProgress:
         status = Text(f"{self._stage}", style="dim")
         if self._analysis is None:
             return status
-        return Group(_standings(self._analysis), _bar(self._analysis, self._elapsed_s), status)
+        bar = _bar(self._analysis, self._elapsed_s)
+        if not self._analysis.comparisons:
+            return Group(bar, status)
+        return Group(_standings(self._analysis), bar, status)
 
 
 def _standings(analysis: CampaignAnalysis) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("workload", "treatment", "load", "effect", "95 % interval", "so far"):
         table.add_column(heading, justify="right" if heading == "effect" else "left")
-    single = len(analysis.experiment.loads) == 1
+    single = len(analysis.experiment.closed_loads) == 1
     for comparison in analysis.comparisons:
         if comparison.load is not None and single:
             continue  # the cell is the headline

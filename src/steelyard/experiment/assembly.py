@@ -99,10 +99,7 @@ def _local(
     )
     engine = postgres_engine(experiment, surroundings)
     limited = frozenset(
-        setting.name
-        for treatment in experiment.treatments
-        for setting in treatment.settings
-        if setting.layer is Layer.CGROUP
+        key for treatment in experiment.treatments for key in treatment.asked(Layer.CGROUP)
     )
     by_place: dict[tuple[Path, int | None], Platform] = {}
     for target in targets.values():

@@ -3,25 +3,25 @@
 Knows the order of these steps and nothing of blocks, verdicts or the journal.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.engines.engine import RunRequest
 from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.choice import Place, probes_for
 from steelyard.experiment.probes.probe import Probe
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Host
+from steelyard.model.capacity import CellRate
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, Layer, SwitchCost, Treatment, Workload
+from steelyard.model.errors import MeasurementError, TargetError
+from steelyard.model.experiment import Experiment, Layer, Load, SwitchCost, Treatment, Workload
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
-from steelyard.model.schedule import PlannedRun
+from steelyard.model.schedule import CellKey, PlannedRun
 from steelyard.platforms.platform import Platform, PreparedState
 
 TEMPLATE = "template"
@@ -59,6 +59,7 @@ class Bench:
         self._states: dict[str, PreparedState] = {}
         self._templated: set[object] = set()
         self._effective: tuple[EffectiveSetting, ...] = ()
+        self._rates: dict[CellKey, float] = {}
 
     @property
     def experiment(self) -> Experiment:
@@ -69,6 +70,17 @@ class Bench:
     def in_force(self) -> dict[str, str]:
         """Return the settings by name, as the server reported them after the last switch."""
         return {setting.name: setting.value for setting in self._effective}
+
+    def offer(self, rates: Sequence[CellRate]) -> None:
+        """Offer these rates from now on, where a load is a share of the capacity."""
+        self._rates = {rate.cell: rate.rate_per_s for rate in rates}
+
+    def load_of(self, cell: CellKey) -> Load:
+        """Return what is really offered in a cell: a share as its rate."""
+        rate_per_s = self._rates.get(cell)
+        if rate_per_s is None:
+            return cell.load
+        return replace(cell.load, rate_per_s=rate_per_s, share=None)
 
     def prepare(self, told: Callable[[str], None]) -> None:
         """Make the prepared state of every treatment, or find it in the cache.
@@ -129,13 +141,13 @@ class Bench:
             platform.restore(self._states[name], copy_means)
             self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
-        platform.start(self._states[name], self._engine.program(name), settings_of(treatment))
+        platform.start(self._states[name], self._engine.program(name), treatment.asked())
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         # Last: starting, restoring and prewarming are no part of what is compared.
-        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
+        limits = platform.limit(treatment.asked(Layer.CGROUP))
         ready = self._clock.monotonic()
         return Activation(
             restore_s=copied - begun + templated_s if restore else 0.0,
@@ -181,9 +193,9 @@ class Bench:
         """
         treatment = self._experiment.treatment(name)
         platform = self._platforms[name]
-        if platform.configure(settings_of(treatment)):
+        if platform.configure(treatment.asked()):
             self._engine.reload(platform.address)
-        limits = platform.limit(settings_of(treatment, Layer.CGROUP))
+        limits = platform.limit(treatment.asked(Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
         deviations = self._engine.deviations(treatment.settings, self._effective)
         return (*deviations, *limits.deviations)
@@ -225,7 +237,7 @@ class Bench:
         platform = self._platforms[planned.treatment]
         return RunRequest(
             workload=workload,
-            load=planned.cell.load,
+            load=self.load_of(planned.cell),
             protocol=treatment.protocol or self._experiment.protocol,
             seconds=seconds,
             address=self._engine.generator_address(platform.address, treatment.target.connection),
@@ -259,6 +271,28 @@ class Bench:
         # One that was ended because of another has a signal as its status, which is negative.
         failed.sort(key=lambda each: each.exit_status, reverse=True)
         return failed[0].tail(2) or f"it exited with {failed[0].exit_status}" if failed else ""
+
+    def enter(self, planned: PlannedRun, *, means: str, discard_s: float) -> None:
+        """Bring a run's treatment into force on restored data, and discard.
+
+        Raises:
+            MeasurementError: A setting is not in force, or the generator failed in the discard.
+            TargetError: The server did not start.
+        """
+        activation = self.activate(planned.treatment, restore=True, means=means)
+        if activation.deviations:
+            raise MeasurementError(
+                f"treatment `{planned.treatment}` is not in force:"
+                f" {'; '.join(activation.deviations)}",
+                hint="Correct the setting, or what keeps the server from taking it.",
+            )
+        if round(discard_s):
+            failure = self.discard(planned, seconds=round(discard_s))
+            if failure:
+                raise MeasurementError(
+                    f"the generator failed in the discard: {failure}",
+                    hint="Look into the server's log in raw/.",
+                )
 
     def log_directory(self, treatment: str) -> Path:
         """Return where the generator's logs of a treatment go."""

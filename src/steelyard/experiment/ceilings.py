@@ -49,6 +49,7 @@ class CeilingTaker:
         self._processes = processes
         self._tools = _tools(experiment, engine)
         self._platforms = {t.name: bench.platform(t.name) for t in experiment.treatments}
+        self._servers = _servers(experiment, engine, self._platforms)
         self._trips: dict[tuple[str, ...], Ceiling] = {}
         self._methods: dict[str, str | None] = {}
 
@@ -58,12 +59,13 @@ class CeilingTaker:
         if tools is None:
             return
         self._methods[treatment] = tools.sync_method(effective)
-        servers = _servers(self._experiment, self._engine, self._platforms)
-        sharing = next(names for names in servers if treatment in names)
+        sharing = next(names for names in self._servers if treatment in names)
         if sharing not in self._trips:
             subject = self._server(treatment)
             (taken,) = or_why_not(
-                CeilingKind.ROUND_TRIP, subject, lambda: [self._round_trip(tools, treatment)]
+                CeilingKind.ROUND_TRIP,
+                subject,
+                lambda: [self._round_trip(tools, treatment, subject)],
             )
             self._trips[sharing] = replace(taken, treatments=sharing)
 
@@ -72,14 +74,14 @@ class CeilingTaker:
         where = f"at {target.place}" if isinstance(target, EndpointTarget) else target.connection
         return f"{self._engine.label(treatment)}, {where}"
 
-    def _round_trip(self, tools: CeilingTools, treatment: str) -> Ceiling:
+    def _round_trip(self, tools: CeilingTools, treatment: str, subject: str) -> Ceiling:
         connection = self._experiment.treatment(treatment).target.connection
         server = self._platforms[treatment].address
         address = self._engine.generator_address(server, connection)
         own = address.at(self._engine.datasets()[0].name)
         return timed(
             CeilingKind.ROUND_TRIP,
-            self._server(treatment),
+            subject,
             tools.round_trips(own, most=_TRIPS, most_s=_TRIPS_S),
             how="SELECT 1 on one open connection",
         )
@@ -167,7 +169,7 @@ def _servers(
     for treatment in experiment.treatments:
         place = id(platforms[treatment.name])
         version = engine.program(treatment.name).version
-        limits = tuple(s for s in treatment.settings if s.layer is Layer.CGROUP)
+        limits = tuple(treatment.asked(Layer.CGROUP).items())
         key = (place, treatment.target.connection, version, limits)
         sharing.setdefault(key, []).append(treatment.name)
     return tuple(tuple(names) for names in sharing.values())

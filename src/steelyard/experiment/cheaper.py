@@ -140,8 +140,8 @@ def _variants(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
 
 
 def _fewer_loads(experiment: Experiment) -> Iterator[_Variant]:
-    """Yield the design with half of its loads, a quarter and so on, the largest part first."""
-    loads = experiment.loads
+    """Yield the design with half of its closed loads, a quarter and so on, the largest first."""
+    loads, open_loops = experiment.closed_loads, [x for x in experiment.loads if x.is_open]
     count = len(loads) // 2
     while count:
         kept = _spread(loads, count)
@@ -149,7 +149,7 @@ def _fewer_loads(experiment: Experiment) -> Iterator[_Variant]:
         noun = "load" if count == 1 else "loads"
         yield _Variant(
             change=f"{count} {noun} instead of {len(loads)}{named}",
-            experiment=replace(experiment, loads=kept),
+            experiment=replace(experiment, loads=(*kept, *open_loops)),
             alike="fewer loads",
         )
         count //= 2

@@ -5,14 +5,14 @@ and an experiment, besides ``lineage`` (inheritance) and ``scripts`` (files).
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from steelyard.engines.postgres.settings import refused_names
 from steelyard.experiment.document import Issue, KeyPath, Value
-from steelyard.experiment.form import LoadsForm, MeasureForm, WorkloadForm
+from steelyard.experiment.form import MeasureForm, WorkloadForm
 from steelyard.experiment.form_values import BUILTINS, word
+from steelyard.experiment.load_checks import load_issues, measures_open_loops_only
 from steelyard.experiment.suggestions import SECRET, choice, listed, shown, strings
 from steelyard.experiment.validation import Draft, level_paths
 from steelyard.model.experiment import Design, SwitchCost
@@ -24,7 +24,7 @@ def checked(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the parts of a file."""
     yield from _secrets(draft.document.value, ())
     yield from _workloads(draft)
-    yield from _loads(draft.loads) if draft.loads else ()
+    yield from load_issues(draft)
     yield from _measure(draft)
     yield from _stop(draft)
     yield from _treatment_names(draft)
@@ -81,24 +81,6 @@ def _workload(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
         yield Issue(path=(*path, "builtin"), message=message, hint=hint)
 
 
-def _loads(loads: LoadsForm) -> Iterator[Issue]:
-    threads = loads.threads
-    for key, numbers in (("clients", loads.clients), ("threads", threads or ())):
-        for number, times in Counter(numbers).items():
-            if times > 1:
-                message = f"{number} is given {times} times"
-                yield Issue(path=("loads", key), message=message, hint="Give each number once.")
-    if not threads:
-        return
-    hint = "The generator needs at least one client per thread; `threads: auto` always fits."
-    if idle := [clients for clients in loads.clients if clients < min(threads)]:
-        message = f"no thread count fits clients {', '.join(map(str, idle))}"
-        yield Issue(path=("loads", "threads"), message=message, hint=hint)
-    if excess := [count for count in threads if count > max(loads.clients)]:
-        message = f"threads {', '.join(map(str, excess))} exceed every number of clients"
-        yield Issue(path=("loads", "threads"), message=message, hint=hint)
-
-
 def _measure(draft: Draft) -> Iterator[Issue]:
     if draft.measure is not None:
         yield from _visits(draft, draft.measure)
@@ -153,11 +135,12 @@ def _treatment_names(draft: Draft) -> Iterator[Issue]:
         return  # ``factors`` says what fits beside them
     if draft.document.at(("design",)) == Design.ONCE:
         yield from _single_pass(draft, names)
-    elif len(names) == 1:
+    elif len(names) == 1 and not (draft.goal or measures_open_loops_only(draft)):
         message = "there is one treatment, and a comparison needs two"
         hint = (
             f"Add another; `again: {{extends: {names[0]}}}` compares it with itself. `design:"
-            " single-pass` runs one without comparing it."
+            " single-pass` runs one without comparing it; with `loads.rate` or `slo` its"
+            " latency is measured."
         )
         yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
     yield from _baseline(draft, names)

@@ -7,7 +7,6 @@ from steelyard.engines.engine import Engine
 from steelyard.model.errors import InputError
 from steelyard.model.experiment import (
     Experiment,
-    Layer,
     Reset,
     SwitchCost,
     Target,
@@ -18,13 +17,8 @@ from steelyard.model.schedule import Mode
 
 def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
     """Return the names of PostgreSQL settings that the two ask for differently."""
-    pairs = set(settings_of(one).items()) ^ set(settings_of(other).items())
+    pairs = set(one.asked().items()) ^ set(other.asked().items())
     return tuple(sorted({name for name, _ in pairs}))
-
-
-def settings_of(treatment: Treatment, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
-    """Return what a treatment asks of one layer."""
-    return {s.name: s.value for s in treatment.settings if s.layer is layer}
 
 
 def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:

@@ -9,8 +9,9 @@ from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.capacity import capacity_s
 from steelyard.experiment.ceilings import ceilings_s
-from steelyard.experiment.differences import reset_for, settings_of, switch_cost
+from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choose_rounds
 from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
@@ -31,13 +32,16 @@ class Forecast:
     """An estimate of a campaign, from guesses where nothing was measured yet.
 
     Attributes:
-        preparation_s: Data, calibration, the first start of every treatment, and the ceilings.
+        preparation_s: Data, calibration, the first start of every treatment, the ceilings, and the
+            capacity.
         block_s: Of one block.
         max_blocks: That fit into the budget after the preparation.
         disk_bytes: Needed and free, by the directory they are needed in.
         cached: Treatments whose data are prepared already.
         sustained_s: Of all long runs after the last block; they come on top of the budget.
+        sustained_most_s: The same, when each of them falls near its end and is extended.
         rounds: Of each visit.
+        capacity_s: Of finding the capacity, which is a part of the preparation.
     """
 
     mode: Mode
@@ -51,7 +55,9 @@ class Forecast:
     disk_bytes: Mapping[Path, tuple[int, int]]
     cached: int
     sustained_s: float = 0.0
+    sustained_most_s: float = 0.0
     rounds: Rounds = field(default_factory=Rounds)
+    capacity_s: float = 0.0
 
     @property
     def first_look_s(self) -> float:
@@ -85,7 +91,9 @@ def forecast(
     discard_s = expected_discard_s(experiment, measured)
     times = _times(experiment, engine, measured)
     cached = _prepared_already(experiment, assembly)
-    preparation = _preparation_s(experiment, engine, times)
+    activation_s = times.restore_s + times.start_s
+    finding_s = capacity_s(experiment, discard_s=discard_s, activation_s=activation_s)
+    preparation = finding_s + _preparation_s(experiment, engine, times)
     preparation += ceilings_s(experiment, engine, assembly.platforms)
     frame = VisitFrame(
         mode=mode,
@@ -105,6 +113,9 @@ def forecast(
         rounds=rounds.number,
     )
     max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
+    sustained_s = sustained.forecast_s(
+        experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
+    )
     return Forecast(
         mode=mode,
         switch=switch,
@@ -114,17 +125,17 @@ def forecast(
         max_blocks=max_blocks,
         stopping=stopping_rule(
             headlines=headline_count(experiment),
-            cells_per_headline=len(experiment.loads),
+            cells_per_headline=len(experiment.closed_loads),
             max_blocks=max_blocks,
             precision=experiment.stop.precision,
         ),
         discard_s=discard_s,
         disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
         cached=cached,
-        sustained_s=sustained.forecast_s(
-            experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
-        ),
+        sustained_s=sustained_s,
+        sustained_most_s=sustained_s + sustained.most_further_s(experiment),
         rounds=rounds,
+        capacity_s=finding_s,
     )
 
 
@@ -150,7 +161,15 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             f" about {format_duration(expected.pass_s)}",
             hint=f"Give it --budget {int(-(-expected.pass_s * 1.05 // 60))}m, or fewer loads.",
         )
-    if experiment.contenders and expected.first_look_s > budget_s:
+    if _only_latency(experiment) and expected.max_blocks < 1:
+        needed = expected.preparation_s + expected.block_s
+        raise PreflightError(
+            f"the budget of {format_duration(budget_s)} ends before the first block, which is"
+            f" complete after about {format_duration(needed)}",
+            hint=f"Give it --budget {int(-(-needed * 1.05 // 60))}m, fewer loads, or a shorter"
+            " discard.",
+        )
+    if experiment.compares_throughput and expected.first_look_s > budget_s:
         needed = expected.first_look_s * 1.05
         raise PreflightError(
             f"the budget of {format_duration(budget_s)} ends before the first look:"
@@ -159,6 +178,12 @@ def require_first_look(expected: Forecast, experiment: Experiment) -> None:
             hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter discard."
             f"{_one_round(expected.rounds)}",
         )
+
+
+def _only_latency(experiment: Experiment) -> bool:
+    """Return whether open loops in blocks are all there is: no look tells when it is enough."""
+    open_loops = any(load.is_open for load in experiment.loads)
+    return open_loops and not (experiment.compares_throughput or experiment.is_single_pass)
 
 
 def _one_round(rounds: Rounds) -> str:
@@ -269,7 +294,7 @@ def _copies(treatments: Sequence[Treatment]) -> int:
 
 
 def _max_wal_bytes(treatment: Treatment) -> int:
-    text = settings_of(treatment).get("max_wal_size")
+    text = treatment.asked().get("max_wal_size")
     if text is None:
         return _DEFAULT_MAX_WAL_BYTES
     return int(text) * MIB if text.isdigit() else parse_bytes(text)

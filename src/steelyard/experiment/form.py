@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
 from steelyard.experiment.form_cgroup import CgroupForm
+from steelyard.experiment.form_loads import CapacityForm, Goal, LoadsForm
 from steelyard.experiment.form_target import Form, TargetForm
 from steelyard.experiment.form_values import empty_as_mapping, refusal
 from steelyard.experiment.suggestions import choice, shown
@@ -64,22 +65,6 @@ class WorkloadForm(Form):
         default_factory=list,
         description="Own pgbench scripts.",
         examples=[[{"file": "new-order.sql", "weight": 9}]],
-    )
-
-
-class LoadsForm(Form):
-    """Loads offered to the server; every pair of clients and threads is measured."""
-
-    clients: values.Counts = Field(
-        description="Server sessions open at once, always the total.", examples=[[1, 10, 50]]
-    )
-    threads: values.ThreadCounts = Field(
-        default=None,
-        description="Worker threads of the generator; auto is min(clients, CPUs).",
-        examples=["auto"],
-    )
-    protocol: values.Protocol = Field(
-        default="simple", description="pgbench's query mode.", examples=["prepared"]
     )
 
 
@@ -142,6 +127,15 @@ class MeasureForm(Form):
         description="Share of the machine that other processes may use during a run before its"
         " block is redone; ignore only notes it.",
         examples=["15%", "ignore"],
+    )
+    log: values.LogWord = Field(
+        default="histograms",
+        description="What becomes of the generator's log of every transaction: counted, counted "
+        "and kept, or not written.",
+        examples=["keep"],
+    )
+    log_sampling: values.LogSampling = Field(
+        default=1.0, description="Share of the transactions that are logged.", examples=["10%"]
     )
 
 
@@ -307,6 +301,17 @@ class ExperimentForm(Form):
     loads: LoadsForm = Field(
         description="Loads offered to the server.", examples=[{"clients": [1, 10, 50]}]
     )
+    slo: Goal | None = Field(
+        default=None,
+        description="Service level; the highest rate that meets it is looked for.",
+        examples=["p99 < 10ms"],
+    )
+    capacity: Annotated[CapacityForm, BeforeValidator(empty_as_mapping)] | None = Field(
+        default=None,
+        description="How the capacity is found before the first block; only where loads are "
+        "shares of it.",
+        examples=[{"clients": [1, 2, 4, 8], "rounds": 6}],
+    )
     measure: Annotated[MeasureForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=MeasureForm,
         description="Lengths of a run and of what is thrown away around it.",
@@ -314,7 +319,7 @@ class ExperimentForm(Form):
     stop: Annotated[StopForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=StopForm, description="When the campaign ends."
     )
-    sustained: values.LongLength | None = Field(
+    sustain: values.LongLength | None = Field(
         default=None,
         description="Least length of one long run per treatment and workload after the last "
         "block, beside the budget; rounded up to whole checkpoint cycles.",
@@ -365,6 +370,7 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("workloads", "*"): WorkloadForm,
     ("workloads", "*", "scripts", "*"): ScriptForm,
     ("loads",): LoadsForm,
+    ("capacity",): CapacityForm,
     ("measure",): MeasureForm,
     ("measure", "calibration"): CalibrationForm,
     ("stop",): StopForm,

@@ -133,6 +133,11 @@ class TargetForm(Form):
     restore: values.Restore | None = Field(
         default=None, description="How data go back to the prepared state."
     )
+    burst_lasts: values.Budget | None = Field(
+        default=None,
+        description="How long a full bucket of the platform's burst credits lasts at full load.",
+        examples=["30m"],
+    )
     uri: Uri | None = Field(
         default=None,
         description="libpq URI of an endpoint, without a password.",

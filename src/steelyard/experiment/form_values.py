@@ -17,6 +17,7 @@ from steelyard.model.units import parse_duration_s, parse_fraction
 REFUSED: Final = "refused"
 SEED_LIMIT: Final = 2**31
 BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
+_EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
 PROTOCOLS: Final = ("simple", "extended", "prepared")
 
 
@@ -97,6 +98,11 @@ def share(value: object) -> float:
     except InputError as error:
         message = f"{shown(value)} is not a share between 0 % and 100 %"
         raise refusal(message, error.hint) from error
+
+
+def log_sampling(value: object) -> float:
+    """Return a share, or 1 for all transactions."""
+    return 1.0 if _EVERYTHING.fullmatch(str(value)) else share(value)
 
 
 def neighbours(value: object) -> float | None:
@@ -225,6 +231,7 @@ LongLength = Annotated[float, PlainValidator(duration(5.0, whole=True)), _schema
 Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
 Discard = Annotated[float | None, PlainValidator(discard), _schema(**_DURATION)]
 Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
+LogSampling = Annotated[float, PlainValidator(log_sampling), _schema(**_SHARE)]
 Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLOWANCE)]
 Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
 Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
@@ -258,5 +265,10 @@ CeilingsWord = Annotated[
     str,
     PlainValidator(one_of("auto", "on", "off")),
     _schema(enum=["auto", "on", "off"]),
+]
+LogWord = Annotated[
+    str,
+    PlainValidator(one_of("histograms", "keep", "off")),
+    _schema(enum=["histograms", "keep", "off"]),
 ]
 Rounds = Annotated[int | None, PlainValidator(rounds), _schema(anyOf=[{"const": "auto"}, _COUNT])]

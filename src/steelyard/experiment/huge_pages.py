@@ -6,7 +6,6 @@ without them and says nothing, so that a comparison would weigh nothing.
 
 import re
 
-from steelyard.experiment.differences import settings_of
 from steelyard.gateways.host import Host
 from steelyard.model.errors import InputError, PreflightError
 from steelyard.model.experiment import Experiment, Treatment
@@ -50,12 +49,12 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
 
 
 def _insists(treatment: Treatment) -> bool:
-    asked = settings_of(treatment).get("huge_pages", "").lower()
+    asked = treatment.asked().get("huge_pages", "").lower()
     return asked in ("on", "true", "yes", "1")
 
 
 def _needed_bytes(treatment: Treatment) -> int:
-    settings = settings_of(treatment)
+    settings = treatment.asked()
     connections = settings.get("max_connections", _DEFAULT_CONNECTIONS)
     shared = int(_PER_BUFFER * _buffer_bytes(settings.get("shared_buffers", _DEFAULT_BUFFERS)))
     each = int(connections) if connections.isdigit() else int(_DEFAULT_CONNECTIONS)

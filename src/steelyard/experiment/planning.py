@@ -45,7 +45,7 @@ def plan_campaign(
     """
     noise = profile_for(experiment)
     expected = forecast(experiment, assembly, measured=noise)
-    compared = bool(experiment.contenders) and not experiment.is_single_pass
+    compared = experiment.compares_throughput and not experiment.is_single_pass
     asked = tuple(sorted({*(effects or EFFECTS), experiment.stop.decide}))
     found = CampaignOutlook(
         experiment=experiment,
@@ -54,11 +54,13 @@ def plan_campaign(
         switch=expected.switch,
         discard_s=expected.discard_s,
         preparation_s=expected.preparation_s,
+        capacity_s=expected.capacity_s,
         block_s=expected.block_s,
         max_blocks=expected.max_blocks,
         first_look=expected.stopping.first_look,
         first_look_s=expected.first_look_s,
         sustained_s=expected.sustained_s,
+        sustained_most_s=expected.sustained_most_s,
         rounds=expected.rounds.number,
         rounds_reason=expected.rounds.reason,
         cached=expected.cached,
@@ -78,7 +80,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
     shape = BlockShape(
         mode=expected.mode,
         treatments=arms,
-        cells=len(experiment.loads),
+        cells=max(len(experiment.closed_loads), 1),
         slice_s=experiment.measure.slice_s,
         step_s=expected.block_s / arms if visits else run_s(experiment) + GUESSED_SWITCH_S,
         rounds=expected.rounds.number,
@@ -140,7 +142,7 @@ def _workloads(
     terms = outlook_terms(experiment, expected)
     parts = [replace(noise.of(w.name), workload="") for w in experiment.workloads]
     named = zip(experiment.workloads, parts, strict=True)
-    several = len(experiment.loads) > 1
+    several = len(experiment.closed_loads) > 1
     pairs = synergy_terms(experiment, terms)
     return tuple(
         WorkloadOutlook(

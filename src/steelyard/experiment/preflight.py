@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.differences import settings_of
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.setting_names import SettingCatalogue, check_settings
 from steelyard.model.errors import Problem
@@ -49,7 +48,7 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
             else:
                 place = ("treatments", treatment.name, layer, complaint.setting)
                 yield loaded.problem(place, complaint.message, complaint.hint)
-        limits = settings_of(treatment, Layer.CGROUP)
+        limits = treatment.asked(Layer.CGROUP)
         for unfit in assembly.platforms[treatment.name].unfit(limits):
             place = ("treatments", treatment.name, Layer.CGROUP.value, unfit.key)
             yield loaded.problem(place, unfit.message, unfit.hint)

@@ -10,17 +10,18 @@ from steelyard.experiment.checks import implied_baseline
 from steelyard.experiment.form import (
     CalibrationForm,
     ExperimentForm,
-    LoadsForm,
     MeasureForm,
     StopForm,
     WorkloadForm,
 )
+from steelyard.experiment.form_loads import CapacityForm, LoadsForm, asked_rates
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.form_values import SEED_LIMIT
 from steelyard.experiment.lineage import Merged
 from steelyard.model.ceilings import CeilingsAsked
 from steelyard.model.experiment import (
     Calibration,
+    CapacityAsked,
     Design,
     EndpointTarget,
     Experiment,
@@ -37,6 +38,7 @@ from steelyard.model.experiment import (
     Treatment,
     Workload,
 )
+from steelyard.model.latency import LatencyGoal, LogPolicy
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -65,6 +67,7 @@ def resolve(
 ) -> Experiment:
     """Return the experiment of a form that all checks have passed."""
     names = tuple(merged)
+    loads = _loads(form.loads, form.slo, surroundings.facts)
     return Experiment(
         name=form.name,
         description=form.description or "",
@@ -73,13 +76,15 @@ def resolve(
             _treatment(name, treatment, surroundings.base) for name, treatment in merged.items()
         ),
         workloads=tuple(_workload(workload, texts) for workload in form.workloads),
-        loads=_loads(form.loads, surroundings.facts),
+        loads=loads,
         protocol=form.loads.protocol,
         measure=_measure(form.measure),
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
         design=Design(form.design),
-        sustained_s=form.sustained,
+        capacity=_capacity(form.capacity, loads),
+        goal=form.slo,
+        sustained_s=form.sustain,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
 
@@ -123,6 +128,7 @@ def _endpoint(form: TargetForm) -> EndpointTarget:
         allow_existing=bool(form.allow_existing),
         restart_command=form.restart_command or (),
         restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
     )
 
 
@@ -135,6 +141,7 @@ def _local(form: TargetForm, base: Path) -> LocalTarget:
         run_as=form.run_as,
         initdb=tuple(form.initdb or ()),
         restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
     )
 
 
@@ -162,14 +169,32 @@ def _workload(form: WorkloadForm, texts: Mapping[str, str]) -> Workload:
     )
 
 
-def _loads(form: LoadsForm, facts: MachineFacts) -> tuple[Load, ...]:
-    cpus = max(1, math.floor(facts.cpus))
+def _loads(form: LoadsForm, goal: LatencyGoal | None, facts: MachineFacts) -> tuple[Load, ...]:
+    cpus = max(1, math.floor(facts.cpus), form.generators)
     return tuple(
-        Load(clients=clients, threads=threads)
+        Load(
+            clients=clients,
+            threads=threads,
+            rate_per_s=rate.per_s,
+            share=rate.share,
+            latency_limit_s=None if rate.is_closed else form.latency_limit,
+            generators=form.generators,
+        )
         for clients in form.clients
         for threads in (form.threads or (min(clients, cpus),))
         if threads <= clients
+        for rate in asked_rates(form, goal)
     )
+
+
+def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked | None:
+    """Return how the capacity is found; None where no load is a share of it."""
+    if not any(load.share is not None for load in loads):
+        return None
+    asked = form or CapacityForm()
+    most = max(load.clients for load in loads)
+    clients = asked.clients or [*(2**power for power in range(most.bit_length())), most]
+    return CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
 
 
 def _measure(form: MeasureForm) -> Measure:
@@ -184,6 +209,8 @@ def _measure(form: MeasureForm) -> Measure:
         rounds=form.rounds,
         ceilings=CeilingsAsked(form.ceilings),
         neighbours=form.neighbours,
+        log=LogPolicy(form.log),
+        log_sampling=form.log_sampling,
     )
 
 

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations
-from steelyard.experiment.differences import differing_settings, settings_of
+from steelyard.experiment.differences import differing_settings
 from steelyard.model.environment import ServerEnvironment
 from steelyard.model.errors import InputError
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
@@ -141,7 +141,8 @@ def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple
     """
     part = noise.of(workload)
     remade = noise.switch is SwitchCost.REPROVISION
-    run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(len(experiment.loads))
+    cells = max(len(experiment.closed_loads), 1)
+    run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(cells)
     return part.visit_sd if remade else ASSUMED_INSTANCE_SD, run_sd
 
 
@@ -207,9 +208,8 @@ def asked_cycle_s(experiment: Experiment) -> float:
 
 
 def _cycle_s(treatment: Treatment) -> float:
-    asked = {name.lower(): value for name, value in settings_of(treatment).items()}
     try:
-        return parse_duration_s(asked["checkpoint_timeout"])
+        return parse_duration_s(treatment.asked_folded()["checkpoint_timeout"])
     except (KeyError, InputError):
         return DEFAULT_CYCLE_S
 
@@ -231,7 +231,7 @@ def early_phase_finding(rounds: Rounds, cycle_s: float) -> Finding | None:
         f" {', '.join(rounds.early_only)} changes over a cycle of {format_duration(cycle_s)}, and"
         f" the runs of one visit cover {format_duration(rounds.covered_s)} of it",
         remedy="Leave `measure.rounds` out, so that each visit covers a whole cycle, or ask for"
-        " `sustained:` runs.",
+        " `sustain:` runs.",
         source="METHOD 3.7 and 12",
         subject="campaign",
     )

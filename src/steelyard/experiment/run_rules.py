@@ -6,6 +6,7 @@ What a treatment brings about itself stays in; the rules for that are in ``analy
 from collections.abc import Iterator
 from typing import Final
 
+from steelyard.experiment.rate_rules import RATE_NOT_REACHED
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.model.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
 from steelyard.model.experiment import DEFAULT_NEIGHBOURS
@@ -25,7 +26,7 @@ from steelyard.model.rules import (
     lacking,
 )
 from steelyard.model.run_needs import RUN_NEEDS
-from steelyard.model.units import format_bytes, format_percent
+from steelyard.model.units import format_bytes, format_share
 
 CLOCK_JUMP_S: Final = 0.5  # wall against monotonic clock over one run; NTP slews by far less
 STEAL_SHARE: Final = 0.05
@@ -97,10 +98,12 @@ def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
         return
     others = [other for other in facts.evidence.others if not other.name.startswith("[")]
     heaviest = max(others, key=lambda other: other.cpu_s, default=None)
-    named = f", most of it {heaviest.name} ({_percent(heaviest.cpu_s / had)})" if heaviest else ""
+    named = (
+        f", most of it {heaviest.name} ({format_share(heaviest.cpu_s / had)})" if heaviest else ""
+    )
     yield broken(
-        f"other processes used {_percent(share)} of the machine's CPU time"
-        f" (more than {_percent(facts.allowance)}){named}"
+        f"other processes used {format_share(share)} of the machine's CPU time"
+        f" (more than {format_share(facts.allowance)}){named}"
     )
 
 
@@ -114,8 +117,8 @@ def _steal(facts: RunFacts) -> Iterator[Ruling]:
         yield KEPT
         return
     yield broken(
-        f"the hypervisor gave {_percent(share)} of the machine's CPU time to others"
-        f" (more than {_percent(STEAL_SHARE)})"
+        f"the hypervisor gave {format_share(share)} of the machine's CPU time to others"
+        f" (more than {format_share(STEAL_SHARE)})"
     )
 
 
@@ -141,8 +144,8 @@ def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
         return
     heaviest, io_bytes = max(visible, key=lambda each: each[1])
     yield broken(
-        f"other processes kept the data's disk busy for {_percent(share)} of the run"
-        f" (more than {_percent(facts.allowance)}), most of it {heaviest.name}"
+        f"other processes kept the data's disk busy for {format_share(share)} of the run"
+        f" (more than {format_share(facts.allowance)}), most of it {heaviest.name}"
         f" ({format_bytes(io_bytes)})"
     )
 
@@ -174,8 +177,8 @@ def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
         return
     several = f" in {processes} processes" if processes > 1 else ""
     yield broken(
-        f"the load generator used {_percent(share)} of what its {threads} threads{several} can"
-        f" (at least {_percent(SATURATED_SHARE)}): it was measured, not the server",
+        f"the load generator used {format_share(share)} of what its {threads} threads{several} can"
+        f" (at least {format_share(SATURATED_SHARE)}): it was measured, not the server",
         remedy=_MORE_GENERATORS.format(more=processes + 1),
     )
 
@@ -219,13 +222,9 @@ def _failed_transactions(facts: RunFacts) -> Iterator[Ruling]:
         yield KEPT
 
 
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
-
-
 _NEIGHBOURS_SHARE: Final = Threshold(
     value=DEFAULT_NEIGHBOURS,
-    shown=f"{_percent(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
+    shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
     reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
     " (system services, a shell) stays far below it",
 )
@@ -320,7 +319,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=STEAL_SHARE,
-                shown=f"{_percent(STEAL_SHARE)} of the machine's CPU time",
+                shown=f"{format_share(STEAL_SHARE)} of the machine's CPU time",
                 reason="a guess: below it a slice of some seconds varies as much by itself",
             ),
         ),
@@ -339,7 +338,8 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=DEFAULT_NEIGHBOURS,
-                shown=f"{_percent(DEFAULT_NEIGHBOURS)} of the run's time (`measure.neighbours`)",
+                shown=f"{format_share(DEFAULT_NEIGHBOURS)} of the run's time"
+                " (`measure.neighbours`)",
                 reason="a guess: the same share as for CPU",
             ),
         ),
@@ -356,7 +356,7 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=SATURATED_SHARE,
-                shown=f"{_percent(SATURATED_SHARE)} of its threads' time",
+                shown=f"{format_share(SATURATED_SHARE)} of its threads' time",
                 reason="a guess: the rest is what a thread needs to be woken at all",
             ),
         ),
@@ -421,4 +421,5 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="the load generator's own count",
         judge=_failed_transactions,
     ),
+    RATE_NOT_REACHED,
 )

@@ -18,6 +18,13 @@ from steelyard.experiment import durations
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
+from steelyard.experiment.capacity import (
+    CapacityTaker,
+    asked_capacity,
+    closed_loads,
+    rates_of,
+    rising_findings,
+)
 from steelyard.experiment.ceilings import CeilingTaker
 from steelyard.experiment.completing import BlockCompleter
 from steelyard.experiment.differences import reset_for, switch_cost
@@ -33,11 +40,12 @@ from steelyard.experiment.rounds import (
     early_phase_finding,
 )
 from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
-from steelyard.experiment.sustained import TRIES, SustainedTaker, sustained_runs
+from steelyard.experiment.sustained import SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.capacity import Capacity
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
 from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
@@ -69,6 +77,7 @@ class Campaign:
     facts: tuple[Fact, ...]
     findings: tuple[Finding, ...] = ()
     ceilings: CeilingTaker | None = None
+    cpus: int = 1  # that the generator may use
     _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
 
     def run(self) -> CampaignAnalysis:
@@ -109,13 +118,14 @@ class Campaign:
         self.bench.prepare(self.progress.stage)
         plan = self.directory.read().plan or self._freeze()
         schedule = read_schedule(self.directory.path)
+        self.bench.offer(plan.rates)
         self.progress.planned(plan, elapsed_s=self.directory.journal.elapsed_s)
         status = self._take_blocks(plan, schedule)
         self._sustain(plan)
         return status
 
     def _sustain(self, plan: CampaignPlan) -> None:
-        """Make the long runs that are not in the journal yet; an invalid one is tried again."""
+        """Make the long runs that are not in the journal yet."""
         taker = SustainedTaker(
             experiment=self.experiment,
             plan=plan,
@@ -127,13 +137,8 @@ class Campaign:
         for number, planned in enumerate(sustained_runs(self.experiment)):
             key = (planned.treatment, planned.cell)
             before = [run for run in recorded if (run.treatment, run.cell) == key]
-            if any(run.validity is not Validity.INVALID for run in before):
-                continue
-            for attempt in range(len(before), TRIES):
-                run = taker.take(number, planned, attempt)
+            for run in taker.take(number, planned, before):
                 self.directory.journal.append(SustainedFinished(run=run))
-                if run.validity is not Validity.INVALID:
-                    break
 
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()
@@ -182,6 +187,7 @@ class Campaign:
         restoring = choose_means(self.experiment, self.bench, self.clock)
         times = self._shake_down(restoring.means)
         discard = self._discard(restoring.means)
+        capacities = self._capacities(restoring.means, discard)
         rounds = self._rounds(
             VisitFrame(
                 mode=mode,
@@ -210,7 +216,7 @@ class Campaign:
             block_s=block_s,
             stopping=stopping_rule(
                 headlines=headline_count(self.experiment),
-                cells_per_headline=len(self.experiment.loads),
+                cells_per_headline=len(self.experiment.closed_loads),
                 max_blocks=blocks_planned(self.experiment, left_s, block_s),
                 precision=self.experiment.stop.precision,
             ),
@@ -220,9 +226,12 @@ class Campaign:
             rounds=rounds.number,
             rounds_for=rounds.chosen_for,
             rounds_reason=rounds.reason,
+            capacities=capacities,
+            rates=rates_of(self.experiment, capacities),
         )
         self._store(plan)
-        if self.experiment.contenders and plan.stopping.max_blocks < plan.stopping.first_look:
+        blocks = plan.stopping.max_blocks
+        if self.experiment.compares_throughput and blocks < plan.stopping.first_look:
             self.directory.journal.append(Noted(finding=_no_look(plan)))
         return plan
 
@@ -283,11 +292,29 @@ class Campaign:
         self.progress.stage("measuring the warm-up")
         return calibrate(self.experiment, calibration, self._calibration_taker(means))
 
+    def _capacities(self, means: str, discard: DiscardChoice) -> tuple[Capacity, ...]:
+        """Find the most that the baseline sustains, where loads are shares of it."""
+        asked = asked_capacity(self.experiment)
+        if asked is None:
+            return ()
+        capacities = CapacityTaker(
+            taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
+            asked=asked,
+            loads=closed_loads(self.experiment, asked, cpus=self.cpus),
+            means=means,
+            discard_s=discard.discard_s,
+            told=self.progress.stage,
+            store=self.directory.write_raw,
+        ).take()
+        for finding in rising_findings(capacities):
+            self.directory.journal.append(Noted(finding=finding))
+        return capacities
+
     def _calibration_taker(self, means: str) -> Callable[[str, str, int], Measurement]:
         taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
 
         def take(treatment: str, workload: str, seconds: int) -> Measurement:
-            cell = CellKey(workload=workload, load=self.experiment.loads[0])
+            cell = CellKey(workload=workload, load=self.experiment.loads[0].as_closed)
             planned = PlannedRun(treatment=treatment, cell=cell)
             reason = ""
             for attempt in range(1, MAX_TRIES + 1):

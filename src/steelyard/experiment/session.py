@@ -1,6 +1,7 @@
 """One session of work on a campaign: new or resumed, from an experiment to its files."""
 
 import json
+import math
 import re
 import secrets
 import shlex
@@ -28,7 +29,7 @@ from steelyard.model.errors import InputError, PreflightError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.plan import Status
-from steelyard.platforms.local.machine import DATA_FILE_SYSTEM, machine_facts
+from steelyard.platforms.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
 from steelyard.record.directory import CampaignDirectory, read_campaign
 from steelyard.record.entries import Resumed, Started
 
@@ -132,6 +133,7 @@ def _work(
         facts=facts_of(experiment, assembly, doors),
         findings=findings,
         ceilings=CeilingTaker(experiment, assembly.engine, bench, doors.processes),
+        cpus=max(1, math.floor(capacity(doors.host).cpus)),
     )
     analysis = campaign.run()
     ledger.require_nothing_left(directory.path)

@@ -2,14 +2,18 @@
 
 They show what slices of seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is
 no sample, so they take part in no estimate and no verdict.
+
+A drop near the end of one may be credits that have run out, or a neighbour who has come: then the
+load goes on, in further parts of half the length, without restoring and without a discard.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from steelyard.analysis.long_runs import calls_for_more, last_try
 from steelyard.experiment import durations
 from steelyard.experiment.rounds import asked_cycle_s
 from steelyard.experiment.run_log import WINDOW_S, LogOrder, RawStore
@@ -23,10 +27,14 @@ from steelyard.model.measurement import SustainedRun
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey, PlannedRun
 from steelyard.model.units import format_duration
+from steelyard.stats.cliff import LEAST_S
 
 TRIES = 2
+MOST_FURTHER = 2  # parts after the first
+_FURTHER_SHARE = 0.5  # of the length that was asked for
 _SPAWN_KEY = 2**31  # of the coin: no block has this number
 _REMEDY = "The long run is tried once more; look into the server's log in raw/."
+_NO_MORE = "What came before it counts; ask for a longer `sustain` to see further."
 
 
 def sustained_s(experiment: Experiment) -> float:
@@ -63,6 +71,39 @@ def forecast_s(experiment: Experiment, *, discard_s: float, switch_s: float) -> 
     return len(sustained_runs(experiment)) * (each + discard_s + switch_s)
 
 
+def further_s(experiment: Experiment) -> float:
+    """Return the length of each further part; 0 where none can be called for."""
+    asked_s = sustained_s(experiment)
+    return float(round(_FURTHER_SHARE * asked_s)) if asked_s >= LEAST_S else 0.0
+
+
+def most_further_s(experiment: Experiment) -> float:
+    """Return how much longer all long runs may take, when each of them falls late."""
+    each = further_s(experiment)
+    if not each:
+        return 0.0
+    around = experiment.measure.ramp_s + durations.RUN_OVERHEAD_S
+    return len(sustained_runs(experiment)) * MOST_FURTHER * (each + around)
+
+
+def is_settled(recorded: Sequence[SustainedRun]) -> bool:
+    """Return whether what is recorded of one long run needs nothing more.
+
+    A run that was cut off before a part that it called for is not: the load did not go on.
+    """
+    parts = last_try(recorded)
+    if not parts:
+        return False
+    if parts[-1].validity is Validity.INVALID:
+        # A further part is never tried again; a first one as often as TRIES says.
+        return parts[-1].part > 0 or _failed(recorded) >= TRIES
+    return len(parts) > MOST_FURTHER or not calls_for_more(parts)
+
+
+def _failed(recorded: Sequence[SustainedRun]) -> int:
+    return sum(run.part == 0 and run.validity is Validity.INVALID for run in recorded)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SustainedTaker:
     """Takes the long runs of a plan; each is on restored data after the plan's discard."""
@@ -73,26 +114,70 @@ class SustainedTaker:
     told: Callable[[str], None]
     raw: RawStore
 
-    def take(self, number: int, planned: PlannedRun, attempt: int) -> SustainedRun:
-        """Return one long run; one that failed is invalid and says why."""
+    def take(
+        self, number: int, planned: PlannedRun, recorded: Sequence[SustainedRun]
+    ) -> Iterator[SustainedRun]:
+        """Yield what is missing of one long run, each part before the next is begun.
+
+        Args:
+            number: Its place in the order.
+            planned: What it is.
+            recorded: What earlier sessions have of it.
+        """
+        recorded = list(recorded)
+        while not is_settled(recorded):
+            attempt = sum(run.part == 0 for run in recorded)
+            last = _failed(recorded) == TRIES - 1
+            recorded.append(self._first(f"{number:02d}-{attempt}", planned, bearing=last))
+            yield recorded[-1]
+            while recorded[-1].validity is not Validity.INVALID and not is_settled(recorded):
+                part = recorded[-1].part + 1
+                recorded.append(self._further(f"{number:02d}-{attempt}-{part}", planned, part))
+                yield recorded[-1]
+
+    def _first(self, name: str, planned: PlannedRun, *, bearing: bool) -> SustainedRun:
+        """Return a long run's first part; one that failed is invalid and says why."""
         seconds = sustained_s(self.experiment)
         self.told(
             f"sustained run: {planned.cell.workload}, {planned.cell.load.label},"
             f" {planned.treatment}, {format_duration(seconds)}"
         )
+        try:
+            self.taker.bench.enter(
+                planned, means=self.plan.restore, discard_s=self.plan.discard.discard_s
+            )
+        except (TargetError, MeasurementError, PreflightError) as error:
+            return self._without_measurement(planned, error.message)
+        return self._taken(name, planned, seconds=seconds, bearing=bearing)
+
+    def _further(self, name: str, planned: PlannedRun, part: int) -> SustainedRun:
+        """Return a part under the load that goes on; neighbours are borne: it has no second try."""
+        seconds = further_s(self.experiment)
+        self.told(
+            f"sustained run: goes on for {format_duration(seconds)}, since"
+            f" {planned.cell.workload}, {planned.treatment} fell near its end"
+        )
+        run = self._taken(name, planned, seconds=seconds, bearing=True)
+        findings = tuple(
+            replace(each, remedy=_NO_MORE) if each.remedy == _REMEDY else each
+            for each in run.findings
+        )
+        return replace(run, part=part, findings=findings)
+
+    def _taken(
+        self, name: str, planned: PlannedRun, *, seconds: float, bearing: bool
+    ) -> SustainedRun:
         ramp_s = self.experiment.measure.ramp_s
         try:
-            self._enter(planned)
-            last = attempt == TRIES - 1
             taken = self.taker.take(
                 planned,
                 seconds=seconds,
                 ramp_s=ramp_s,
-                bearing=last,
-                order=self._order(f"sustained-{number:02d}-{attempt}"),
+                bearing=bearing,
+                order=self._order(f"sustained-{name}"),
             )
         except (TargetError, MeasurementError, PreflightError) as error:
-            return self._failed(planned, error.message)
+            return self._without_measurement(planned, error.message)
         return SustainedRun(
             treatment=planned.treatment,
             cell=planned.cell,
@@ -101,7 +186,7 @@ class SustainedTaker:
             measurement=taken.measurement,
             validity=validity_of(taken.findings),
             findings=tuple(_without_block(finding) for finding in taken.findings),
-            raw=self.raw.write_raw(f"sustained-{number:02d}-{attempt}.txt", taken.output),
+            raw=self.raw.write_raw(f"sustained-{name}.txt", taken.output),
             evidence=taken.evidence,
             latency=taken.latency,
         )
@@ -113,27 +198,7 @@ class SustainedTaker:
             return None
         return LogOrder(name=name, store=self.raw, policy=policy, windows_s=WINDOW_S)
 
-    def _enter(self, planned: PlannedRun) -> None:
-        """Bring the treatment into force on restored data, and discard.
-
-        Raises:
-            MeasurementError: A setting is not in force, or the generator failed in the discard.
-            TargetError: The server did not start.
-        """
-        bench = self.taker.bench
-        activation = bench.activate(planned.treatment, restore=True, means=self.plan.restore)
-        if activation.deviations:
-            raise MeasurementError(
-                f"treatment `{planned.treatment}` is not in force:"
-                f" {'; '.join(activation.deviations)}"
-            )
-        discard_s = round(self.plan.discard.discard_s)
-        if discard_s:
-            failure = bench.discard(planned, seconds=discard_s)
-            if failure:
-                raise MeasurementError(f"the generator failed in the discard: {failure}")
-
-    def _failed(self, planned: PlannedRun, message: str) -> SustainedRun:
+    def _without_measurement(self, planned: PlannedRun, message: str) -> SustainedRun:
         finding = Finding(
             code="sustained-failed", severity=Severity.ERROR, message=message, remedy=_REMEDY
         )

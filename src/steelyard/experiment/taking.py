@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from steelyard.engines.engine import Engine, RunRequest
 from steelyard.experiment.bench import Bench
-from steelyard.experiment.differences import settings_of
 from steelyard.experiment.probes.watch import Watch
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.run_log import Logged, LogOrder, RunLog
@@ -129,13 +128,16 @@ class Taker:
         # Backends may outlive their postmaster to the end of a run.
         died = not self.bench.is_running()
         logged = self._logged(log, done, length)
+        latency = logged.latency if logged is not None else None
         facts = replace(
             self._asked(planned),
             measurement=done.measurement,
+            asked_s=length.seconds,
             evidence=evidence,
             clock_jump_s=done.jump_s,
             failure=done.failure,
             log_trouble=logged.trouble if logged is not None else None,
+            skipped=latency.skipped if latency is not None else None,
             server_died=died,
         )
         return Taken(
@@ -146,7 +148,7 @@ class Taker:
             output=done.output,
             checkpoint=checkpoint,
             evidence=evidence,
-            latency=logged.latency if logged is not None else None,
+            latency=latency,
         )
 
     def _run(
@@ -178,9 +180,9 @@ class Taker:
         treatment = experiment.treatment(planned.treatment)
         return RunFacts(
             treatment=treatment.name,
-            load=planned.cell.load,
-            asked={name.lower(): value for name, value in settings_of(treatment).items()},
-            limits=settings_of(treatment, Layer.CGROUP),
+            load=self.bench.load_of(planned.cell),
+            asked=treatment.asked_folded(),
+            limits=treatment.asked(Layer.CGROUP),
             in_force=self.bench.in_force,
             neighbours=experiment.measure.neighbours,
         )

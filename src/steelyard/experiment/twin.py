@@ -10,6 +10,7 @@ from dataclasses import replace
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import Forecast
+from steelyard.model.errors import InputError
 from steelyard.model.experiment import Design, Experiment, Stop, SwitchCost, TwinOf
 
 AGAIN = "again"
@@ -27,8 +28,16 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
         loaded: The experiment, with any number of treatments.
         switch: How the arms are brought together: what its differences need, or as asked.
         budget_s: Seconds from the start of preparation to the end of the last block.
+
+    Raises:
+        InputError: All its loads are open loops.
     """
     given = loaded.experiment
+    if not given.closed_loads:
+        raise InputError(
+            "the noise is that of comparisons of throughput, and all loads are open loops",
+            hint="Add a closed loop: --set loads.rate=closed.",
+        )
     baseline = given.treatment(given.baseline)
     headlines = headline_contrasts(given)
     again = AGAIN if baseline.name != AGAIN else f"{AGAIN}-2"
@@ -42,6 +51,7 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
         design=Design.BLOCKS,
         sustained_s=None,
         attribution=None,
+        goal=None,
         twin_of=TwinOf(
             name=given.name,
             treatments=len(given.treatments),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from steelyard.experiment.document import Document, Issue, KeyPath, Value
 from steelyard.experiment.form import (
@@ -18,21 +18,23 @@ from steelyard.experiment.form import (
     WHAT_IS_COMPARED,
     ExperimentForm,
     LevelForm,
-    LoadsForm,
     MeasureForm,
     StopForm,
     TreatmentForm,
     WorkloadForm,
     section,
 )
+from steelyard.experiment.form_loads import CapacityForm, LoadsForm, goal
 from steelyard.experiment.form_target import LATER_TARGETS, Form
 from steelyard.experiment.form_values import REFUSED
 from steelyard.experiment.suggestions import closest, did_you_mean, listed, shown, written
+from steelyard.model.latency import LatencyGoal
 
 FormT = TypeVar("FormT", bound=Form)
 
 # Levels take a treatment's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
+_RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
     "model_type": _MAPPING,
@@ -50,6 +52,8 @@ class Draft:
         form: The whole file, None when anything in it is not sound.
         workloads: By their place in the list.
         treatments: By name.
+        capacity: None also when it is not given.
+        goal: Of `slo`; None also when it is not given.
         levels: Of factors, by the path of each; after ``factors.spelled_out``.
     """
 
@@ -60,6 +64,8 @@ class Draft:
     loads: LoadsForm | None
     measure: MeasureForm | None
     stop: StopForm | None
+    capacity: CapacityForm | None = None
+    goal: LatencyGoal | None = None
     levels: Mapping[KeyPath, LevelForm] = field(default_factory=dict)
 
     @property
@@ -95,6 +101,8 @@ def validate(document: Document) -> tuple[Draft, tuple[Issue, ...]]:
         loads=_attempt(LoadsForm, document.at(("loads",))),
         measure=_attempt(MeasureForm, document.at(("measure",))),
         stop=_attempt(StopForm, document.at(("stop",))),
+        capacity=_given(CapacityForm, document.at(("capacity",))),
+        goal=_goal(document.at(("slo",))),
         levels=_sound(LevelForm, {path: document.at(path) for path in level_paths(document)}),
     )
     return draft, issues
@@ -121,6 +129,17 @@ def _attempt(form: type[FormT], value: Value) -> FormT | None:
     try:
         return form.model_validate({} if value is None else value)
     except ValidationError:
+        return None
+
+
+def _given(form: type[FormT], value: Value) -> FormT | None:
+    return None if value is None else _attempt(form, value)
+
+
+def _goal(value: Value) -> LatencyGoal | None:
+    try:
+        return None if value is None else goal(value)
+    except PydanticCustomError:
         return None
 
 
@@ -168,6 +187,8 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
 
 
 def _way_out(key: str, form: type[Form] | None) -> str:
+    if form is ExperimentForm and key in _RENAMED:
+        return f"it is called `{_RENAMED[key]}` now"
     known = form.model_fields if form else {}
     if hint := did_you_mean(key, known):
         return hint

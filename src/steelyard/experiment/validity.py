@@ -5,20 +5,9 @@ from dataclasses import replace
 from typing import Final
 
 from steelyard.experiment.run_facts import RunFacts
-from steelyard.experiment.run_rules import CLOCK_JUMP_S, RUN_RULES
+from steelyard.experiment.run_rules import RUN_RULES
 from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.measurement import Measurement
 from steelyard.model.rules import ENVIRONMENT, Rule, Standing
-
-__all__ = [
-    "CLOCK_JUMP_S",
-    "generator_failed",
-    "judge",
-    "judge_measurement",
-    "not_in_force",
-    "rule_of",
-    "validity_of",
-]
 
 _REDONE: Final = "The block is redone in all arms."
 _BORNE: Final = (
@@ -88,8 +77,3 @@ def not_in_force(treatment: str, deviations: tuple[str, ...]) -> Finding | None:
     """Return the finding that a treatment is not what is measured; None when it is."""
     facts = RunFacts(treatment=treatment, deviations=deviations)
     return next(iter(_found(rule_of("not-in-force"), facts)), None)
-
-
-def judge_measurement(taken: Measurement, *, clock_jump_s: float) -> tuple[Finding, ...]:
-    """Return what is wrong with a run that has a result, where nothing watched it."""
-    return judge(RunFacts(measurement=taken, clock_jump_s=clock_jump_s))

@@ -7,10 +7,12 @@ account of transactions. This goes to libpq itself, and never waits for ever.
 
 import select
 import time
+from functools import partial
 
 import psycopg
 from psycopg import adapt, errors
 
+from steelyard.gateways.answers import last_result
 from steelyard.gateways.patience import PatientConnection
 
 _WAKE_UP_MS = 100  # as often as psycopg looks whether anybody still waits
@@ -46,25 +48,14 @@ class PreparedStatements:
 
     def _answer(self) -> "psycopg.pq.abc.PGresult":
         """Return the result of what was sent."""
-        pgconn, asked_at, last = self._connection.pgconn, time.monotonic(), None
-        while pgconn.flush():
-            self._wait(self._writable, asked_at)
-        while True:
-            while pgconn.is_busy():
-                self._wait(self._readable, asked_at)
-                pgconn.consume_input()
-            result = pgconn.get_result()
-            if result is None:
-                break
-            last = result
-        if last is None:
-            raise psycopg.OperationalError("the server gave no answer")
+        last = last_result(self._connection.pgconn, partial(self._wait, time.monotonic()))
         if last.status not in (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK):
             raise errors.error_from_result(last)
         return last
 
-    def _wait(self, for_: select.poll, asked_at: float) -> None:
+    def _wait(self, asked_at: float, events: int) -> None:
         """Wait for the connection, and ask now and then whether to go on."""
-        while not for_.poll(_WAKE_UP_MS):
+        ready = self._readable if events == select.POLLIN else self._writable
+        while not ready.poll(_WAKE_UP_MS):
             if self._connection.heed(asked_at):
                 asked_at = time.monotonic()

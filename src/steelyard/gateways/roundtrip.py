@@ -6,8 +6,11 @@ to libpq itself, and never waits for ever.
 
 import select
 import time
+from functools import partial
 
 import psycopg
+
+from steelyard.gateways.answers import last_result
 
 _PATIENCE_MS = 10_000  # for one answer; beyond it the server hangs
 
@@ -43,17 +46,9 @@ def time_round_trips(
 def _round_trip(connection: "psycopg.Connection[tuple[object, ...]]", statement: bytes) -> None:
     pgconn = connection.pgconn
     pgconn.send_query(statement)
-    while pgconn.flush():
-        _wait(pgconn.socket, select.POLLOUT)
-    while True:
-        while pgconn.is_busy():
-            _wait(pgconn.socket, select.POLLIN)
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:
-            return
-        if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
-            raise psycopg.OperationalError(result.get_error_message())
+    result = last_result(pgconn, partial(_wait, pgconn.socket))
+    if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
+        raise psycopg.OperationalError(result.get_error_message())
 
 
 def _wait(socket: int, events: int) -> None:

@@ -5,7 +5,7 @@ expanded. What stays open until the machine is known (``discard: auto``, ``reset
 None, and the record says what it became.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -80,6 +80,8 @@ class LocalTarget:
         run_as: Account for the server when Steelyard runs as root; None means a default one.
         initdb: Further initdb options, equal in all treatments of an experiment.
         restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
+        burst_lasts_s: How long full burst credits of the platform last at full load; None where
+            it has none, or where that is not known. It makes no target another one.
     """
 
     kind: Literal["local"] = "local"
@@ -90,6 +92,7 @@ class LocalTarget:
     run_as: str | None = None
     initdb: tuple[str, ...] = ()
     restore: str | None = None
+    burst_lasts_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,8 @@ class EndpointTarget:
         allow_existing: Measure in the named database, which Steelyard did not make.
         restart_command: Restarts the server; without it nothing that needs a restart is changed.
         restore: ``template`` or ``vacuum``; None means the best that works.
+        burst_lasts_s: How long full burst credits of the platform last at full load; None where
+            it has none, or where that is not known. It makes no target another one.
     """
 
     kind: Literal["endpoint"] = "endpoint"
@@ -118,6 +123,7 @@ class EndpointTarget:
     allow_existing: bool = False
     restart_command: tuple[str, ...] = ()
     restore: str | None = None
+    burst_lasts_s: float | None = field(default=None, compare=False)
 
     @property
     def connection(self) -> str:
@@ -167,6 +173,14 @@ class Treatment:
     settings: tuple[Setting, ...] = ()
     protocol: str | None = None
     profiles: tuple[str, ...] = ()
+
+    def asked(self, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
+        """Return the values that it asks of one layer, by name as written."""
+        return {s.name: s.value for s in self.settings if s.layer is layer}
+
+    def asked_folded(self) -> dict[str, str]:
+        """Return what it asks of PostgreSQL, whose names have no case, by name in small letters."""
+        return {name.lower(): value for name, value in self.asked().items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,10 +255,15 @@ class Load:
         return self.rate_per_s is not None or self.share is not None
 
     @property
+    def as_closed(self) -> "Load":
+        """Return the same clients without a rate: as much as the server gives."""
+        return replace(self, rate_per_s=None, share=None, latency_limit_s=None)
+
+    @property
     def rate_label(self) -> str:
         """Return the rate for tables: ``500/s``, ``70 %``; empty for a closed loop."""
         if self.rate_per_s is not None:
-            return f"{self.rate_per_s:g}/s"
+            return f"{self.rate_per_s:.10g}/s"
         return "" if self.share is None else f"{100.0 * self.share:g} %"
 
     @property
@@ -419,6 +438,16 @@ class Experiment:
     def endpoint_targets(self) -> dict[str, EndpointTarget]:
         """Return the targets that are there already by treatment."""
         return {t.name: t.target for t in self.treatments if isinstance(t.target, EndpointTarget)}
+
+    @property
+    def closed_loads(self) -> tuple[Load, ...]:
+        """Return the loads whose throughput is an answer: that of an open loop was asked for."""
+        return tuple(load for load in self.loads if not load.is_open)
+
+    @property
+    def compares_throughput(self) -> bool:
+        """Return whether treatments are weighed by their transactions per second."""
+        return len(self.treatments) > 1 and bool(self.closed_loads)
 
     @property
     def contenders(self) -> tuple[str, ...]:

@@ -93,3 +93,11 @@ class LatencyGoal:
 
     share: float
     limit_s: float
+
+    @property
+    def label(self) -> str:
+        """Return it as in an experiment file: ``p99 < 10 ms``."""
+        factor, unit = (1e3, "ms") if self.limit_s < 1.0 else (1.0, "s")
+        if self.limit_s < 1e-3:
+            factor, unit = 1e6, "us"
+        return f"p{100.0 * self.share:.6g} < {self.limit_s * factor:.6g} {unit}"

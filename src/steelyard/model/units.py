@@ -103,6 +103,11 @@ def format_percent(fraction: float, *, signed: bool = True) -> str:
     return f"{percent:{'+' if signed else ''}.{digits}f} %"
 
 
+def format_share(fraction: float) -> str:
+    """Return a share of a whole as a percentage, which needs no sign: ``2.8 %``."""
+    return format_percent(fraction, signed=False)
+
+
 def format_latencies(seconds: Sequence[float], *, signed: bool = False) -> tuple[str, ...]:
     """Return times of milliseconds or less in one unit and with as many digits as the largest.
 

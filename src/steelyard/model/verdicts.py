@@ -30,3 +30,10 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
+
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Return whether both bounds are known and on one side of zero."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > 0.0 or self.high < 0.0

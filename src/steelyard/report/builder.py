@@ -4,12 +4,14 @@ from steelyard.analysis.attribution import design_words
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.attribution import attribution_section
 from steelyard.report.budget import budget_section
+from steelyard.report.capacity import capacity_section
 from steelyard.report.costs import cost_section
 from steelyard.report.document import Document, Section
 from steelyard.report.figures import chart_section
 from steelyard.report.findings import finding_section
 from steelyard.report.formats import enumeration, utc
 from steelyard.report.headlines import headline_section
+from steelyard.report.latency import latency_section
 from steelyard.report.limits import limits_section
 from steelyard.report.method import command_section, method_section
 from steelyard.report.noise import noise_section
@@ -39,7 +41,7 @@ def build_document(analysis: CampaignAnalysis) -> Document:
     contest = f"{enumeration(experiment.contenders)} against {experiment.baseline}"
     if experiment.attribution is not None:
         contest = design_words(experiment.attribution)
-    if single:
+    if len(experiment.treatments) == 1:
         contest = f"{experiment.baseline} alone"
     return Document(
         title=pass_title(analysis) if single else experiment.name,
@@ -55,9 +57,11 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         headline_section(analysis),
         *noise_section(analysis),
         *attribution_section(analysis),
+        *capacity_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *latency_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),
         *timeline_section(analysis),
@@ -80,6 +84,7 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *published_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
+        *latency_section(analysis),
         *statement_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),

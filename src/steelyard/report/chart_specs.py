@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from steelyard.report import chart_theme as theme
+from steelyard.report.capacity_specs import capacity
 from steelyard.report.chart_panels import (
     CHARACTER_PX,
     Chart,
@@ -20,6 +21,7 @@ from steelyard.report.chart_panels import (
     stacked,
 )
 from steelyard.report.document import ChartKind, Figure
+from steelyard.report.latency_specs import over_time, tails
 from steelyard.report.reason_specs import timeline, waterfall
 
 _SIGNED_PERCENT = "(datum.value > 0 ? '+' : '') + format(datum.value, '~g') + ' %'"
@@ -239,12 +241,32 @@ def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
     y_axis = alt.Axis(title="tps", format="~s", tickCount=height // 30, minExtent=44, maxExtent=44)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
-    base = chart_of(panel).encode(x=x, y=y, color=colour_of(figure, legend=True))
+    seconds = chart_of(panel).transform_filter("datum.mark == ''") if long else chart_of(panel)
+    base = seconds.encode(x=x, y=y, color=colour_of(figure, legend=True))
     whole = base.mark_line(strokeWidth=1.5, opacity=0.3)
     counted = base.transform_filter("!datum.ramp").mark_line(strokeWidth=1.5)
-    return alt.layer(whole, counted).properties(
+    return alt.layer(*_cliff_band(panel, x), whole, counted, *_cliff_levels(panel, y)).properties(
         title=panel.title, width=theme.WIDTH - 70, height=height
     )
+
+
+def _cliff_band(panel: Panel, x: alt.X) -> tuple[Chart, ...]:
+    """Return the interval of a cliff's time with its likeliest instant, behind the seconds."""
+    if not any(record.get("mark") for record in panel.records):
+        return ()
+    cliff = chart_of(panel).transform_filter("datum.mark == 'cliff'")
+    ends = {"x": alt.X("begin:Q", axis=x["axis"], scale=x["scale"]), "x2": "end:Q"}
+    band = cliff.mark_rect(color=theme.BASELINE, opacity=0.3).encode(**ends)
+    return (band, cliff.mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x))
+
+
+def _cliff_levels(panel: Panel, y: alt.Y) -> tuple[Chart, ...]:
+    """Return the rates before and after a cliff, in front of the seconds."""
+    if not any(record.get("mark") for record in panel.records):
+        return ()
+    level = chart_of(panel).transform_filter("datum.mark == 'level'")
+    rule = level.mark_rule(color=theme.INK, strokeWidth=2)
+    return (rule.encode(x=alt.X("begin:Q"), x2="end:Q", y=y),)
 
 
 # --- half-width against minutes ---
@@ -302,4 +324,7 @@ _DRAW = {
     ChartKind.NOISE: (_noise, ("workload",)),
     ChartKind.WATERFALL: (waterfall, ("workload", "treatment")),
     ChartKind.TIMELINE: (timeline, ("workload", "track", "treatment")),
+    ChartKind.CAPACITY: (capacity, ("workload",)),
+    ChartKind.LATENCY_TAIL: (tails, ("workload", "load")),
+    ChartKind.LATENCY_OVER_TIME: (over_time, ("workload", "load")),
 }

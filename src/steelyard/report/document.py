@@ -40,6 +40,9 @@ class ChartKind(StrEnum):
     NOISE = "noise"
     WATERFALL = "waterfall"
     TIMELINE = "timeline"
+    CAPACITY = "capacity"
+    LATENCY_TAIL = "latency-tail"
+    LATENCY_OVER_TIME = "latency-over-time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

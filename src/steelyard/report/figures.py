@@ -57,13 +57,15 @@ def _percent(fraction: float | None) -> float | None:
 def _effects_by_load(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
     """Return the effects; none of factors under one load, which have their own section."""
     attributed = analysis.experiment.attribution is not None
-    return () if attributed and len(analysis.experiment.loads) == 1 else (_effects(analysis),)
+    return (
+        () if attributed and len(analysis.experiment.closed_loads) == 1 else (_effects(analysis),)
+    )
 
 
 def _effects(analysis: CampaignAnalysis) -> Figure:
     margin = share(analysis.experiment.stop.equivalence)
     marks = "diamonds are headlines with their intervals"
-    if len(analysis.experiment.loads) > 1:
+    if len(analysis.experiment.closed_loads) > 1:
         marks = "diamonds are headlines over all loads, dots cells "
         marks += f"({cells_together(analysis.experiment)})"
     sentences = "; ".join(verdict_sentence(analysis, c) for c in analysis.headlines)
@@ -102,19 +104,19 @@ def _effect_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
 
 def _redundant(analysis: CampaignAnalysis, comparison: Comparison) -> bool:
     """Return whether it is the only cell of a headline: the same blocks, shown once."""
-    return len(analysis.experiment.loads) == 1 and comparison.load is not None
+    return len(analysis.experiment.closed_loads) == 1 and comparison.load is not None
 
 
 def _effect_name(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     experiment = analysis.experiment
-    if len(experiment.loads) == 1:
+    if len(experiment.closed_loads) == 1:
         return comparison.treatment
     name = cell_name(experiment, comparison.load)
     return name if len(experiment.contenders) == 1 else f"{comparison.treatment} · {name}"
 
 
 def _loads(analysis: CampaignAnalysis) -> Figure:
-    several = len(analysis.experiment.loads) > 1
+    several = len(analysis.experiment.closed_loads) > 1
     return Figure(
         identity="loads",
         kind=ChartKind.LOADS,
@@ -142,9 +144,10 @@ def _load_caption(analysis: CampaignAnalysis) -> str:
 
 
 def _load_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
-    loads, names = analysis.experiment.loads, _treatments(analysis)
+    loads, names = analysis.experiment.closed_loads, _treatments(analysis)
     for cell in analysis.cells:
-        if not cell.runs or present(cell.tps.value) is None:
+        # What an open loop completes was asked for: it is no throughput of the server.
+        if cell.cell.load.is_open or not cell.runs or present(cell.tps.value) is None:
             continue
         load = cell.cell.load
         order = loads.index(load) if load in loads else len(loads)

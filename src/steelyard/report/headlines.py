@@ -5,6 +5,7 @@ from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.findings import Severity
 from steelyard.model.plan import Status
 from steelyard.report import findings
+from steelyard.report.capacity import rate_answers
 from steelyard.report.document import (
     Block,
     IntervalDrawing,
@@ -22,14 +23,17 @@ from steelyard.report.formats import (
     effect_value,
     ended,
 )
+from steelyard.report.latency_warnings import tail_warnings
 from steelyard.report.wording import (
     TONE_OF,
     cells_together,
     contestants,
     decided_early,
     extreme_cells,
+    looked_for,
     more_minutes,
     pending,
+    uncompared,
     verdict_sentence,
     verdict_word,
 )
@@ -41,12 +45,29 @@ _DRAWING_SLACK = 0.08  # of the line's length, free at each end
 def headline_section(analysis: CampaignAnalysis) -> Section:
     """Return the verdicts, or what there is instead when nothing was compared."""
     blocks: list[Block] = []
+    why = uncompared(analysis.experiment)
     if analysis.headlines:
         blocks.append(VerdictCards(cards=tuple(_card(analysis, c) for c in analysis.headlines)))
+    elif analysis.blocks and why:
+        blocks.append(Paragraph(text=f"{why} {_looked_for(analysis)}"))
     else:
         blocks.append(Paragraph(text=_nothing_compared(analysis), tone=Tone.ERROR))
+    blocks.extend(rate_answers(analysis))
+    blocks.extend(tail_warnings(analysis))
     blocks.extend(_remarks(analysis))
     return Section(anchor="verdicts", title="Verdicts", blocks=tuple(blocks))
+
+
+def _looked_for(analysis: CampaignAnalysis) -> str:
+    """Return what was looked for instead of a verdict, and why the campaign ended."""
+    end = f"The campaign {_was(analysis.status)} after {count(analysis.blocks, 'block')}"
+    if analysis.status is Status.BUDGET:
+        end = (
+            "With nothing to decide it ended at its budget, after"
+            f" {count(analysis.blocks, 'block')}"
+        )
+    asked = looked_for(analysis.experiment)
+    return f'Looked for was {asked}: see the section "Latency". {end}.'
 
 
 def _nothing_compared(analysis: CampaignAnalysis) -> str:
@@ -131,7 +152,7 @@ def _details(analysis: CampaignAnalysis, comparison: Comparison) -> tuple[str, .
 def _details_by_load(analysis: CampaignAnalysis, headline: Comparison) -> tuple[str, ...]:
     extremes = extreme_cells(analysis, headline)
     together = f"simultaneous {CONFIDENCE} intervals"
-    if has_many_cells(len(analysis.experiment.loads)):
+    if has_many_cells(len(analysis.experiment.closed_loads)):
         together = f"intervals at {cells_together(analysis.experiment)}"
     blocks = f"{together}, {count(headline.blocks, 'block')}"
     if extremes is None:

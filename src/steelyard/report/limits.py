@@ -58,6 +58,11 @@ def _times(plan: CampaignPlan) -> str:
 
 def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
     rule = plan.stopping
+    if not analysis.experiment.compares_throughput:
+        return (
+            "The number of blocks was fixed before the first one by the budget (at most"
+            f" {rule.max_blocks}); nothing that was measured could end the campaign."
+        )
     if stopped_early(analysis):
         return (
             f"It stopped when every headline was decided, after {analysis.blocks} of at most "
@@ -165,8 +170,7 @@ def _asked(workload: Workload) -> str:
 
 
 def _offered(experiment: Experiment) -> str:
-    rated = [load.is_open for load in experiment.loads]
-    if all(rated) and rated:
+    if not experiment.closed_loads:
         return "The highest possible rate: the load was offered at a fixed rate to all treatments."
     return (
         "Latency at equal work: the number of clients was equal, and each sent its next "

@@ -64,11 +64,20 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
         ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
         ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
         *_rounds(plan),
+        *_judging(analysis, plan),
+        ("discard", _discard(plan.discard)),
+        ("data", _reset(plan)),
+    )
+
+
+def _judging(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    """Return looks and error rate, or that there is nothing to look at."""
+    if not analysis.experiment.compares_throughput:
+        return (("looks", "none: no throughput is compared, so only the budget ends it"),)
+    return (
         ("looks", f"{analysis.looks} so far, {_looks(plan.stopping)}"),
         ("error rate", _alpha_rule(plan.stopping)),
         *_many_cells(analysis),
-        ("discard", _discard(plan.discard)),
-        ("data", _reset(plan)),
     )
 
 
@@ -107,7 +116,7 @@ def _alpha_rule(rule: StoppingRule) -> str:
 
 def _many_cells(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
     """Return the rule for cells where there are many."""
-    cells = len(analysis.experiment.loads)
+    cells = len(analysis.experiment.closed_loads)
     if not has_many_cells(cells):
         return ()
     rule = (

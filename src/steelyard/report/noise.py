@@ -129,7 +129,7 @@ def _sight_cells(sight: Sight) -> tuple[str, ...]:
 
 
 def _load(analysis: CampaignAnalysis, reach: Reach) -> str:
-    loads = analysis.experiment.loads
+    loads = analysis.experiment.closed_loads
     return cell_name(analysis.experiment, loads[0] if len(loads) == 1 else reach.load)
 
 
@@ -285,7 +285,7 @@ def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]
     rows = tuple(_figure_rows(analysis, floor))
     if not rows:
         return ()
-    several = len(analysis.experiment.loads) > 1
+    several = len(analysis.experiment.closed_loads) > 1
     lines = "the dark line is the headline over all loads, the grey ones are cells; " * several
     said = "; ".join(_said(workload) for workload in floor.workloads)
     figure = Figure(

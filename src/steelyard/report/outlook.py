@@ -7,7 +7,7 @@ from steelyard.analysis.campaign_outlook import (
     WorkloadOutlook,
 )
 from steelyard.analysis.outlook import EffectOutlook, ScopeOutlook
-from steelyard.model.experiment import SwitchCost
+from steelyard.model.experiment import Experiment, SwitchCost
 from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_bytes, format_duration, format_percent
@@ -25,6 +25,7 @@ from steelyard.report.document import (
     Tone,
 )
 from steelyard.report.formats import MISSING, count, enumeration, share, utc
+from steelyard.report.wording import looked_for, uncompared
 
 ASSUMED = "assumed: METHOD's typical profile, nobody measured this machine: run `steelyard noise`"
 SINGLE = "Nothing is compared, so no effect is decided."
@@ -93,7 +94,7 @@ def shortfall(found: CampaignOutlook, source: str) -> str:
 def _decidable(found: CampaignOutlook) -> Section:
     title = f"Within {format_duration(found.experiment.stop.budget_s)}"
     if not found.workloads:
-        remark = Paragraph(text=SINGLE)
+        remark = Paragraph(text=_nothing_decided(found.experiment))
         return Section(anchor="decidable", title=title, blocks=(remark,))
     items = tuple(item for each in found.workloads for item in _scope_sentences(each, found))
     tone = Tone.PLAIN if found.decides_headlines else Tone.WARNING
@@ -102,7 +103,7 @@ def _decidable(found: CampaignOutlook) -> Section:
     lead = Paragraph(text=f"An effect of {wish} {word} decided in the headlines.", tone=tone)
     cells: tuple[Block, ...] = ()
     if not found.decides_cells:
-        number_of = len(found.experiment.loads)
+        number_of = len(found.experiment.closed_loads)
         alone = " that differ alone" if found.has_many_cells else ""
         text = (
             f"It is not decided in single cells{alone}: {number_of} per workload share the error."
@@ -110,6 +111,12 @@ def _decidable(found: CampaignOutlook) -> Section:
         cells = (Paragraph(text=text, tone=Tone.WARNING),)
     listed = BulletList(lead="What nine in ten campaigns decide:", items=items)
     return Section(anchor="decidable", title=title, blocks=(lead, *cells, listed))
+
+
+def _nothing_decided(experiment: Experiment) -> str:
+    """Return why no effect is decided, and what the campaign is for instead."""
+    why = uncompared(experiment)
+    return f"{why} Looked for is {looked_for(experiment)}." if why else SINGLE
 
 
 def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]:
@@ -288,7 +295,10 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
         first = f"after {found.first_look} blocks, at about {format_duration(found.first_look_s)}"
         pairs.append(("first look", first))
     if found.sustained_s:
-        pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top"))
+        most_s = found.sustained_most_s
+        late = f", up to {format_duration(most_s)} where they fall near their ends"
+        most = late if most_s > found.sustained_s else ""
+        pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top{most}"))
     pairs.append(("disk", _disk(found)))
     listed = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="time", title="Time and disk", blocks=(listed,))
@@ -302,7 +312,9 @@ def _rounds(found: CampaignOutlook) -> list[tuple[str, str]]:
 def _preparation(found: CampaignOutlook) -> str:
     arms = len(found.experiment.treatments)
     cached = "; all data are in the cache" if found.cached == arms else ""
-    return f"about {format_duration(found.preparation_s)} for data and first starts{cached}"
+    capacity = f" (of them {format_duration(found.capacity_s)} for the capacity)"
+    asked = capacity if found.capacity_s else ""
+    return f"about {format_duration(found.preparation_s)} for data and first starts{asked}{cached}"
 
 
 def _disk(found: CampaignOutlook) -> str:

@@ -24,12 +24,14 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "cells_differ_alone": found.has_many_cells,
         "decides_cells": found.decides_cells if _has_cells(found) else None,
         "preparation_s": number(round(found.preparation_s, 1)),
+        **({"capacity_s": number(round(found.capacity_s, 1))} if found.capacity_s else {}),
         "block_s": number(round(found.block_s, 1)),
         "rounds": found.rounds,
         "max_blocks": found.max_blocks,
         "first_look_blocks": found.first_look,
         "first_look_s": number(round(found.first_look_s, 1)),
         "sustained_s": number(round(found.sustained_s, 1)),
+        "sustained_most_s": number(round(found.sustained_most_s, 1)),
         "noise": _noise_json(found.noise),
         "workloads": [
             _workload_json(each, name) for each in found.workloads for name in each.names

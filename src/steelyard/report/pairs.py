@@ -6,6 +6,7 @@ from steelyard.analysis.pairs import PairComparison
 from steelyard.report.document import Document, Paragraph, Section, Tone
 from steelyard.report.formats import utc
 from steelyard.report.headlines import headline_section
+from steelyard.report.latency import latency_section
 from steelyard.report.summary import Json, summary
 from steelyard.report.tables import comparison_section, settings_section
 from steelyard.report.wording import ending
@@ -41,6 +42,7 @@ def pair_document(pair: PairComparison) -> Document:
         sections=(
             replace(verdicts, blocks=(note, *verdicts.blocks)),
             comparison_section(campaign),
+            *latency_section(campaign),
             settings_section(campaign),
             _unit(pair),
         ),

@@ -19,9 +19,12 @@ from steelyard.model.findings import Finding
 from steelyard.model.plan import CampaignPlan, RoundsFor
 from steelyard.model.verdicts import Estimate
 from steelyard.report import findings
+from steelyard.report.capacity_summary import open_loops_json
 from steelyard.report.ceilings import ceilings_json
+from steelyard.report.cliff_summary import cliff_json
 from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, interval, load_json, number, percent
+from steelyard.report.latency_summary import latency_json
 from steelyard.report.noise_summary import noise_json
 from steelyard.report.reasons_summary import reasons_json
 from steelyard.report.statement_summary import statements_json
@@ -66,7 +69,9 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_phases(analysis),
         **_instance_noise(analysis),
         **ceilings_json(analysis),
+        **open_loops_json(analysis.open_loops),
         **({} if analysis.reasons is None else reasons_json(analysis.reasons)),
+        **latency_json(analysis.latency),
     }
 
 
@@ -147,10 +152,16 @@ def _instance_noise(analysis: CampaignAnalysis) -> dict[str, Json]:
 
 
 def _sustained(analysis: CampaignAnalysis) -> dict[str, Json]:
-    """Return the long runs, where there are some, apart from the cells."""
+    """Return the long runs, where there are some, apart from the cells, and what needs one."""
+    within: list[Json] = [
+        {"treatment": treatment, "workload": workload}
+        for treatment, workload in sorted(analysis.burst_only)
+    ]
+    told: dict[str, Json] = {"burst_only": within} if within else {}
     if not analysis.sustained:
-        return {}
+        return told
     return {
+        **told,
         "sustained": [
             {
                 "workload": each.run.cell.workload,
@@ -161,11 +172,20 @@ def _sustained(analysis: CampaignAnalysis) -> dict[str, Json]:
                 "tps": number(each.tps),
                 "variation_10s": number(each.variation),
                 "worst_10s_tps": number(each.worst_tps),
-                "validity": each.run.validity.value,
-                "findings": [_finding(finding) for finding in each.run.findings],
+                "validity": each.validity.value,
+                "findings": [_finding(found) for part in each.parts for found in part.findings],
+                "parts": len(each.parts),
+                "length_s": number(round(each.length_s, 3)),
+                "too_short_for_a_cliff": each.too_short,
+                "ends_in_a_fall": each.unsettled,
+                "burst_only": each.burst_only,
+                "drop_beside_neighbours": None
+                if each.drop_beside_neighbours is None
+                else cliff_json(each.drop_beside_neighbours),
+                "cliff": None if each.cliff is None else cliff_json(each.cliff),
             }
             for each in analysis.sustained
-        ]
+        ],
     }
 
 

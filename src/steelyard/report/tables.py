@@ -1,7 +1,10 @@
 """The tables of a report: cells, comparisons, stalls, settings that differ, facts."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from steelyard.analysis.bursts import BURST_ONLY
+from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison, StallTest
 from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
@@ -32,7 +35,7 @@ from steelyard.report.formats import (
     share,
 )
 from steelyard.report.levels import level_settings
-from steelyard.report.wording import TONE_OF, load_name, time_to_decide, verdict_word
+from steelyard.report.wording import TONE_OF, load_name, time_to_decide, uncompared, verdict_word
 
 _VALIDITY_TONE = {
     Validity.VALID: Tone.PLAIN,
@@ -60,7 +63,8 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
     """Return every cell's comparison against the baseline, and the stalls."""
     cells = [c for c in analysis.comparisons if c.load is not None]
     if not cells:
-        text = "Not measured: no block is complete, so no cell was compared."
+        text = uncompared(analysis.experiment)
+        text = text or "Not measured: no block is complete, so no cell was compared."
         return Section(
             anchor="comparisons", title="Comparisons per cell", blocks=(Paragraph(text=text),)
         )
@@ -121,12 +125,12 @@ def _comparison_note(analysis: CampaignAnalysis) -> str:
         "Effects come from the ratios within blocks, not from the medians in the cells. "
         f"More time is about what would decide {share(analysis.experiment.stop.decide)}."
     )
-    if len(analysis.experiment.loads) == 1:
+    if len(analysis.experiment.closed_loads) == 1:
         return f"With one load, each headline and its cell rest on the same blocks. {ratios}"
     first = (
         "" if analysis.plan is None else f" (from block {analysis.plan.stopping.cell_first_look})"
     )
-    if has_many_cells(len(analysis.experiment.loads)):
+    if has_many_cells(len(analysis.experiment.closed_loads)):
         return f"{_many_cells_note(analysis, first)} {ratios}"
     return (
         f"Simultaneous intervals{first}: those of one treatment and workload hold together at "
@@ -136,11 +140,11 @@ def _comparison_note(analysis: CampaignAnalysis) -> str:
 
 def _many_cells_note(analysis: CampaignAnalysis, first: str) -> str:
     return (
-        f"{len(analysis.experiment.loads)} cells{first}: too many for simultaneous intervals alone."
-        " Those called faster or slower were chosen so that at most 5 % of them are expected to be"
-        f" wrong (false discovery rate), and their intervals hold at {CONFIDENCE} on average. The"
-        " others have simultaneous intervals, which are wider: not to be called different is no"
-        " evidence of being equal."
+        f"{len(analysis.experiment.closed_loads)} cells{first}: too many for simultaneous intervals"
+        " alone. Those called faster or slower were chosen so that at most 5 % of them are expected"
+        " to be wrong (false discovery rate), and their intervals hold at"
+        f" {CONFIDENCE} on average. The others have simultaneous intervals, which are wider: not to"
+        " be called different is no evidence of being equal."
     )
 
 
@@ -179,6 +183,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
     if not analysis.cells:
         text = "Not measured: no block is complete."
         return Section(anchor="cells", title="Cells", blocks=(Paragraph(text=text),))
+    logged = analysis.latency is not None
     table = Table(
         title="Cells",
         columns=(
@@ -190,17 +195,28 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
             _right("tps", "1/s"),
             _right(f"{CONFIDENCE} interval", "1/s"),
             _right("mean latency", "ms", spare=True),
+            *((_right("p99", "ms", spare=True),) if logged else ()),
             Column(name="validity"),
             _right("stalls", spare=True),
+            *((Column(name="lasting"),) if analysis.burst_only else ()),
         ),
-        rows=tuple(_cell_row(cell) for cell in analysis.cells),
-        tone_column=8,
+        rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),
+        tone_column=9 if logged else 8,
         note=_CELL_NOTE if not analysis.experiment.is_single_pass else _SINGLE_NOTE,
     )
     return Section(anchor="cells", title="Cells", blocks=(table,))
 
 
-def _cell_row(cell: CellSummary) -> Row:
+def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:
+    """Return a cell's row; where burst credits are known, with what they leave unsaid."""
+    row = _cell_row(cell, analysis.latency)
+    if not analysis.burst_only:
+        return row
+    within = (cell.treatment, cell.cell.workload) in analysis.burst_only
+    return replace(row, cells=(*row.cells, BURST_ONLY if within else MISSING))
+
+
+def _cell_row(cell: CellSummary, latency: LatencyAnalysis | None) -> Row:
     load = cell.cell.load
     rated = f" at {load.rate_label}" if load.is_open else ""
     measured = cell.runs > 0
@@ -214,11 +230,19 @@ def _cell_row(cell: CellSummary) -> Row:
             rate(cell.tps.value) if measured else MISSING,
             rate_interval(cell.tps) if measured else MISSING,
             milliseconds(cell.latency_mean_s),
+            *(() if latency is None else (_tail(cell, latency),)),
             cell.validity.value if measured else "not measured",
             str(cell.stalled) if measured else MISSING,
         ),
         tone=_VALIDITY_TONE[cell.validity],
     )
+
+
+def _tail(cell: CellSummary, latency: LatencyAnalysis) -> str:
+    """Return the 99th percentile in ms, or a dash: the section on latency says why."""
+    levels = latency.of(cell.treatment, cell.cell)
+    found = None if levels is None else levels.at(0.99)
+    return MISSING if found is None or found.value_s is None else milliseconds(found.value_s.value)
 
 
 def settings_section(analysis: CampaignAnalysis) -> Section:

@@ -32,7 +32,16 @@ from steelyard.report.document import (
 
 # What a terminal shows; the rest is in the files.
 _SHOWN = (
-    *("verdicts", "attribution", "noise", "published", "cells", "comparisons"),
+    *(
+        "verdicts",
+        "capacity",
+        "attribution",
+        "noise",
+        "published",
+        "cells",
+        "comparisons",
+        "latency",
+    ),
     *("time", "scalability", "statements", "sustained", "findings", "settings"),
 )
 # Of these the words alone, for `steelyard explain` shows their tables.

@@ -9,7 +9,15 @@ from steelyard.model.plan import Status
 from steelyard.model.units import format_duration, format_percent
 from steelyard.model.verdicts import Verdict
 from steelyard.report.document import Tone
-from steelyard.report.formats import CONFIDENCE, bounds, count, effect_interval, effect_value, share
+from steelyard.report.formats import (
+    CONFIDENCE,
+    bounds,
+    count,
+    effect_interval,
+    effect_value,
+    enumeration,
+    share,
+)
 
 TONE_OF = {
     Verdict.FASTER: Tone.GOOD,
@@ -92,11 +100,37 @@ def short_load(experiment: Experiment, load: Load) -> str:
     return f"{load.clients}{threads}{rated}"
 
 
+def largest_load(experiment: Experiment) -> Load:
+    """Return the load that stands for all: a closed loop with the most clients, if there is one."""
+    return max(experiment.closed_loads or experiment.loads, key=lambda load: load.clients)
+
+
 def cells_together(experiment: Experiment) -> str:
     """Return in what sense the intervals of the cells hold (METHOD.md 3.5)."""
-    if stopping.has_many_cells(len(experiment.loads)):
+    if stopping.has_many_cells(len(experiment.closed_loads)):
         return f"{CONFIDENCE}, on average over the cells called different"
     return f"simultaneous {CONFIDENCE}"
+
+
+def uncompared(experiment: Experiment) -> str:
+    """Return why throughput is not compared, in a sentence; empty where it is."""
+    if experiment.compares_throughput or experiment.is_single_pass:
+        return ""
+    if experiment.closed_loads:
+        return "Nothing is compared: there is one treatment."
+    return (
+        "Throughput is not compared: all loads are open loops, which complete what was asked for."
+    )
+
+
+def looked_for(experiment: Experiment) -> str:
+    """Return what a campaign that compares no throughput is for, as a noun."""
+    rates = dict.fromkeys(load.rate_label for load in experiment.loads if load.is_open)
+    at = enumeration(tuple(rates))
+    whole = " of the capacity" if all(load.share for load in experiment.loads) else ""
+    if experiment.goal is not None:
+        return f"the highest rate with {experiment.goal.label}, tried at {at}{whole}"
+    return f"latency at {at}{whole}"
 
 
 def verdict_word(comparison: Comparison, margin: float) -> str:

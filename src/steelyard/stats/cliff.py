@@ -12,6 +12,9 @@ LEAST_BINS = 6  # on either side of the drop
 LEAST_S = SKIPPED_S + 2 * LEAST_BINS * BIN_S
 LEAST_DROP = 0.10
 CRITICAL_Z = 4.5
+# A late drop of at least 10 % with more than this calls for a longer run. Simulated (tests/method):
+# a lower one finds no more cliffs, and extends runs without one more often.
+EXTENDING_Z = 3.0
 _LAGS = 6  # bins over which noise may hang together
 _WINSOR = 3.0
 _MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
@@ -20,6 +23,10 @@ _BAI = 11.0  # half-width of Bai's 95 % interval for the time of a break, in v /
 _LATER_HIGHS = 0.1  # share of smoothed bins that may be on the wrong side of the middle
 _EARLIER_LOWS = 0.2
 _LATE = 0.75
+_SURE_Z = 1.96
+_MEDIAN_TO_MEAN = 1.2533  # deviation of a median over that of a mean, normal values: sqrt(pi / 2)
+
+Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +40,11 @@ class CliffScan:
         at_s: Seconds from the start of the series.
         at_low_s: Lower bound of about 95 % for ``at_s``; ``at_high_s`` the upper one.
         burst: Median rate before the drop, 1/s.
+        burst_bounds: Interval of about 95 % for it.
         sustained: Median rate after it, 1/s.
-        late: The split is in the last quarter: a longer run would tell more.
+        sustained_bounds: Interval of about 95 % for it.
+        late: The split is in the last quarter, or at the last place of a series of less than 260 s
+            where one can be: a longer run would tell more.
     """
 
     found: bool
@@ -44,8 +54,18 @@ class CliffScan:
     at_low_s: float
     at_high_s: float
     burst: float
+    burst_bounds: Bounds
     sustained: float
+    sustained_bounds: Bounds
     late: bool
+
+    @property
+    def calls_for_more(self) -> bool:
+        """Return whether a longer run is worth its time: a late drop that may be a cliff.
+
+        How long it lasts cannot be known that near to the end, so a weaker z is enough.
+        """
+        return self.late and self.drop >= LEAST_DROP and self.z > EXTENDING_Z
 
     @property
     def least_capacity(self) -> float:
@@ -56,9 +76,25 @@ class CliffScan:
         return (self.burst - self.sustained) * self.at_s
 
     @property
+    def capacity_bounds(self) -> Bounds:
+        """Return what the bounds of both rates and of the time allow for the least capacity.
+
+        All three at their worst together, so the interval holds in more than 95 % (tests/method).
+        """
+        low = (self.burst_bounds[0] - self.sustained_bounds[1]) * self.at_low_s
+        high = (self.burst_bounds[1] - self.sustained_bounds[0]) * self.at_high_s
+        return (max(low, 0.0), high)
+
+    @property
     def refill_s(self) -> float:
         """Return the seconds of idling that refill such a bucket at the sustained rate."""
         return self.least_capacity / self.sustained
+
+    @property
+    def refill_bounds_s(self) -> Bounds:
+        """Return what the bounds of capacity and sustained rate allow for the time to refill."""
+        low, high = self.capacity_bounds
+        return (low / self.sustained_bounds[1], high / self.sustained_bounds[0])
 
 
 def scan_for_cliff(rates: FloatArray) -> CliffScan:
@@ -88,7 +124,10 @@ def scan_for_cliff(rates: FloatArray) -> CliffScan:
     variance = _long_run_variance(np.concatenate([before - high, after - low]))
     z, drop = gap / np.sqrt(variance), high - low
     lasting = _lasts(before, after, (high + low) / 2.0)
-    half = int(_BAI * variance / drop**2) + 1 if drop > 0.0 else len(levels)
+    # An empty bucket lets through the same in every second: then what is quiet after the drop says
+    # nothing of the noise before it, and each side has its own.
+    apart = [_long_run_variance(side - np.median(side)) for side in (before, after)]
+    half = int(_BAI * max(variance, *apart) / drop**2) + 1 if drop > 0.0 else len(levels)
     at_s = SKIPPED_S + split * BIN_S
     return CliffScan(
         found=bool(z > CRITICAL_Z and -np.expm1(-drop) >= LEAST_DROP and lasting),
@@ -98,9 +137,17 @@ def scan_for_cliff(rates: FloatArray) -> CliffScan:
         at_low_s=float(max(at_s - half * BIN_S, 0)),
         at_high_s=float(at_s + half * BIN_S),
         burst=float(np.exp(high)),
+        burst_bounds=_around(high, apart[0], len(before)),
         sustained=float(np.exp(low)),
-        late=split > _LATE * len(levels),
+        sustained_bounds=_around(low, apart[1], len(after)),
+        late=split > _LATE * len(levels) or split == len(levels) - LEAST_BINS,
     )
+
+
+def _around(level: float, variance: float, bins: int) -> Bounds:
+    """Return the interval of a rate whose logarithm is the median of so many bins."""
+    reach = _SURE_Z * _MEDIAN_TO_MEAN * np.sqrt(variance / bins)
+    return (float(np.exp(level - reach)), float(np.exp(level + reach)))
 
 
 def _levels(rates: FloatArray) -> FloatArray:
@@ -130,7 +177,7 @@ def _long_run_variance(residuals: FloatArray) -> float:
     alone = float(np.mean(kept**2))
     together = sum(
         (1.0 - lag / (_LAGS + 1)) * float(np.mean(kept[lag:] * kept[:-lag]))
-        for lag in range(1, _LAGS + 1)
+        for lag in range(1, min(_LAGS, len(kept) - 1) + 1)
     )
     return max(alone, alone + 2.0 * together, _LEAST_VARIANCE)
 

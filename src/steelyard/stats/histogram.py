@@ -36,12 +36,8 @@ class Histogram:
         return int(self.counts.sum())
 
     def tells(self, share: float) -> bool:
-        """Return whether there are enough values for a quantile: 10 / (1 - share), 1000 for p99.
-
-        Source:
-            METHOD 8.
-        """
-        return self.total * (1.0 - share) >= _TAIL * (1.0 - 1e-9)  # 1 - 0.99 is not 0.01
+        """Return whether there are enough values for a quantile, see ``values_needed``."""
+        return self.total >= values_needed(share)
 
     def share_above(self, value: float) -> float:
         """Return the share of the values in buckets that lie wholly above a value, 0 of none.
@@ -70,6 +66,15 @@ class Histogram:
         rank = max(int(np.ceil(share * self.total)), 1)
         place = int(np.searchsorted(np.cumsum(self.counts), rank))
         return float(bucket_values(np.array([place]))[0])
+
+
+def values_needed(share: float) -> int:
+    """Return how many values a quantile takes: 10 / (1 - share), 1000 for p99.
+
+    Source:
+        METHOD 8.
+    """
+    return int(np.ceil(_TAIL / (1.0 - share) * (1.0 - 1e-9)))  # 1 - 0.99 is not 0.01
 
 
 def histogram_of(values: npt.ArrayLike) -> Histogram:

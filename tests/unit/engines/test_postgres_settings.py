@@ -244,3 +244,12 @@ def test_what_steelyard_sets_itself_is_refused_with_what_to_do() -> None:
     refused = settings.refused_names(["Port", "work_mem", "unix_socket_directories"])
     assert sorted(refused) == ["Port", "unix_socket_directories"]
     assert all(hint.endswith(".") for hint in refused.values())
+
+
+def test_an_empty_configuration_is_gone_afterwards() -> None:
+    """The server program finds a file without settings, and nothing is left behind."""
+    with settings.empty_configuration() as empty:
+        assert [(file.name, file.read_text()) for file in empty.iterdir()] == [
+            ("postgresql.conf", "")
+        ]
+    assert not empty.exists()

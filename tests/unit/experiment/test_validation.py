@@ -60,7 +60,7 @@ def test_a_wrong_line_is_one_problem(line: str, expected: str) -> None:
         ("{clients: [1, 8], threads: 4}", "no thread count fits clients 1"),
         ("{clients: [1, 8], threads: [1, 16]}", "threads 16 exceed every number of clients"),
         ("{clients: 1, protocol: binary}", "known: `simple`, `extended` or `prepared`"),
-        ("{clients: 1, rate: 100}", "unknown key `rate`"),
+        ("{clients: 1, ratio: 100}", "unknown key `ratio`"),
         ("{}", "`clients` is missing (Add it, as in `clients: [1, 10, 50]`.)"),
         ("", "loads: it is empty"),
     ],

@@ -2,12 +2,9 @@
 
 import pytest
 
-from steelyard.experiment.validity import (
-    CLOCK_JUMP_S,
-    generator_failed,
-    judge_measurement,
-    validity_of,
-)
+from steelyard.experiment.run_facts import RunFacts
+from steelyard.experiment.run_rules import CLOCK_JUMP_S
+from steelyard.experiment.validity import generator_failed, judge, validity_of
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measurement import Measurement
 
@@ -42,7 +39,7 @@ def test_the_gravest_finding_decides(severities: list[Severity], validity: Valid
 @pytest.mark.parametrize("jump_s", [CLOCK_JUMP_S * 1.01, -CLOCK_JUMP_S * 1.01, 3600.0])
 def test_a_clock_that_was_set_makes_a_run_invalid(jump_s: float) -> None:
     """In either direction; the measured value is in the sentence."""
-    (finding,) = judge_measurement(_measured(), clock_jump_s=jump_s)
+    (finding,) = judge(RunFacts(measurement=_measured(), clock_jump_s=jump_s))
     assert finding.code == "clock-jump"
     assert f"{jump_s:+.1f} s" in finding.message
     assert finding.remedy
@@ -52,12 +49,12 @@ def test_a_clock_that_was_set_makes_a_run_invalid(jump_s: float) -> None:
 @pytest.mark.parametrize("jump_s", [0.0, CLOCK_JUMP_S, -CLOCK_JUMP_S])
 def test_a_clock_that_was_slewed_does_not(jump_s: float) -> None:
     """NTP's gentle corrections stay below the limit."""
-    assert judge_measurement(_measured(), clock_jump_s=jump_s) == ()
+    assert judge(RunFacts(measurement=_measured(), clock_jump_s=jump_s)) == ()
 
 
 def test_failed_transactions_are_a_warning() -> None:
     """With their number; the run stays in."""
-    (finding,) = judge_measurement(_measured(failed=3), clock_jump_s=0.0)
+    (finding,) = judge(RunFacts(measurement=_measured(failed=3), clock_jump_s=0.0))
     assert "3 transactions failed" in finding.message
     assert validity_of([finding]) is Validity.SUSPECT
 

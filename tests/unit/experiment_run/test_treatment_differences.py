@@ -10,17 +10,14 @@ from steelyard.experiment.differences import (
     differing_settings,
     distinct_targets,
     reset_for,
-    settings_of,
     switch_cost,
 )
 from steelyard.model.errors import ExitCode, InputError
 from steelyard.model.experiment import (
     Experiment,
-    Layer,
     LocalTarget,
     Measure,
     Reset,
-    Setting,
     SwitchCost,
     Treatment,
 )
@@ -52,17 +49,6 @@ def test_settings_differ_by_value_or_absence(
     """The names come sorted, whichever side asks."""
     assert differing_settings(_treatment("x", **one), _treatment("y", **other)) == names
     assert differing_settings(_treatment("y", **other), _treatment("x", **one)) == names
-
-
-def test_settings_of_one_layer_do_not_count_in_another() -> None:
-    """The kernel's settings are not the database's."""
-    treatment = Treatment(
-        name="x",
-        target=LocalTarget(),
-        settings=(Setting(layer=Layer.LINUX, name="vm.swappiness", value="1"), *asks(a="2")),
-    )
-    assert settings_of(treatment) == {"a": "2"}
-    assert settings_of(treatment, Layer.LINUX) == {"vm.swappiness": "1"}
 
 
 def test_equal_treatments_cost_a_session(tmp_path: Path) -> None:

@@ -7,9 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.model.command import Command, Completed
-from steelyard.model.experiment import Experiment, Load, LocalTarget, SwitchCost, Treatment
+from steelyard.model.experiment import (
+    Experiment,
+    Layer,
+    Load,
+    LocalTarget,
+    Setting,
+    SwitchCost,
+    Treatment,
+)
 from steelyard.model.measurement import Measurement
-from steelyard.model.verdicts import Verdict
+from steelyard.model.verdicts import Estimate, Verdict
 
 
 def _measured(transactions: float, seconds: float) -> Measurement:
@@ -58,6 +66,40 @@ def test_a_command_does_not_show_its_environment() -> None:
     """Passwords travel there, and commands end up in logs and tracebacks."""
     command = Command(argv=("psql",), environment={"PGPASSWORD": "hush-hush"})
     assert "hush-hush" not in repr(command)
+
+
+def test_settings_of_one_layer_do_not_count_in_another() -> None:
+    """The kernel's settings are not the database's, whose names can be had in small letters."""
+    treatment = Treatment(
+        name="x",
+        target=LocalTarget(),
+        settings=(
+            Setting(layer=Layer.LINUX, name="vm.swappiness", value="1"),
+            Setting(layer=Layer.POSTGRES, name="Work_Mem", value="2MB"),
+        ),
+    )
+    assert treatment.asked() == {"Work_Mem": "2MB"}
+    assert treatment.asked_folded() == {"work_mem": "2MB"}
+    assert treatment.asked(Layer.LINUX) == {"vm.swappiness": "1"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "leaves_out"),
+    [
+        (0.1, 0.2, True),
+        (-0.2, -0.1, True),
+        (-0.1, 0.1, False),
+        (0.0, 0.1, False),
+        (-0.1, 0.0, False),
+        (0.1, None, False),
+        (None, None, False),
+    ],
+)
+def test_zero_is_left_out_by_bounds_on_one_side(
+    low: float | None, high: float | None, *, leaves_out: bool
+) -> None:
+    """A bound at zero has it inside; without bounds nothing is sure."""
+    assert Estimate(value=0.1, low=low, high=high).leaves_out_zero is leaves_out
 
 
 def test_switch_costs_are_ordered() -> None:

@@ -151,7 +151,7 @@ def test_percentages_have_digits_that_suit_their_size(fraction: float, text: str
 
 def test_a_share_needs_no_sign() -> None:
     """A half-width is no change."""
-    assert units.format_percent(0.01, signed=False) == "1.0 %"
+    assert units.format_percent(0.01, signed=False) == units.format_share(0.01) == "1.0 %"
 
 
 @given(fraction=st.floats(-10, 10))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import analyses, curves, reasons, single_clients
+from fakes import analyses, curves, latencies, reasons, single_clients
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.render import build_document, render_markdown, render_terminal, summary
 
@@ -28,6 +28,8 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     analyses.two_servers,
     analyses.made_servers,
     reasons.explained,
+    latencies.tails,
+    latencies.open_loop,
 )
 
 

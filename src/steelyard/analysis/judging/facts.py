@@ -9,7 +9,7 @@ from steelyard.model.campaign import CampaignRecord
 from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import ServerEnvironment
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Experiment, Layer, Treatment
+from steelyard.model.experiment import Experiment, Treatment
 from steelyard.model.measurement import Run
 
 Runs = Sequence[Run]
@@ -88,16 +88,6 @@ class CampaignFacts:
         """Return the settings of its server by name; empty when it was never seen."""
         server = self.server(treatment)
         return {} if server is None else {s.name: s.value for s in server.settings}
-
-
-def asked(treatment: Treatment, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
-    """Return what a treatment asks of a layer, by name in small letters."""
-    return {s.name.lower(): s.value for s in treatment.settings if s.layer is layer}
-
-
-def limits(treatment: Treatment) -> dict[str, str]:
-    """Return the control group limits that a treatment asks for."""
-    return asked(treatment, Layer.CGROUP)
 
 
 def total(runs: Runs, quantity: Quantity) -> float | None:

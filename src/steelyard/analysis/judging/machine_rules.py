@@ -7,15 +7,13 @@ from typing import Final
 
 from steelyard.analysis.judging.facts import (
     CampaignFacts,
-    asked,
     levels,
-    limits,
     rate,
     totals,
 )
 from steelyard.analysis.numerals import count
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import LocalTarget, Treatment
+from steelyard.model.experiment import Layer, LocalTarget, Treatment
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     BESIDE_NEIGHBOUR,
@@ -29,7 +27,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.units import MIB, format_bytes, format_percent
+from steelyard.model.units import MIB, format_bytes, format_share
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
 SWAPPED_PER_S: Final = 10.0
@@ -39,22 +37,20 @@ ENOUGH_READ_BYTES: Final = 16 * MIB
 _MOST_ABSENCES: Final = 8
 
 
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
-
-
 def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
     for treatment in facts.treatments:
         name, runs = treatment.name, facts.runs_of(treatment.name)
         found = totals(runs, Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS)
         if found is None:
-            yield lacking("throttled_periods") if "cpus" in limits(treatment) else NOTHING_TO_JUDGE
+            limited = "cpus" in treatment.asked(Layer.CGROUP)
+            yield lacking("throttled_periods") if limited else NOTHING_TO_JUDGE
         elif found[1] > 0:
             waited_s = totals(runs, Quantity.THROTTLED_S)
             waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
             share = found[1] / max(found[0], found[1])
             yield broken(
-                f"{name}: its CPU quota held it back in {_percent(share)} of the periods{waiting}",
+                f"{name}: its CPU quota held it back in {format_share(share)} of the"
+                f" periods{waiting}",
                 subject=name,
             )
         else:
@@ -67,7 +63,7 @@ def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
         if share is None:
             yield lacking("memory_pressure_s")
         elif share > MEMORY_PRESSURE_SHARE:
-            message = f"{name}: something waited for memory in {_percent(share)} of the time"
+            message = f"{name}: something waited for memory in {format_share(share)} of the time"
             yield broken(message, subject=name)
         else:
             yield KEPT
@@ -92,7 +88,7 @@ def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
         yield lacking("disk_free_bytes and disk_bytes")
     elif min(free) / max(size) < DISK_FREE_SHARE:
         yield broken(
-            f"only {_percent(min(free) / max(size))} of the data's disk was free at the least"
+            f"only {format_share(min(free) / max(size))} of the data's disk was free at the least"
             f" ({format_bytes(min(free))} of {format_bytes(max(size))})",
             subject="campaign",
         )
@@ -121,7 +117,7 @@ def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
     for treatment in facts.treatments:
-        if asked(treatment).get("huge_pages", "").lower() != "try":
+        if treatment.asked_folded().get("huge_pages", "").lower() != "try":
             yield NOTHING_TO_JUDGE
             continue
         status = facts.in_force(treatment.name).get("huge_pages_status", "")
@@ -150,7 +146,8 @@ def _not_on_huge_pages(facts: CampaignFacts, treatment: Treatment) -> Ruling:
 
 def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
     local = all(isinstance(treatment.target, LocalTarget) for treatment in facts.treatments)
-    if not local or any("cpuset" in name for t in facts.treatments for name in limits(t)):
+    limits = [name for t in facts.treatments for name in t.asked(Layer.CGROUP)]
+    if not local or any("cpuset" in name for name in limits):
         yield NOTHING_TO_JUDGE
         return
     cpus = levels(facts.runs, Quantity.CPUS)
@@ -160,7 +157,7 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
         return
     yield broken(
         f"server and load generator shared the machine's {count(int(cpus[-1]), 'CPU')}; the"
-        f" generator used {_percent(per_s / cpus[-1])} of their time",
+        f" generator used {format_share(per_s / cpus[-1])} of their time",
         subject="campaign",
     )
 
@@ -267,7 +264,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=MEMORY_PRESSURE_SHARE,
-                shown=f"{_percent(MEMORY_PRESSURE_SHARE)} of the time",
+                shown=f"{format_share(MEMORY_PRESSURE_SHARE)} of the time",
                 reason="a guess: on a machine with enough memory it is 0",
             ),
         ),
@@ -302,7 +299,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=DISK_FREE_SHARE,
-                shown=f"{_percent(DISK_FREE_SHARE)} free",
+                shown=f"{format_share(DISK_FREE_SHARE)} free",
                 reason="a guess; ext4 keeps 5 % for root by default",
             ),
         ),

@@ -8,13 +8,12 @@ from steelyard.analysis.judging.facts import (
     CampaignFacts,
     Runs,
     Sides,
-    asked,
     levels,
-    limits,
     totals,
 )
+from steelyard.model.cgroup import THROTTLES
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import LocalTarget
+from steelyard.model.experiment import Layer, LocalTarget
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     KEPT,
@@ -26,7 +25,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.units import format_bytes, format_percent
+from steelyard.model.units import format_bytes, format_share
 
 HIT_RATIO_POINTS: Final = 0.05
 DEVICE_READS_FACTOR: Final = 2.0
@@ -48,11 +47,6 @@ _IO_SETTINGS: Final = frozenset(
         "wal_sync_method",
     }
 )
-_THROTTLES: Final = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
-
-
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
 
 
 def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -81,8 +75,8 @@ def _hits_differ(hits: list[float | None], sides: Sides) -> Iterator[str]:
     mine, theirs = hits
     if mine is not None and theirs is not None and abs(mine - theirs) > HIT_RATIO_POINTS:
         yield (
-            f"{_percent(mine)} of the pages were found in shared_buffers, under {sides.other}"
-            f" {_percent(theirs)}"
+            f"{format_share(mine)} of the pages were found in shared_buffers, under {sides.other}"
+            f" {format_share(theirs)}"
         )
 
 
@@ -163,11 +157,13 @@ def _judges_storage(facts: CampaignFacts) -> str:
     places = [t.target.directory for t in facts.treatments if isinstance(t.target, LocalTarget)]
     if len(set(places)) > 1:
         return "target.directory"
-    by_name: dict[str, set[str | None]] = {
-        name: {asked(t).get(name) for t in facts.treatments} for name in sorted(_IO_SETTINGS)
-    }
-    by_name |= {name: {limits(t).get(name) for t in facts.treatments} for name in _THROTTLES}
-    return next((name for name, values in by_name.items() if len(values) > 1), "")
+    settings = [treatment.asked_folded() for treatment in facts.treatments]
+    limits = [treatment.asked(Layer.CGROUP) for treatment in facts.treatments]
+    for names, asked in ((sorted(_IO_SETTINGS), settings), (THROTTLES, limits)):
+        for name in names:
+            if len({each.get(name) for each in asked}) > 1:
+                return name
+    return ""
 
 
 STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (

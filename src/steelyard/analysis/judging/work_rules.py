@@ -24,7 +24,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.units import MS_PER_S, format_percent
+from steelyard.model.units import MS_PER_S, format_percent, format_share
 from steelyard.stats.interval import block_interval
 from steelyard.stats.stalls import stalls_p_value
 
@@ -36,10 +36,6 @@ TREND_SECONDS: Final = 4  # of a run: two halves of two
 FEW_TRANSACTIONS: Final = 100
 TRIP_FACTOR: Final = 1.5
 LEAST_TRIP_S: Final = 2e-5
-
-
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
 
 
 def _checkpoints(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -194,7 +190,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         why="A run with a checkpoint writes whole pages and waits for the disk. Where a treatment"
         " makes them rarer that is a part of its effect, at this length of a run.",
         thresholds=_EVENTS,
-        remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustained`.",
+        remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustain`.",
         source="METHOD 3.6 (the test), METHOD 12",
         judge=_checkpoints,
     ),
@@ -205,7 +201,7 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         what="Autovacuum worked in more runs of one side than of the other.",
         why="It reads, writes and cleans; short runs count its cost and not its use.",
         thresholds=_EVENTS,
-        remedy="Restore the data per visit (`measure.reset`), or ask for `sustained`.",
+        remedy="Restore the data per visit (`measure.reset`), or ask for `sustain`.",
         source="METHOD 3.6 (the test)",
         judge=_autovacuums,
     ),
@@ -219,12 +215,12 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         thresholds=(
             Threshold(
                 value=TREND,
-                shown=f"{_percent(TREND)} between the halves, at level {TREND_LEVEL} shared by"
+                shown=f"{format_share(TREND)} between the halves, at level {TREND_LEVEL} shared by"
                 f" treatments and workloads, from {TREND_FROM} blocks on",
                 reason="a guess: less than that hardly moves a ratio of two treatments",
             ),
         ),
-        remedy="Set a longer discard or ramp; ask for `sustained` to see where it leads.",
+        remedy="Set a longer discard or ramp; ask for `sustain` to see where it leads.",
         source="METHOD 3.3 (the interval), METHOD 3.7",
         judge=_trend,
     ),

@@ -1,12 +1,15 @@
 """What a PostgreSQL server would refuse, asked of its own programs before anything is started."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from steelyard.engines.engine import Complaint
 from steelyard.engines.postgres.installation import VERSIONS_RUN, Installation
-from steelyard.engines.postgres.settings import SettingEntry, check_values, refused_names
+from steelyard.engines.postgres.settings import (
+    SettingEntry,
+    check_values,
+    empty_configuration,
+    refused_names,
+)
 from steelyard.gateways.process import Processes
 from steelyard.model.experiment import Layer, Load, Treatment
 from steelyard.model.findings import Finding, Severity
@@ -17,7 +20,7 @@ _KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own c
 
 def fixed_settings(treatment: Treatment) -> Iterator[Complaint]:
     """Yield a complaint for each setting that Steelyard sets itself."""
-    for name, instead in refused_names(_names(treatment)).items():
+    for name, instead in refused_names(list(treatment.asked())).items():
         yield Complaint(setting=name, message=f"`{name}` is set by Steelyard", hint=instead)
 
 
@@ -28,7 +31,7 @@ def refused_values(
     processes: Processes,
 ) -> Iterator[Complaint]:
     """Yield a complaint for each value that the server's own program refuses."""
-    fixed = refused_names(_names(treatment))
+    fixed = refused_names(list(treatment.asked()))
     settings = [
         setting
         for setting in treatment.settings
@@ -36,9 +39,8 @@ def refused_values(
         and setting.name in catalogue
         and setting.name not in fixed
     ]
-    with TemporaryDirectory(prefix="steelyard-check-") as empty:
-        (Path(empty) / "postgresql.conf").touch()
-        refused = check_values(installation.program("postgres"), settings, Path(empty), processes)
+    with empty_configuration() as empty:
+        refused = check_values(installation.program("postgres"), settings, empty, processes)
     for name, complaint in refused.items():
         yield Complaint(
             setting=name,
@@ -49,8 +51,7 @@ def refused_values(
 
 def too_few_connections(treatment: Treatment, loads: tuple[Load, ...]) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into max_connections."""
-    asked = {s.name: s.value for s in treatment.settings if s.layer is Layer.POSTGRES}
-    text = asked.get("max_connections", str(_DEFAULT_MAX_CONNECTIONS))
+    text = treatment.asked().get("max_connections", str(_DEFAULT_MAX_CONNECTIONS))
     clients = max(load.clients for load in loads)
     if text.isdigit() and clients > int(text) - _KEPT_FOR_US:
         yield Complaint(
@@ -73,7 +74,3 @@ def version_finding(installation: Installation) -> Finding | None:
         remedy="Report what does not work.",
         subject=f"PostgreSQL {installation.major}",
     )
-
-
-def _names(treatment: Treatment) -> list[str]:
-    return [s.name for s in treatment.settings if s.layer is Layer.POSTGRES]

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from steelyard.engines.postgres.engine import PostgresEngine
 from steelyard.engines.postgres.installation import Installation, find_installation, wheel_parts
 from steelyard.engines.postgres.server import PostgresProgram
-from steelyard.engines.postgres.settings import SettingEntry, read_catalogue, undescribed
+from steelyard.engines.postgres.settings import (
+    SettingEntry,
+    empty_configuration,
+    read_catalogue,
+    undescribed,
+)
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
-from steelyard.model.experiment import Experiment, Layer, Treatment
+from steelyard.model.experiment import Experiment, Treatment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +64,11 @@ def _catalogue(
 ) -> Mapping[str, SettingEntry]:
     """Return the settings that a server describes, and of the others those that are asked for."""
     described = read_catalogue(postgres, surroundings.processes)
-    asked = [s.name for s in treatment.settings if s.layer is Layer.POSTGRES and "." not in s.name]
-    others = [name for name in asked if name not in described]
+    others = [name for name in treatment.asked() if "." not in name and name not in described]
     if not others:
         return described
-    with TemporaryDirectory(prefix="steelyard-check-") as empty:
-        (Path(empty) / "postgresql.conf").touch()
-        known = undescribed(postgres, others, Path(empty), surroundings.processes)
+    with empty_configuration() as empty:
+        known = undescribed(postgres, others, empty, surroundings.processes)
     return {**described, **known}
 
 

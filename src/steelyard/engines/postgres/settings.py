@@ -5,9 +5,11 @@ version's settings are right by construction.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
@@ -88,6 +90,18 @@ def parse_catalogue(text: str) -> Mapping[str, SettingEntry]:
     return entries
 
 
+@contextmanager
+def empty_configuration() -> Iterator[Path]:
+    """Yield a directory with nothing but an empty ``postgresql.conf``, and remove it.
+
+    A server program that is asked of its settings wants one.
+    """
+    with TemporaryDirectory(prefix="steelyard-check-") as name:
+        empty = Path(name)
+        (empty / "postgresql.conf").touch()
+        yield empty
+
+
 def undescribed(
     postgres: str, names: Sequence[str], empty: Path, processes: Processes
 ) -> Mapping[str, SettingEntry]:
@@ -99,7 +113,7 @@ def undescribed(
     Args:
         postgres: Path of the server program.
         names: Not described by it.
-        empty: Directory with nothing but an empty ``postgresql.conf``.
+        empty: See ``empty_configuration``.
         processes: Runs ``postgres -C``, which reads values and starts nothing.
     """
     known = {}
@@ -141,7 +155,7 @@ def check_values(
     Args:
         postgres: Path of the server program.
         settings: Asked for.
-        empty: Directory with nothing but an empty ``postgresql.conf``.
+        empty: See ``empty_configuration``.
         processes: Runs ``postgres -C``, which reads values and starts nothing.
     """
     refused = {}

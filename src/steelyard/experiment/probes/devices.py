@@ -1,4 +1,4 @@
-"""A block device: the kernel's counters, and the figures that iostat makes of them."""
+"""A block device and the kernel's counters of it."""
 
 from dataclasses import dataclass
 
@@ -47,50 +47,6 @@ class DeviceCounters:
             queue_s=self.queue_s - other.queue_s,
             flushes=flushes,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceFigures:
-    """What ``iostat -x`` prints of a device, in base units; None where there was no request.
-
-    Attributes:
-        read_size_bytes: rareq-sz, mean of a request.
-        read_wait_s: r_await, mean of a request, queue included.
-        queue_length: aqu-sz, mean requests in flight.
-        busy_fraction: %util; of a device that serves many requests at once it says little.
-    """
-
-    reads_per_s: float
-    writes_per_s: float
-    read_bytes_per_s: float
-    write_bytes_per_s: float
-    read_size_bytes: float | None
-    write_size_bytes: float | None
-    read_wait_s: float | None
-    write_wait_s: float | None
-    queue_length: float
-    busy_fraction: float
-
-
-def iostat_figures(used: DeviceCounters, seconds: float) -> DeviceFigures | None:
-    """Return iostat's figures of a difference over some seconds, or None of no time at all.
-
-    Source: iostat(1) of sysstat 12, columns of ``-x``.
-    """
-    if seconds <= 0:
-        return None
-    return DeviceFigures(
-        reads_per_s=used.reads / seconds,
-        writes_per_s=used.writes / seconds,
-        read_bytes_per_s=used.read_bytes / seconds,
-        write_bytes_per_s=used.write_bytes / seconds,
-        read_size_bytes=_per(used.read_bytes, used.reads),
-        write_size_bytes=_per(used.write_bytes, used.writes),
-        read_wait_s=_per(used.read_s, used.reads),
-        write_wait_s=_per(used.write_s, used.writes),
-        queue_length=used.queue_s / seconds,
-        busy_fraction=min(used.busy_s / seconds, 1.0),
-    )
 
 
 def parse_device(text: str | None, *, is_partition: bool = False) -> DeviceCounters | None:
@@ -146,7 +102,3 @@ class BlockDevice:
 
 def _directory(numbers: tuple[int, int]) -> str:
     return f"/sys/dev/block/{numbers[0]}:{numbers[1]}"
-
-
-def _per(amount: float, requests: float) -> float | None:
-    return amount / requests if requests > 0 else None

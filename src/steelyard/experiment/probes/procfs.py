@@ -29,11 +29,6 @@ class CpuTimes:
     cpus: int
     context_switches: int | None
 
-    @property
-    def busy_s(self) -> float:
-        """Return what was used by somebody on this machine."""
-        return self.user_s + self.system_s
-
 
 def whole_number(text: str) -> int | None:
     """Return a number without sign, or None."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from steelyard.engines.engine import ServerReader, Waiting
 from steelyard.experiment.probes.probe import Part
+from steelyard.experiment.probes.processes import parse_scheduled
 from steelyard.gateways.host import Host
 from steelyard.model.errors import TargetError
 from steelyard.model.evidence import (
@@ -21,7 +22,6 @@ from steelyard.model.evidence import (
 )
 
 _INTERVAL_S = 0.1
-_NS_PER_S = 1e9
 # What is worth a place in the timeline; of the rest the difference over the run suffices.
 _IN_SERIES = (
     Quantity.COMMITS,
@@ -138,8 +138,8 @@ class ServerProbe:
         """Return what the session has used of the server's CPUs since it was opened."""
         if self.nearby is None:
             return None
-        text = self.nearby.read(f"/proc/{reader.pid}/schedstat")
-        return int(text.split()[0]) / _NS_PER_S if text else None
+        scheduled = parse_scheduled(self.nearby.read(f"/proc/{reader.pid}/schedstat"))
+        return scheduled.run_s if scheduled is not None else None
 
 
 def average(

@@ -119,7 +119,7 @@ class LocalPlatform:
 
         Raises:
             PreflightError: The port is taken, or the directory may not be written.
-        PrivilegeError: Control groups are needed and cannot be made.
+            PrivilegeError: Control groups are needed and cannot be made.
         """
         if self._groups is not None:
             self._groups.require_ready()

@@ -1,0 +1,80 @@
+"""Latencies to be drawn: distributions up to their tails, and percentiles over time."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from steelyard.analysis.latency_pools import histogram_of_run
+from steelyard.analysis.latency_results import Moment, TailCurve, TailPoint
+from steelyard.analysis.observations import Observations
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.measurement import SustainedRun
+from steelyard.model.schedule import CellKey
+from steelyard.model.units import US_PER_S
+from steelyard.stats.histogram import Histogram, from_text
+
+OF_SLICES = (0.5, 0.99)
+OF_WINDOWS = (0.5, 0.95, 0.99)
+_STEPS = 12  # points to a decade of the share that is slower
+
+
+def tail_curve(treatment: str, cell: CellKey, whole: Histogram) -> TailCurve:
+    """Return the distribution function, its points evenly spaced towards the tail."""
+    total = whole.total
+    points = [
+        TailPoint(share=share, latency_s=whole.quantile(share) / US_PER_S, told=whole.tells(share))
+        for share in (_shares(total) if total else ())
+    ]
+    return TailCurve(treatment=treatment, cell=cell, points=tuple(points))
+
+
+def _shares(total: int) -> list[float]:
+    """Return shares from 0 on; the last but the longest leaves one transaction beyond itself."""
+    decades = np.log10(max(total, 2))
+    beyond = 10.0 ** -np.arange(0.0, decades, 1.0 / _STEPS)
+    return [float(1.0 - each) for each in beyond]
+
+
+def slice_moments(seen: Observations) -> Iterator[Moment]:
+    """Yield the percentiles of each run, cell by cell in run order."""
+    for cell in seen.cells:
+        runs = [run for (_, of), runs in seen.runs.items() if of == cell for run in runs]
+        for at, run in enumerate(
+            sorted(runs, key=lambda run: (run.started_at, run.place)), start=1
+        ):
+            if run.latency is not None:
+                yield Moment(
+                    treatment=run.treatment,
+                    cell=cell,
+                    at=float(at),
+                    values=_values(histogram_of_run(run.latency), OF_SLICES),
+                )
+
+
+def window_moments(record: CampaignRecord, treatments: Sequence[str]) -> Iterator[Moment]:
+    """Yield the windows of the long runs, further parts going on where the first ended."""
+    last = {(run.cell, run.treatment, run.part): run for run in record.sustained}
+    for cell in dict.fromkeys(run.cell for run in record.sustained):
+        for treatment in treatments:
+            parts = [run for key, run in last.items() if key[:2] == (cell, treatment)]
+            for run in sorted(parts, key=lambda run: run.part):
+                yield from _windows(run, run.started_at - min(each.started_at for each in parts))
+
+
+def _windows(run: SustainedRun, from_s: float) -> Iterator[Moment]:
+    for window in run.latency.windows if run.latency is not None else ():
+        yield Moment(
+            treatment=run.treatment,
+            cell=run.cell,
+            at=from_s + window.end_s,
+            values=_values(from_text(window.latency), OF_WINDOWS),
+        )
+
+
+def _values(
+    histogram: Histogram, shares: Sequence[float]
+) -> tuple[tuple[float, float | None], ...]:
+    return tuple(
+        (share, histogram.quantile(share) / US_PER_S if histogram.tells(share) else None)
+        for share in shares
+    )

@@ -1,0 +1,103 @@
+"""The transactions of one treatment in one cell, block by block and all together.
+
+Counts are added, percentiles never averaged: the runs of a block (its rounds, its scripts) give
+one histogram and so one value of each percentile.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.analysis.block_values import RunsOfBlock
+from steelyard.model.latency import RunLatency
+from steelyard.model.units import US_PER_S
+from steelyard.stats.confidence import FloatArray
+from steelyard.stats.histogram import Histogram, from_text, merged, values_needed
+
+SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
+
+Texts = Callable[[RunLatency], Iterable[str]]  # which counts of a run are meant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """Percentiles by block, and the histogram of all blocks.
+
+    Attributes:
+        counts: Shape (blocks,), logged transactions; NaN where a run of the block has no log.
+        values_s: Shape (blocks, shares), the percentiles ``SHARES``; NaN where nothing was counted.
+        whole: Of all blocks with a log.
+        sampled: Share of the transactions that the logs hold.
+    """
+
+    counts: FloatArray
+    values_s: FloatArray
+    whole: Histogram
+    sampled: float
+
+    @classmethod
+    def of(cls, blocks: Sequence[Histogram | None], sampled: float = 1.0) -> "Pool":
+        """Return the pool of one histogram per block."""
+        counts = np.full(len(blocks), np.nan)
+        values_s = np.full((len(blocks), len(SHARES)), np.nan)
+        for row, histogram in enumerate(blocks):
+            if histogram is not None:
+                counts[row] = histogram.total
+                if histogram.total:
+                    values_s[row] = [histogram.quantile(share) / US_PER_S for share in SHARES]
+        whole = merged(each for each in blocks if each is not None)
+        return cls(counts=counts, values_s=values_s, whole=whole, sampled=sampled)
+
+    @property
+    def blocks(self) -> int:
+        """Return how many blocks have a log."""
+        return int(np.isfinite(self.counts).sum())
+
+    @property
+    def least(self) -> int:
+        """Return the logged transactions of the block that has fewest; 0 without a block."""
+        known = self.counts[np.isfinite(self.counts)]
+        return int(known.min()) if len(known) else 0
+
+    def values_of(self, share: float) -> FloatArray:
+        """Return one percentile of each block, shape (blocks,), seconds."""
+        return np.asarray(self.values_s[:, SHARES.index(share)])
+
+    def told_by_block(self, share: float) -> bool:
+        """Return whether every block with a log has enough transactions for a percentile."""
+        return self.blocks > 0 and self.least >= values_needed(share)
+
+    def stood_for(self, logged: float) -> int:
+        """Return how many transactions so many logged ones stand for."""
+        return round(logged / self.sampled)
+
+
+def latencies(latency: RunLatency) -> Iterable[str]:
+    """Return the latencies of a run's scripts."""
+    return (each.latency for each in latency.scripts)
+
+
+def latencies_of(script: str) -> Texts:
+    """Return what picks the latencies of one script."""
+    return lambda latency: (each.latency for each in latency.scripts if each.script == script)
+
+
+def pool_of(blocks: Sequence[RunsOfBlock], texts: Texts = latencies) -> Pool:
+    """Return the pool of a treatment's runs in a cell, given block by block."""
+    logged = [run.latency for runs in blocks for run in runs if run.latency is not None]
+    sampled = min((latency.sampled for latency in logged), default=1.0)
+    return Pool.of([_histogram(runs, texts) for runs in blocks], sampled)
+
+
+def histogram_of_run(latency: RunLatency) -> Histogram:
+    """Return all transactions of one run, scripts together."""
+    return merged(map(from_text, latencies(latency)))
+
+
+def _histogram(runs: RunsOfBlock, texts: Texts) -> Histogram | None:
+    """Return all transactions of a block; None where a run of it has no log."""
+    found = [run.latency for run in runs if run.latency is not None]
+    if not found or len(found) < len(runs):
+        return None
+    return merged(from_text(text) for latency in found for text in texts(latency))

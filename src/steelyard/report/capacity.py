@@ -1,0 +1,355 @@
+"""The short answer about rates: the most the server sustains, its latency, and the goal."""
+
+import math
+from collections.abc import Iterator
+
+from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.capacity import Capacity, CapacityPoint
+from steelyard.model.latency import LatencyGoal
+from steelyard.model.units import format_percent
+from steelyard.model.verdicts import Estimate
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    ChartKind,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Value,
+)
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    bounds,
+    count,
+    milliseconds,
+    rate,
+)
+from steelyard.stats.goal import Reached
+
+TITLE = "Capacity and rates"
+NOT_ENOUGH = "not enough transactions"
+_CAPACITY_NOTE = (
+    "Closed loops of the baseline before the first block: medians over the rounds, each round with"
+    f" every number of clients in random order, {CONFIDENCE} intervals (none below 6 rounds). The"
+    " capacity has the fewest clients that are not clearly below the best; its throughput is read"
+    " in each round where the other rounds choose, so that choosing gains nothing. Rates are shares"
+    " of it, the same for all treatments."
+)
+_RATE_NOTE = (
+    "Open loops: transactions start by schedule, and latency counts from the scheduled start."
+    f" Medians over blocks with {CONFIDENCE} intervals (none below 6). Lag is how much later than"
+    " scheduled a transaction started; late ones took longer than the latency limit, skipped ones"
+    " were never started because they were over it already."
+)
+_GOAL_NOTE = (
+    "The value is read between two measured rates on a line of log latency, the median over blocks;"
+    f" the {CONFIDENCE} interval rests on the measured rates alone: it assumes only that latency"
+    " does not fall as the rate rises. Rates closer together make it narrower, and tell"
+    " two treatments apart. Skipped and failed transactions count as having missed the goal."
+)
+
+
+def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
+    """Return capacity and goal in sentences, for the place of the headlines."""
+    found = analysis.open_loops
+    if found is None:
+        return ()
+    blocks = []
+    if found.capacities:
+        items = tuple(_capacity_sentence(capacity) for capacity in found.capacities)
+        blocks.append(BulletList(lead="The most that it sustains", items=items))
+    if found.goal is not None and found.goals:
+        items = tuple(goal_sentence(goal) for goal in found.goals)
+        more = tuple(_contrast_sentence(contrast) for contrast in found.contrasts)
+        lead = f"The highest rate with {found.goal.label}"
+        blocks.append(BulletList(lead=lead, items=(*items, *more)))
+    return tuple(blocks)
+
+
+def capacity_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return capacity, rates and goal in tables, and the chart; nothing without open loops."""
+    found = analysis.open_loops
+    if found is None:
+        return ()
+    blocks: list[Block] = []
+    if found.goal is not None and found.goals:
+        blocks.append(_goal_table(found, found.goal))
+    if found.points:
+        blocks.append(_rate_table(found))
+    if found.capacities:
+        blocks += [_capacity_table(found), _figure(analysis, found)]
+    if not blocks:
+        return ()
+    return (Section(anchor="capacity", title=TITLE, blocks=tuple(blocks)),)
+
+
+# --- sentences ---
+
+
+def _capacity_sentence(capacity: Capacity) -> str:
+    return (
+        f"{capacity.workload}: {per_s(capacity.tps)}, from {count(capacity.clients, 'client')} on"
+        f" ({capacity.treatment}, before the first block)."
+    )
+
+
+def per_s(estimate: Estimate) -> str:
+    """Return a rate with its interval: ``1,234/s [1,200, 1,260]``."""
+    pair = bounds(estimate)
+    interval = "no interval" if pair is None else f"[{rate(pair[0])}, {rate(pair[1])}]"
+    return f"{rate(estimate.value)}/s {interval}"
+
+
+def goal_sentence(goal: GoalRate) -> str:
+    """Return what one treatment carries under the goal, in one sentence."""
+    return f"{_of(goal)}: {_told(goal)}."
+
+
+def _of(goal: GoalRate) -> str:
+    return f"{goal.treatment}, {goal.workload}, {count(goal.load.clients, 'client')}"
+
+
+def _told(goal: GoalRate) -> str:
+    reached = goal.reached
+    if reached is None:
+        return f"{NOT_ENOUGH} at any of the rates for this percentile"
+    lowest, highest = goal.rates_per_s[0], goal.rates_per_s[-1]
+    if reached.value == math.inf:
+        return f"above {rate(highest)}/s, the highest rate that was measured{_open_low(reached)}"
+    if reached.value == -math.inf:
+        return f"below {rate(lowest)}/s, the lowest rate that was measured{_open_high(reached)}"
+    return f"about {rate(reached.value)}/s, {_between(goal, reached)}"
+
+
+def _open_low(reached: Reached) -> str:
+    told = reached.low is not None and math.isfinite(reached.low)
+    return f" (at least {rate(reached.low)}/s with {CONFIDENCE})" if told else ""
+
+
+def _open_high(reached: Reached) -> str:
+    told = reached.high is not None and math.isfinite(reached.high)
+    return f" (at most {rate(reached.high)}/s with {CONFIDENCE})" if told else ""
+
+
+def _between(goal: GoalRate, reached: Reached) -> str:
+    if reached.low is None or reached.high is None:
+        return "no interval below 6 blocks"
+    return f"[{_low(goal, reached.low)}, {_high(goal, reached.high)}]"
+
+
+def _low(goal: GoalRate, low: float) -> str:
+    return rate(low) if math.isfinite(low) else f"below {rate(goal.rates_per_s[0])}"
+
+
+def _high(goal: GoalRate, high: float) -> str:
+    return rate(high) if math.isfinite(high) else f"above {rate(goal.rates_per_s[-1])}"
+
+
+def _contrast_sentence(contrast: GoalContrast) -> str:
+    return (
+        f"{contrast.treatment} against {contrast.baseline}, {contrast.workload},"
+        f" {count(contrast.load.clients, 'client')}: {_ratio(contrast.ratio)}."
+    )
+
+
+def _ratio(ratio: Reached) -> str:
+    low, high = _side(ratio.low), _side(ratio.high)
+    if ratio.low is None:
+        return f"{format_percent(math.expm1(ratio.value))}, no interval below 6 blocks"
+    if low is None and high is None:
+        return "not comparable, both lie beyond the measured rates"
+    if high is None:
+        return f"at least {format_percent(low or 0.0)}"
+    if low is None:
+        return f"at most {format_percent(high)}"
+    bounds_text = f"[{format_percent(low)}, {format_percent(high)}]"
+    return f"{format_percent(math.expm1(ratio.value))} {bounds_text}"
+
+
+def _side(bound: float | None) -> float | None:
+    return None if bound is None or not math.isfinite(bound) else math.expm1(bound)
+
+
+# --- tables ---
+
+
+def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
+    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
+
+
+def _goal_table(found: OpenLoops, goal: LatencyGoal) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("clients"),
+        _right("highest rate", "1/s"),
+        _right(f"{CONFIDENCE} interval", "1/s"),
+        _right("measured rates", "1/s", spare=True),
+        _right("blocks", spare=True),
+    )
+    rows = tuple(_goal_row(each) for each in found.goals)
+    title = f"The highest rate with {goal.label}"
+    notes = [_GOAL_NOTE, *(_goal_remark(each) for each in found.goals)]
+    return Table(title=title, columns=columns, rows=rows, note=" ".join(filter(None, notes)))
+
+
+def _goal_row(goal: GoalRate) -> Row:
+    reached = goal.reached
+    measured = ", ".join(rate(value) for value in goal.rates_per_s)
+    return Row(
+        cells=(
+            goal.workload,
+            goal.treatment,
+            str(goal.load.clients),
+            NOT_ENOUGH if reached is None else _value(goal, reached),
+            MISSING if reached is None else _interval(goal, reached),
+            measured or MISSING,
+            str(goal.blocks),
+        ),
+        tone=Tone.PLAIN if reached is not None else Tone.WARNING,
+    )
+
+
+def _value(goal: GoalRate, reached: Reached) -> str:
+    if math.isfinite(reached.value):
+        return rate(reached.value)
+    if reached.value > 0:
+        return f"above {rate(goal.rates_per_s[-1])}"
+    return f"below {rate(goal.rates_per_s[0])}"
+
+
+def _interval(goal: GoalRate, reached: Reached) -> str:
+    if reached.low is None or reached.high is None:
+        return MISSING
+    return f"{_low(goal, reached.low)} to {_high(goal, reached.high)}"
+
+
+def _goal_remark(goal: GoalRate) -> str:
+    """Return what was done about too few transactions, or nothing."""
+    remarks = []
+    if goal.pooled > 1:
+        remarks.append(f"{goal.pooled} neighbouring blocks were added up for each percentile")
+    if goal.untold:
+        rates = ", ".join(rate(value) for value in goal.untold)
+        remarks.append(f"{NOT_ENOUGH} at {rates}/s")
+    return f"{_of(goal)}: {'; '.join(remarks)}." if remarks else ""
+
+
+def _rate_table(found: OpenLoops) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("clients"),
+        _right("offered", "1/s"),
+        _right("achieved", "1/s"),
+        _right("p50", "ms"),
+        _right("p99", "ms"),
+        _right("lag p99", "ms", spare=True),
+        _right("late", spare=True),
+        _right("skipped", spare=True),
+    )
+    rows = tuple(_rate_row(point) for point in found.points)
+    return Table(title="Rates", columns=columns, rows=rows, note=_RATE_NOTE)
+
+
+def _rate_row(point: RatePoint) -> Row:
+    share = point.cell.load.share
+    shown = "" if share is None else f" ({100.0 * share:g} %)"
+    return Row(
+        cells=(
+            point.cell.workload,
+            point.treatment,
+            str(point.cell.load.clients),
+            f"{rate(point.offered_per_s)}{shown}",
+            _rated(point.achieved),
+            _timed(point, point.p50_s),
+            _timed(point, point.p99_s),
+            _timed(point, point.lag_p99_s),
+            MISSING if point.late is None else f"{point.late:,}",
+            f"{point.skipped:,}",
+        )
+    )
+
+
+def _rated(estimate: Estimate | None) -> str:
+    pair = bounds(estimate)
+    if estimate is None:
+        return MISSING
+    return rate(estimate.value) if pair is None else per_s(estimate).replace("/s", "")
+
+
+def _timed(point: RatePoint, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return NOT_ENOUGH if point.transactions else "not logged"
+    pair = bounds(estimate)
+    value = milliseconds(estimate.value)
+    if pair is None:
+        return value
+    return f"{value} [{milliseconds(pair[0])}, {milliseconds(pair[1])}]"
+
+
+def _capacity_table(found: OpenLoops) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("clients"),
+        _right("threads", spare=True),
+        _right("tps", "1/s"),
+        _right("slices", spare=True),
+        Column(name="capacity"),
+    )
+    rows = tuple(
+        _capacity_row(capacity, point) for capacity in found.capacities for point in capacity.points
+    )
+    return Table(title="Capacity", columns=columns, rows=rows, tone_column=6, note=_CAPACITY_NOTE)
+
+
+def _capacity_row(capacity: Capacity, point: CapacityPoint) -> Row:
+    reaches = point.clients == capacity.clients
+    return Row(
+        cells=(
+            capacity.workload,
+            capacity.treatment,
+            str(point.clients),
+            str(point.threads),
+            _rated(point.tps),
+            str(len(point.slices)),
+            per_s(capacity.tps) if reaches else "",
+        ),
+        tone=Tone.GOOD if reaches else Tone.PLAIN,
+    )
+
+
+# --- the chart ---
+
+
+def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
+    experiment = analysis.experiment
+    return Figure(
+        identity="capacity",
+        kind=ChartKind.CAPACITY,
+        title="Throughput of closed loops before the first block",
+        caption=f"Medians over the rounds with {CONFIDENCE} intervals; the diamond marks the fewest"
+        " clients that are not clearly below the best. Clients on a logarithmic axis.",
+        alt="Transactions per second over clients, by workload. "
+        + " ".join(_capacity_sentence(capacity) for capacity in found.capacities),
+        columns=("workload", "treatment", "clients", "tps", "low", "high", "capacity", "text"),
+        rows=tuple(row for capacity in found.capacities for row in _rows(capacity)),
+        treatments=(experiment.baseline, *experiment.contenders),
+    )
+
+
+def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
+    name = (capacity.workload, capacity.treatment)
+    for point in capacity.points:
+        low, high = bounds(point.tps) or (None, None)
+        yield (*name, point.clients, point.tps.value, low, high, False, "")
+    low, high = bounds(capacity.tps) or (None, None)
+    text = f"{rate(capacity.tps.value)}/s"
+    yield (*name, capacity.clients, capacity.tps.value, low, high, True, text)

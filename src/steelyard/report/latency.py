@@ -1,0 +1,263 @@
+"""The percentiles of a report: levels, differences, and how open loops kept their schedule."""
+
+from collections.abc import Iterator, Sequence
+
+from steelyard.analysis.latency_pools import SHARES
+from steelyard.analysis.latency_results import (
+    MAXIMUM,
+    Arrivals,
+    Basis,
+    LatencyAnalysis,
+    LatencyChange,
+    LatencyLevels,
+    PercentileLevel,
+    Timed,
+    percentile_name,
+)
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.units import format_percent
+from steelyard.report.attribution import compared_names
+from steelyard.report.document import Align, Block, Column, Paragraph, Row, Section, Table, Tone
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    bounds,
+    effect_interval,
+    effect_value,
+    milliseconds,
+    rate,
+)
+from steelyard.report.latency_figures import latency_figures
+from steelyard.report.wording import short_load
+
+TITLE = "Latency"
+NOT_ENOUGH = "not enough"
+_BRIEFLY = (0.5, 0.99, MAXIMUM)
+_SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
+_CLOSED = (
+    "Closed loop: a client sends its next transaction when the last one is answered, and latency"
+    " counts from then. While the server stalls nothing more is sent, so a stall of any length is"
+    " one slow transaction per client: percentiles hide it (coordinated omission), the maximum"
+    " shows it. A load with a rate tells how long users would have waited."
+)
+_OPEN = (
+    "Open loop: transactions are due at a rate, whatever the server does, and latency counts from"
+    " the scheduled start. What had to wait behind a stall counts with all its waiting."
+)
+_LEVEL_NOTE = (
+    "The runs and scripts of a block are counted together, and each block gives one value of a"
+    f" percentile; shown is their median with the signed-rank interval over blocks, {CONFIDENCE},"
+    " taken alone (none below 6 blocks). That takes 10 / (1 - q) transactions in every block: 1,000"
+    " for p99, 10,000 for p99.9. With fewer, but enough in all blocks together, it is their"
+    " percentile, without an interval; else the brackets say how many there are of how many it"
+    " takes. Percentiles are never averaged, and each is within 0.4 % of"
+    " that of its transactions. max is the longest of all: it grows with their number."
+)
+_CHANGE_NOTE = (
+    "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
+    f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
+    " leaves out zero also when its error is shared by all percentiles and cells of the treatment"
+    " (Bonferroni). They take no part in the verdicts, which are on tps. A side with a block of"
+    " less than 10 / (1 - q) transactions is not compared."
+)
+_SCHEDULE_NOTE = (
+    "Lag is from the scheduled start to sending, service time from sending to the answer; their"
+    " sum is the latency above. Skipped transactions were late by more than the limit already and"
+    " were never sent; late ones took longer than the limit. Both are shares of all that were"
+    " scheduled, and skipped ones are in no percentile."
+)
+
+
+def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what the logs of all transactions say; nothing where there are none."""
+    found = analysis.latency
+    if found is None:
+        return ()
+    blocks: list[Block] = [*_lead(found), *_tables(analysis, found)]
+    blocks.extend(latency_figures(analysis, found))
+    return (Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
+
+
+def _lead(found: LatencyAnalysis) -> Iterator[Paragraph]:
+    kinds = {each.cell.load.is_open for each in found.levels}
+    texts = [_CLOSED] if False in kinds else []
+    texts += [_OPEN] if True in kinds else []
+    sampled = min((each.sampled for each in found.levels), default=1.0)
+    if sampled < 1.0:
+        share = format_percent(sampled, signed=False)
+        texts.append(
+            f"The logs hold {share} of the transactions, drawn by chance: the longest of all may"
+            " not be among them."
+        )
+    if texts:
+        yield Paragraph(text=" ".join(texts))
+
+
+def _tables(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Table]:
+    if found.levels:
+        yield _levels(analysis, found)
+    if found.changes:
+        yield _changes(analysis, found.changes)
+    if found.arrivals:
+        yield _schedule(analysis, found)
+
+
+def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
+    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
+
+
+# --- levels ---
+
+
+def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
+    told = [each for each in found.levels if each.timed is Timed.LATENCY]
+    scripts = any(each.script for each in told)
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("clients"),
+        *((Column(name="script", spare=True),) if scripts else ()),
+        _right("transactions", spare=True),
+        *(_right(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
+        _right("max", "ms"),
+    )
+    rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
+    return Table(title=TITLE, columns=columns, rows=rows, note=_LEVEL_NOTE)
+
+
+def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool) -> Row:
+    return Row(
+        cells=(
+            each.cell.workload,
+            each.treatment,
+            short_load(analysis.experiment, each.cell.load),
+            *((each.script or "all",) if scripts else ()),
+            f"{each.transactions:,}",
+            *(level_text(each.at(share)) for share in (*SHARES, MAXIMUM)),
+        )
+    )
+
+
+def level_text(found: PercentileLevel | None) -> str:
+    """Return a percentile in ms, with its interval or with what is lacking."""
+    if found is None:
+        return MISSING
+    if found.value_s is None:
+        return f"{NOT_ENOUGH} [{found.there:,} of {found.needed:,}]"
+    value, pair = milliseconds(found.value_s.value), bounds(found.value_s)
+    if pair is not None:
+        return f"{value} [{milliseconds(pair[0])}, {milliseconds(pair[1])}]"
+    return f"{value} [no interval]" if found.basis is Basis.TOGETHER else value
+
+
+# --- differences ---
+
+
+def _changes(analysis: CampaignAnalysis, changes: Sequence[LatencyChange]) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("clients"),
+        Column(name="clearly"),
+        *(_right(percentile_name(share), spare=share in _SPARE) for share in SHARES),
+        _right("blocks", spare=True),
+    )
+    cells = dict.fromkeys((c.workload, c.load, c.treatment) for c in changes)
+    rows = tuple(
+        _change_row(analysis, [c for c in changes if (c.workload, c.load, c.treatment) == place])
+        for place in cells
+    )
+    return Table(
+        title=f"Latency against {compared_names(analysis)[0]}",
+        columns=columns,
+        rows=rows,
+        tone_column=3,
+        note=_CHANGE_NOTE,
+    )
+
+
+def _change_row(analysis: CampaignAnalysis, cell: Sequence[LatencyChange]) -> Row:
+    first = cell[0]
+    return Row(
+        cells=(
+            first.workload,
+            first.treatment,
+            short_load(analysis.experiment, first.load),
+            _called(cell),
+            *(_change_text(each) for each in cell),
+            str(max(each.blocks for each in cell)),
+        ),
+        tone=_tone({each.called for each in cell if each.called}),
+    )
+
+
+def _called(cell: Sequence[LatencyChange]) -> str:
+    """Return what is clear, in words: ``p50, p90 lower; p99 higher``."""
+    words = []
+    for word in ("lower", "higher"):
+        names = [percentile_name(each.share) for each in cell if each.called == word]
+        words += [f"{', '.join(names)} {word}"] if names else []
+    return "; ".join(words) or "nothing"
+
+
+def _tone(called: set[str]) -> Tone:
+    if not called:
+        return Tone.OPEN
+    if len(called) > 1:
+        return Tone.WARNING
+    return Tone.GOOD if called == {"lower"} else Tone.BAD
+
+
+def _change_text(each: LatencyChange) -> str:
+    if each.change is None:
+        return NOT_ENOUGH if each.reason.startswith(NOT_ENOUGH) else MISSING
+    if bounds(each.change) is None:
+        return effect_value(each.change)
+    return f"{effect_value(each.change)} {effect_interval(each.change)}"
+
+
+# --- open loops ---
+
+
+def _schedule(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        _right("clients"),
+        _right("offered", "1/s"),
+        _right("achieved", "1/s"),
+        _right("skipped"),
+        _right("late"),
+        *(_right(f"lag {percentile_name(s)}", "ms", spare=s == 0.5) for s in _BRIEFLY),
+        *(_right(f"service {percentile_name(s)}", "ms", spare=True) for s in _BRIEFLY),
+    )
+    rows = tuple(_schedule_row(analysis, found, each) for each in found.arrivals)
+    title = "Latency at a rate: how the schedule was kept"
+    return Table(title=title, columns=columns, rows=rows, note=_SCHEDULE_NOTE)
+
+
+def _schedule_row(analysis: CampaignAnalysis, found: LatencyAnalysis, each: Arrivals) -> Row:
+    of = {
+        levels.timed: levels
+        for levels in found.levels
+        if (levels.treatment, levels.cell) == (each.treatment, each.cell) and not levels.script
+    }
+    times = [
+        level_text(None if timed not in of else of[timed].at(share))
+        for timed in (Timed.LAG, Timed.SERVICE)
+        for share in _BRIEFLY
+    ]
+    achieved = None if each.achieved_per_s is None else each.achieved_per_s.value
+    late = MISSING if each.late is None else format_percent(each.late, signed=False)
+    return Row(
+        cells=(
+            each.cell.workload,
+            each.treatment,
+            short_load(analysis.experiment, each.cell.load),
+            rate(each.offered_per_s),
+            rate(achieved),
+            format_percent(each.skipped, signed=False),
+            late,
+            *times,
+        )
+    )

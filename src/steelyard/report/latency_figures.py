@@ -1,0 +1,124 @@
+"""The rows behind the pictures of latency: distributions to their tails, percentiles over time."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from steelyard.analysis.latency_results import (
+    LatencyAnalysis,
+    Moment,
+    TailCurve,
+    percentile_name,
+)
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.schedule import CellKey
+from steelyard.model.units import MS_PER_S
+from steelyard.report.document import ChartKind, Figure, Value
+from steelyard.report.formats import enumeration
+from steelyard.report.wording import cell_name
+
+WINDOWS = "latency-windows"
+_MOST_PANELS = 6
+_MOST_POINTS = 6000  # as many as keep the page light
+_COLUMNS = ("workload", "load", "treatment", "percentile", "at", "latency")
+
+
+def latency_figures(analysis: CampaignAnalysis, found: LatencyAnalysis) -> tuple[Figure, ...]:
+    """Return the pictures that have something to show."""
+    figures = (_tails(analysis, found), _slices(analysis, found), _windows(analysis, found))
+    return tuple(figure for figure in figures if figure.rows)
+
+
+def _treatments(analysis: CampaignAnalysis) -> tuple[str, ...]:
+    """Return the baseline, then the others in file order: the order of the colours."""
+    return (analysis.experiment.baseline, *analysis.experiment.contenders)
+
+
+def _shown(cells: Sequence[CellKey]) -> tuple[CellKey, ...]:
+    """Return all cells where they are few, else each workload's at its largest load."""
+    different = tuple(dict.fromkeys(cells))
+    if len(different) <= _MOST_PANELS:
+        return different
+    largest = {cell.workload: cell for cell in sorted(different)}
+    return tuple(cell for cell in different if cell in largest.values())[:_MOST_PANELS]
+
+
+def _panel(analysis: CampaignAnalysis, cell: CellKey) -> tuple[str, str]:
+    return (cell.workload, cell_name(analysis.experiment, cell.load))
+
+
+def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
+    shown = _shown([curve.cell for curve in found.tails])
+    curves = [curve for curve in found.tails if curve.cell in shown]
+    fewer = "" if len(shown) == len({c.cell for c in found.tails}) else " Largest loads alone."
+    return Figure(
+        identity="latency-tail",
+        kind=ChartKind.LATENCY_TAIL,
+        title="Distribution of latency, to its tail",
+        caption="The share of all transactions that are not slower, blocks together; the axis of"
+        " shares is stretched towards the tail. Of two lines the one to the left is faster. Dashed:"
+        f" fewer than 10 transactions lie beyond. Logarithmic in milliseconds.{fewer}",
+        alt=f"Cumulative distribution of latency of {enumeration(_treatments(analysis))} by"
+        " workload and load, from the fastest transaction to beyond the 99.9th percentile; the"
+        " table of levels holds the percentiles.",
+        columns=("workload", "load", "treatment", "told", "latency", "place"),
+        rows=tuple(row for curve in curves for row in _tail_rows(analysis, curve)),
+        treatments=_treatments(analysis),
+    )
+
+
+def _tail_rows(analysis: CampaignAnalysis, curve: TailCurve) -> Iterator[tuple[Value, ...]]:
+    """Yield the points that are told, and from the last of them on those that are not."""
+    points = [point for point in curve.points if point.latency_s > 0.0]
+    told = [point for point in points if point.told]
+    beyond = [*told[-1:], *(point for point in points if not point.told)]
+    for shown, flag in ((told, True), (beyond, False)):
+        for point in shown:
+            place = round(-math.log10(1.0 - point.share), 4) + 0.0
+            latency = round(MS_PER_S * point.latency_s, 6)
+            yield (*_panel(analysis, curve.cell), curve.treatment, flag, latency, place)
+
+
+def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
+    shown = _shown([moment.cell for moment in found.slices])
+    return Figure(
+        identity="latency-slices",
+        kind=ChartKind.LATENCY_OVER_TIME,
+        title="Percentiles run by run",
+        caption="Median (dots) and 99th percentile (triangles) of every run, runs in the order"
+        " they were made; a p99 of fewer than 1,000 transactions is not drawn. Logarithmic in"
+        " milliseconds.",
+        alt=f"p50 and p99 of each run of {enumeration(_treatments(analysis))} in run order, by"
+        " workload and load.",
+        columns=_COLUMNS,
+        rows=tuple(_moment_rows(analysis, found.slices, shown)),
+        treatments=_treatments(analysis),
+    )
+
+
+def _windows(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
+    shown = _shown([moment.cell for moment in found.windows])
+    return Figure(
+        identity=WINDOWS,
+        kind=ChartKind.LATENCY_OVER_TIME,
+        title="Percentiles over the sustained runs",
+        caption="Median, 95th and 99th percentile of every 10 s of each long run, over the seconds"
+        " since its start. Logarithmic in milliseconds.",
+        alt=f"p50, p95 and p99 of windows of 10 s of {enumeration(_treatments(analysis))}, by"
+        " workload.",
+        columns=_COLUMNS,
+        rows=tuple(_moment_rows(analysis, found.windows, shown)),
+        treatments=_treatments(analysis),
+    )
+
+
+def _moment_rows(
+    analysis: CampaignAnalysis, moments: Sequence[Moment], shown: Sequence[CellKey]
+) -> Iterator[tuple[Value, ...]]:
+    drawn = [moment for moment in moments if moment.cell in shown]
+    step = max(1, -(-sum(len(moment.values) for moment in drawn) // _MOST_POINTS))
+    for moment in drawn[::step]:
+        for share, value in moment.values:
+            if value is not None:
+                name, latency = percentile_name(share), round(MS_PER_S * value, 6)
+                panel = _panel(analysis, moment.cell)
+                yield (*panel, moment.treatment, name, round(moment.at, 1), latency)

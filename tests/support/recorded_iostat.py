@@ -1,0 +1,25 @@
+"""A recorded report of iostat, with the device's counters before and after it."""
+
+from steelyard.experiment.probes.devices import DeviceCounters, parse_device
+from support.recorded_host import RECORDINGS
+
+RECORDED = RECORDINGS / "iostat"
+SECONDS = 6.0  # iostat -x loop0 6 2: the second report is about these
+
+
+def printed_by_iostat() -> dict[str, float]:
+    """Return the last line of the recorded output by its column."""
+    lines = (RECORDED / "iostat-x.txt").read_text().split("\n")
+    heads = [line for line in lines if line.startswith("Device")]
+    values = [line for line in lines if line.startswith("loop0")]
+    return dict(zip(heads[-1].split()[1:], map(float, values[-1].split()[1:]), strict=True))
+
+
+def used_as_recorded() -> DeviceCounters:
+    """Return what was counted meanwhile."""
+    before, after = (
+        parse_device((RECORDED / f"{name}.stat").read_text()) for name in ("before", "after")
+    )
+    assert before is not None
+    assert after is not None
+    return after - before

@@ -1,0 +1,266 @@
+"""Long runs with a cliff, with neighbours, in parts, and within known burst credits."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fakes.campaigns import Stage, an_experiment
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.long_runs import SustainedSummary, joined, last_try
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.environment import Environment, Fact
+from steelyard.model.evidence import Evidence, Quantity, Series, WaitClass
+from steelyard.model.experiment import EndpointTarget, Load, LocalTarget
+from steelyard.model.findings import Finding, Validity
+from steelyard.model.measurement import Measurement, Second, SustainedRun
+from steelyard.model.schedule import CellKey
+from steelyard.record.directory import read_campaign
+from steelyard.report.render import build_document, render_html, render_markdown, summary
+
+CELL = CellKey(workload="reads", load=Load(clients=1, threads=1))
+RAMP_S = 1.0
+FALLS_AT_S = 300
+CLIFF, BESIDE = "burst-cliff", "drop-beside-neighbours"
+
+
+def a_measurement(rates: Sequence[float]) -> Measurement:
+    """Return a run with one second per rate, the ramp first."""
+    return Measurement(
+        transactions=float(sum(rates[1:])),
+        seconds=float(len(rates) - 1),
+        latency_mean_s=0.001,
+        latency_stddev_s=None,
+        failed=0,
+        connection_s=0.0,
+        series=tuple(
+            Second(end_s=end, transactions=rate, seconds=1.0, latency_mean_s=0.001)
+            for end, rate in enumerate(rates, start=1)
+        ),
+    )
+
+
+def a_long_run(rates: Sequence[float], **changes: object) -> SustainedRun:
+    """Return a long run of the baseline."""
+    run = SustainedRun(
+        treatment="slow",
+        cell=CELL,
+        started_at=10_000.0,
+        ramp_s=RAMP_S,
+        measurement=a_measurement(rates),
+        validity=Validity.VALID,
+    )
+    return replace(run, **changes)  # type: ignore[arg-type]
+
+
+def falling(seconds: int = 900, at_s: int = FALLS_AT_S, left: float = 0.6) -> list[float]:
+    """Return rates of 1000 a second that fall to a share, with noise."""
+    noise = np.random.default_rng(3).normal(1.0, 0.03, seconds)
+    return [1000.0 * n * (1.0 if s < at_s else left) for s, n in enumerate(noise)]
+
+
+def host_series(
+    own: tuple[float, float],
+    others: tuple[float, float],
+    *,
+    throttled: tuple[float, float] = (0.0, 0.0),
+    at_s: int = FALLS_AT_S,
+) -> Series:
+    """Return who used the CPUs before and after a drop, in CPUs."""
+    names = (
+        *(Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S),
+        *(Quantity.OTHERS_CPU_S, Quantity.THROTTLED_S),
+    )
+    rows = tuple(
+        (own[side] * 0.7, own[side] * 0.3, others[side], throttled[side])
+        for side in (int(second >= at_s) for second in range(900))
+    )
+    return Series(subject="host", names=names, end_s=tuple(range(1, 901)), rows=rows)
+
+
+def waiting(sessions: tuple[float, float]) -> Series:
+    """Return mean sessions that waited for data files before and after the drop."""
+    rows = tuple((sessions[int(second >= FALLS_AT_S)], 0.0) for second in range(900))
+    names = (WaitClass.IO, WaitClass.WAL)
+    return Series(subject="waits", names=names, end_s=tuple(range(1, 901)), rows=rows)
+
+
+def evidence(*series: Series) -> Evidence:
+    """Return evidence of these series alone."""
+    nothing = {"totals": {}, "levels": {}, "waits": None, "others": (), "absent": ()}
+    return Evidence(seconds=900.0, series=series, **nothing)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory: pytest.TempPathFactory) -> CampaignRecord:
+    """Return a campaign without long runs; its slices make about 1000 a second."""
+    path = tmp_path_factory.mktemp("campaign") / "c"
+    Stage.new(an_experiment(), path).run()
+    return read_campaign(path)
+
+
+def analysed(record: CampaignRecord, *runs: SustainedRun) -> CampaignAnalysis:
+    """Return the analysis of the campaign with these long runs."""
+    return analyse(replace(record, sustained=runs))
+
+
+def only(analysis: CampaignAnalysis) -> SustainedSummary:
+    """Return its one long run."""
+    (long,) = analysis.sustained
+    return long
+
+
+def finding(analysis: CampaignAnalysis, code: str) -> Finding | None:
+    """Return the finding of a code, None where there is none."""
+    return next((each for each in analysis.findings if each.code == code), None)
+
+
+def test_a_cliff_is_described_everywhere(record: CampaignRecord) -> None:
+    """Finding, table, chart and JSON say when, from what to what, and how much at least."""
+    analysis = analysed(record, a_long_run(falling()))
+    cliff = only(analysis).cliff
+    assert cliff is not None
+    assert cliff.at_low_s <= FALLS_AT_S <= cliff.at_high_s
+    low, high = cliff.scan.capacity_bounds
+    assert low <= 400.0 * FALLS_AT_S <= high
+    told = finding(analysis, "burst-cliff")
+    assert told is not None
+    assert "METHOD 7" in told.source
+    markdown = render_markdown(build_document(analysis))
+    assert "Burst cliffs" in markdown
+    assert "capacity, at least" in markdown
+    assert "interval of a burst cliff" in render_html(build_document(analysis))
+    long = summary(analysis)["sustained"][0]  # type: ignore[index, call-overload]
+    assert long["cliff"]["sustained_tps_low"] <= 600.0 <= long["cliff"]["sustained_tps_high"]  # type: ignore[index]
+    assert long["cliff"]["refill_s_low"] <= 200.0 <= long["cliff"]["refill_s_high"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("scale", "where"), [(1.0, "within the burst"), (4.0, "below the burst")])
+def test_it_is_said_whether_the_blocks_were_in_the_burst(
+    record: CampaignRecord, scale: float, where: str
+) -> None:
+    """The slices are nearer to one of the two rates."""
+    slices = np.median([r.measurement.tps for r in record.counted_runs if r.measurement])
+    rates = [rate * scale * slices / 1000.0 for rate in falling()]
+    told = finding(analysed(record, a_long_run(rates)), "burst-cliff")
+    assert told is not None
+    assert where in told.message
+
+
+def test_a_steady_run_says_nothing(record: CampaignRecord) -> None:
+    """No cliff, no finding, no second table."""
+    analysis = analysed(record, a_long_run(falling(left=1.0)))
+    assert only(analysis).cliff is None
+    assert finding(analysis, "burst-cliff") is None
+    assert "Burst cliffs" not in render_markdown(build_document(analysis))
+
+
+@pytest.mark.parametrize(
+    ("series", "code"),
+    [
+        # Others took 0.4 of the 0.5 CPUs that server and generator had less.
+        ((host_series((1.0, 0.5), (0.9, 1.3)),), BESIDE),
+        # They took a fifth of it.
+        ((host_series((1.0, 0.5), (0.9, 1.0)),), CLIFF),
+        # They took what a quota had freed.
+        ((host_series((1.0, 0.5), (0.9, 1.4), throttled=(0.0, 0.6)),), CLIFF),
+        # They took what a server had freed that waited for its disk.
+        ((host_series((1.0, 0.5), (0.9, 1.4)), waiting((0.1, 0.8))), CLIFF),
+        ((host_series((1.0, 0.5), (0.9, 1.4)), waiting((0.1, 0.1))), BESIDE),
+        # Nobody saw.
+        ((), CLIFF),
+    ],
+)
+def test_neighbours_who_came_are_no_cliff(
+    record: CampaignRecord, series: tuple[Series, ...], code: str
+) -> None:
+    """The larger part of the lost CPU time decides, and what else explains the drop."""
+    analysis = analysed(record, a_long_run(falling(), evidence=evidence(*series)))
+    assert (only(analysis).cliff is not None) == (code == CLIFF)
+    assert [each.code for each in analysis.findings if each.code in (CLIFF, BESIDE)] == [code]
+    came = "none: neighbours came" in render_markdown(build_document(analysis))
+    assert came == (code == BESIDE)
+
+
+def test_parts_are_joined_by_the_times_they_began() -> None:
+    """The gap of connecting is in the time and in no rate, and neither is a later ramp."""
+    first = a_long_run([5.0] + [100.0] * 10)
+    second = a_long_run([5.0] + [50.0] * 4, started_at=10_014.0, part=1)
+    series = joined((first, second))
+    assert list(series.rates) == [100.0] * 10 + [50.0] * 4
+    assert series.time_of(0) == 1.0
+    assert series.time_of(10) == 15.0
+    assert series.end_s == 19.0
+    assert series.time_of(1000) == 19.0
+
+
+def test_the_last_try_counts() -> None:
+    """Parts of an earlier try are not joined to a later one."""
+    old, further, new = (
+        a_long_run([1.0]),
+        a_long_run([1.0], part=1),
+        a_long_run([2.0]),
+    )
+    assert last_try([old, further, new]) == (new,)
+    assert last_try([old, further]) == (old, further)
+    assert last_try([]) == ()
+
+
+def test_a_short_run_says_that_it_is_too_short(record: CampaignRecord) -> None:
+    """Silence must not be taken for steadiness."""
+    analysis = analysed(record, a_long_run(falling(seconds=100)))
+    assert only(analysis).too_short
+    assert finding(analysis, "too-short-for-a-cliff") is not None
+    assert "too short to tell" in render_markdown(build_document(analysis))
+
+
+def with_credits(record: CampaignRecord, lasts_s: float) -> CampaignRecord:
+    """Return the campaign with a baseline whose platform has known burst credits."""
+    first, *others = record.experiment.treatments
+    first = replace(first, target=LocalTarget(burst_lasts_s=lasts_s))
+    experiment = replace(record.experiment, treatments=(first, *others))
+    return replace(record, experiment=experiment)
+
+
+def test_what_no_run_outlasted_is_marked(record: CampaignRecord) -> None:
+    """Without a long run, or with one that is shorter: in the cells, by a finding, in JSON."""
+    known = with_credits(record, 1800.0)
+    for runs in ((), (a_long_run(falling(left=1.0)),)):
+        analysis = analysed(known, *runs)
+        assert analysis.burst_only == {("slow", "reads")}
+        told = finding(analysis, "burst-not-sustained")
+        assert told is not None
+        assert "sustain: 46m" in told.remedy
+        assert "burst, not sustained" in render_markdown(build_document(analysis))
+        assert summary(analysis)["burst_only"] == [{"treatment": "slow", "workload": "reads"}]
+    outlasted = analysed(with_credits(record, 600.0), a_long_run(falling(left=1.0)))
+    assert outlasted.burst_only == frozenset()
+    assert finding(outlasted, "burst-not-sustained") is None
+    assert "burst, not sustained" not in render_markdown(build_document(outlasted))
+
+
+def test_known_credits_make_no_other_target() -> None:
+    """A treatment that differs in them alone needs no server of its own."""
+    assert LocalTarget(burst_lasts_s=60.0) == LocalTarget()
+    assert EndpointTarget(host="a", burst_lasts_s=60.0) == EndpointTarget(host="a")
+
+
+@pytest.mark.parametrize(
+    ("fact", "named"),
+    [
+        ("virtual machine (t3.large)", "t3.large"),
+        ("virtual machine (t4g.medium)", "t4g.medium"),
+        ("virtual machine (m7i.large)", ""),
+        ("none seen", ""),
+    ],
+)
+def test_a_machine_on_credits_is_named(record: CampaignRecord, fact: str, named: str) -> None:
+    """By the facts of the machine alone; a run that is long enough answers it."""
+    facts = (Fact(name="virtualisation", value=fact, subject="machine"),)
+    known = replace(record, environment=Environment(facts=facts, servers=()))
+    told = finding(analysed(known), "burstable-machine")
+    assert (told is not None) is bool(named)
+    assert told is None or named in told.message
+    assert finding(analysed(known, a_long_run(falling())), "burstable-machine") is None

@@ -1,0 +1,252 @@
+"""Percentiles of a campaign: what they are taken from, and when they are not told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_records import a_record, an_experiment, noise
+
+from fakes import latencies
+from fakes.latencies import Shape, logged, script_of
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.contrasts import HeadlineContrast
+from steelyard.analysis.latency import compare_percentiles
+from steelyard.analysis.latency_pools import Pool
+from steelyard.analysis.latency_results import MAXIMUM, Basis, LatencyAnalysis, Timed
+from steelyard.analysis.pairs import compare_pair
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import Load
+from steelyard.model.latency import RunLatency
+from steelyard.model.measurement import Run
+from steelyard.model.schedule import CellKey
+from steelyard.stats.histogram import histogram_of
+
+BLOCKS = 8
+
+
+def a_logged_record(
+    transactions: int = 2000, *, slower: float = 1.0, rounds: int = 1
+) -> CampaignRecord:
+    """Return 8 blocks of two treatments in one cell, the second slower by a factor."""
+    experiment = an_experiment(loads=1)
+    record = a_record(
+        noise(BLOCKS * rounds, 2, 1).reshape(BLOCKS, rounds, 2, 1), experiment, rounds=rounds
+    )
+    return replace(record, runs=tuple(_with_log(run, transactions, slower) for run in record.runs))
+
+
+def _with_log(run: Run, transactions: int, slower: float) -> Run:
+    assert run.measurement is not None
+    run = replace(run, measurement=replace(run.measurement, transactions=float(transactions)))
+    median_s = 0.002 * (1.0 + 0.01 * (run.block % 3)) * (slower if run.treatment == "t1" else 1.0)
+    return logged(run, median_s, Shape())
+
+
+def latency_of(record: CampaignRecord) -> LatencyAnalysis:
+    """Return the percentiles of a record that has logs."""
+    found = analyse(record).latency
+    assert found is not None
+    return found
+
+
+def test_a_level_is_the_median_over_blocks_with_its_interval() -> None:
+    """Each block has a p99 of its own; not one is averaged, and the interval spans blocks."""
+    level = latency_of(a_logged_record()).levels[0].at(0.99)
+    assert level is not None
+    assert level.value_s is not None
+    assert level.basis is Basis.BLOCKS
+    by_block = sorted(
+        histogram_of(Shape().values_us(2000, 0.002 * (1.0 + 0.01 * (block % 3)))).quantile(0.99)
+        for block in range(BLOCKS)
+    )
+    assert level.value_s.value == pytest.approx(np.median(by_block) / 1e6)
+    assert level.value_s.low is not None
+    assert by_block[0] <= 1e6 * level.value_s.low <= by_block[3]
+
+
+def test_rounds_of_a_block_are_counted_together() -> None:
+    """Two runs of 600 transactions tell a p99 that one of them does not."""
+    for rounds, basis in ((1, Basis.TOGETHER), (2, Basis.BLOCKS)):
+        level = latency_of(a_logged_record(600, rounds=rounds)).levels[0].at(0.99)
+        assert level is not None
+        assert (level.basis, level.there) == (basis, 600 * rounds)
+
+
+@pytest.mark.parametrize(
+    ("transactions", "basis", "words"),
+    [
+        (10_000, Basis.BLOCKS, ""),
+        (9_999, Basis.TOGETHER, "a block has as few as 9,999 transactions, and it takes 10,000"),
+        (1_250, Basis.TOGETHER, "without an interval"),
+        (1_249, Basis.TOO_FEW, "not enough transactions: 9,992 in all blocks together"),
+    ],
+)
+def test_a_percentile_is_told_where_enough_is_beyond_it(
+    transactions: int, basis: Basis, words: str
+) -> None:
+    """10 / (1 - q) in every block for an interval, in all together for a number, else neither."""
+    level = latency_of(a_logged_record(transactions)).levels[0].at(0.999)
+    assert level is not None
+    assert level.basis is basis
+    assert (level.value_s is None) is (basis is Basis.TOO_FEW)
+    assert (level.value_s is not None and level.value_s.low is not None) is (basis is Basis.BLOCKS)
+    assert words in level.reason
+
+
+def test_a_sampled_log_takes_more_transactions() -> None:
+    """Of a log of a tenth, 1000 lines tell a p99: that is 10,000 transactions."""
+    record = a_logged_record(600)
+    runs = (
+        replace(run, latency=replace(run.latency, sampled=0.1))
+        for run in record.runs
+        if run.latency is not None
+    )
+    level = latency_of(replace(record, runs=tuple(runs))).levels[0].at(0.99)
+    assert level is not None
+    assert (level.basis, level.there, level.needed) == (Basis.TOGETHER, 6_000, 10_000)
+
+
+def test_the_maximum_is_the_longest_of_all_runs() -> None:
+    """Exactly, whatever the buckets are, and without an interval."""
+    record = a_logged_record()
+    first, *others = record.runs
+    assert first.latency is not None
+    odd = replace(first.latency.scripts[0], longest_s=1.234567)
+    first = replace(first, latency=replace(first.latency, scripts=(odd,)))
+    levels = latency_of(replace(record, runs=(first, *others))).levels
+    level = next(each for each in levels if each.treatment == first.treatment).at(MAXIMUM)
+    assert level is not None
+    assert level.value_s is not None
+    assert (level.value_s.value, level.value_s.low) == (1.234567, None)
+
+
+def test_a_block_with_an_unusable_log_is_left_out() -> None:
+    """Its other side takes part in no difference either; levels say how many blocks remain."""
+    record = a_logged_record(slower=1.2)
+    runs = (
+        replace(run, latency=None) if (run.block, run.treatment) == (3, "t0") else run
+        for run in record.runs
+    )
+    found = latency_of(replace(record, runs=tuple(runs)))
+    assert [each.blocks for each in found.levels] == [BLOCKS - 1, BLOCKS]
+    assert {each.blocks for each in found.changes if each.change is not None} == {BLOCKS - 1}
+
+
+def test_a_difference_is_relative_and_called_where_it_is_clear() -> None:
+    """Everything 20 % slower is 20 % higher in each percentile that is told, and no more."""
+    changes = {each.share: each for each in latency_of(a_logged_record(slower=1.2)).changes}
+    for share in (0.5, 0.9, 0.95, 0.99):
+        estimate = changes[share].change
+        assert estimate is not None
+        assert estimate.value == pytest.approx(0.2, abs=0.01)
+        assert changes[share].called == "higher"
+    assert changes[0.999].change is None
+    assert "a block has as few as 2,000, and it takes 10,000" in changes[0.999].reason
+
+
+def test_equals_are_called_nothing() -> None:
+    """Blocks that differ from one another are no difference of treatments."""
+    assert {each.called for each in latency_of(a_logged_record()).changes} == {""}
+
+
+def test_a_pair_is_compared_the_other_way_round() -> None:
+    """A look at two treatments of a campaign has their percentiles, turned where they are."""
+    record = a_logged_record(slower=1.2)
+    pair = compare_pair(record, analyse(record), reference="t1", treatment="t0")
+    assert pair.campaign.latency is not None
+    first = pair.campaign.latency.changes[0]
+    assert (first.baseline, first.treatment, first.called) == ("t1", "t0", "lower")
+
+
+def test_scripts_stand_beside_the_whole() -> None:
+    """All together first, then each alone; the counts of the scripts are those of the whole."""
+    levels = [
+        each
+        for each in latency_of(latencies._tails_record()).levels
+        if each.cell.workload == "orders" and each.cell.load.clients == 8
+    ]
+    whole, *scripts = (each for each in levels if each.treatment == "default")
+    assert [each.script for each in (whole, *scripts)] == ["", "pay.sql", "order.sql"]
+    assert whole.transactions == sum(each.transactions for each in scripts)
+
+
+def test_an_open_loop_has_lag_service_time_and_shares() -> None:
+    """Latency is lag plus service time; skipped ones are a share of all that were scheduled."""
+    analysis = latencies.open_loop()
+    assert analysis.latency is not None
+    higher = [each for each in analysis.latency.levels if each.cell.load.clients == 16]
+    timed = [each.timed for each in higher if each.treatment == "default"]
+    assert timed == [Timed.LATENCY, Timed.LAG, Timed.SERVICE]
+    arrivals = analysis.latency.arrivals[-1]
+    assert arrivals.offered_per_s == 1600.0
+    assert arrivals.skipped == pytest.approx(40 / 8040)
+    assert arrivals.late is not None
+    assert arrivals.late > 0.0
+
+
+def test_without_logs_there_is_nothing() -> None:
+    """A record of an older version has no percentiles."""
+    assert analyse(latencies.without_logs()).latency is None
+
+
+def test_an_empty_log_is_no_number() -> None:
+    """A run in which nothing was answered has no percentile, and says so."""
+    record = a_logged_record()
+    empty = RunLatency(scripts=(script_of("one", np.empty(0, dtype=np.int64)),))
+    runs = tuple(replace(run, latency=empty) for run in record.runs)
+    levels = latency_of(replace(record, runs=runs)).levels[0]
+    assert {each.value_s for each in levels.percentiles} == {None}
+
+
+def test_curves_end_solid_where_ten_are_left() -> None:
+    """Of 1000 transactions the line is told up to the 99th percentile, and rises throughout."""
+    curve = latency_of(a_logged_record(125)).tails[0]
+    told = [point.share for point in curve.points if point.told]
+    assert max(told) == pytest.approx(0.99)
+    assert len(told) < len(curve.points)
+    values = [point.latency_s for point in curve.points]
+    assert values == sorted(values)
+
+
+def test_a_pool_of_nothing_has_no_least_block() -> None:
+    """Neither blocks nor transactions."""
+    pool = Pool.of([None, None])
+    assert (pool.blocks, pool.least, pool.told_by_block(0.5)) == (0, 0, False)
+
+
+def test_windows_of_a_part_go_on_after_the_one_before() -> None:
+    """A long run that was extended is one line over the seconds since its first start."""
+    record = latencies._tails_record()
+    first = record.sustained[0]
+    further = replace(first, part=1, started_at=first.started_at + 600.0)
+    found = latency_of(replace(record, sustained=(first, further)))
+    at = [moment.at for moment in found.windows]
+    assert at == [10.0 * place for place in range(1, 121)]
+
+
+def test_factors_are_compared_by_their_weights() -> None:
+    """A main effect is the mean over the levels of the other factor, in logarithms."""
+    cell = CellKey(workload="w", load=Load(clients=1, threads=1))
+    factors = {"00": 1.0, "10": 1.3, "01": 2.0, "11": 2.6}
+    pools = {
+        (name, cell): Pool.of(
+            [
+                histogram_of(Shape().values_us(1000, 0.002 * factor * (1 + 0.01 * block)))
+                for block in range(BLOCKS)
+            ]
+        )
+        for name, factor in factors.items()
+    }
+    asked = HeadlineContrast(baseline="off", treatment="on", weights=(-0.5, 0.5, -0.5, 0.5))
+    median = compare_percentiles(asked, tuple(factors), (cell,), pools)[0]
+    assert median.change is not None
+    assert median.change.value == pytest.approx(0.3, abs=0.01)
+    assert median.called == "higher"
+
+
+def test_a_side_without_logs_is_not_compared() -> None:
+    """The reason says that it is no matter of numbers."""
+    record = a_logged_record()
+    runs = (replace(r, latency=None) if r.treatment == "t1" else r for r in record.runs)
+    changes = latency_of(replace(record, runs=tuple(runs))).changes
+    assert {(each.change, each.reason) for each in changes} == {(None, "not every side has a log")}

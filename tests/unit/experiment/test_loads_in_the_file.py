@@ -1,0 +1,315 @@
+"""What a file may say of rates, goals, generators, the capacity and the log."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from experiment_texts import SMALL, load, only_problem, problems_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+
+from steelyard.experiment.schema import experiment_schema
+from steelyard.experiment.twin import aa_twin
+from steelyard.model.errors import InputError
+from steelyard.model.experiment import CapacityAsked, Experiment, Load, Measure, SwitchCost
+from steelyard.model.latency import LatencyGoal, LogPolicy
+
+ONE_TREATMENT = SMALL.replace("  other: {extends: default}\n", "")
+
+
+def offered(loads: str, further: str = "", text: str = SMALL) -> str:
+    """Return the small experiment with other loads and further lines."""
+    return text.replace("loads: {clients: 1}", f"loads: {{{loads}}}") + further
+
+
+def rates_of(text: str) -> list[tuple[float | None, float | None]]:
+    """Return rate and share of every load."""
+    return [(each.rate_per_s, each.share) for each in load(text).experiment.loads]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("500", [(500.0, None)]),
+        ("0.5", [(0.5, None)]),
+        ("2e3", [(2000.0, None)]),
+        ("70%", [(None, 0.7)]),
+        ("'70 %'", [(None, 0.7)]),
+        ("closed", [(None, None)]),
+        ("[closed, 500, 70%]", [(None, None), (500.0, None), (None, 0.7)]),
+        ("'closed, 70%'", [(None, None), (None, 0.7)]),
+    ],
+)
+def test_rates(written: str, expected: list[tuple[float | None, float | None]]) -> None:
+    """A number, a share with its sign, `closed`, or several; in an editor's eyes, too."""
+    text = offered(f"clients: 1, rate: {written}")
+    assert rates_of(text) == expected
+    document = YAML(typ="safe", pure=True).load(text)
+    jsonschema.Draft202012Validator(experiment_schema()).validate(document)
+
+
+def test_every_combination_with_clients_and_threads() -> None:
+    """Rates multiply the loads; only open loops have a limit, all have the generators."""
+    text = offered(
+        "clients: [2, 4], threads: [2, 4], rate: [closed, 50], latency_limit: 100ms, generators: 2"
+    )
+    loads = load(text).experiment.loads
+    assert [(each.clients, each.threads, each.rate_per_s) for each in loads] == [
+        (2, 2, None),
+        (2, 2, 50.0),
+        (4, 2, None),
+        (4, 2, 50.0),
+        (4, 4, None),
+        (4, 4, 50.0),
+    ]
+    assert {each.latency_limit_s for each in loads if not each.is_open} == {None}
+    assert {each.latency_limit_s for each in loads if each.is_open} == {0.1}
+    assert {each.generators for each in loads} == {2}
+
+
+def test_without_a_rate_loops_are_closed() -> None:
+    """A file of before means what it meant."""
+    experiment = load(SMALL).experiment
+    assert experiment.loads == (Load(clients=1, threads=1),)
+    assert (experiment.capacity, experiment.goal) == (None, None)
+
+
+def test_every_generator_has_a_thread() -> None:
+    """`threads: auto` is the number of generators where they exceed the CPUs."""
+    (only,) = load(offered("clients: 8, generators: 6")).experiment.loads
+    assert (only.threads, only.generators) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    ("written", "share", "limit_s"),
+    [
+        ("p99 < 10ms", 0.99, 0.01),
+        ("p99<10ms", 0.99, 0.01),
+        ("p99.9 <= 1 s", 0.999, 1.0),
+        ("p50 < 250us", 0.5, 0.00025),
+        ("p99.99 < 1.5ms", 0.9999, 0.0015),
+        ("p95 < 400\u00b5s", 0.95, 0.0004),
+    ],
+)
+def test_goals(written: str, share: float, limit_s: float) -> None:
+    """Percentile, limit and unit, spaces or not; shares of the capacity are then tried."""
+    experiment = load(f"{SMALL}slo: {written}\n").experiment
+    assert experiment.goal == LatencyGoal(share=share, limit_s=pytest.approx(limit_s, rel=1e-12))
+    assert [each.share for each in experiment.loads] == [0.2, 0.4, 0.6, 0.7, 0.8, 0.9]
+    asked = load(offered("clients: 1, rate: 100", f"slo: {written}\n")).experiment
+    assert [each.rate_per_s for each in asked.loads] == [100.0]
+
+
+@pytest.mark.parametrize(
+    ("loads", "further", "asked"),
+    [
+        ("clients: 6, rate: 70%", "", CapacityAsked(clients=(1, 2, 4, 6))),
+        ("clients: [2, 8], rate: 70%", "", CapacityAsked(clients=(1, 2, 4, 8))),
+        ("clients: 1, rate: 70%", "capacity: {}\n", CapacityAsked(clients=(1,))),
+        (
+            "clients: 8, rate: 70%",
+            "capacity: {clients: [8, 2], rounds: 4}\n",
+            CapacityAsked(clients=(2, 8), rounds=4),
+        ),
+        ("clients: 8, rate: [closed, 100]", "", None),
+    ],
+)
+def test_how_the_capacity_is_found(loads: str, further: str, asked: CapacityAsked | None) -> None:
+    """Powers of two up to the most clients, and those; asked or not, only where shares need it."""
+    assert load(offered(loads, further)).experiment.capacity == asked
+
+
+@pytest.mark.parametrize(
+    ("written", "log", "sampling"),
+    [
+        ("log: keep", LogPolicy.KEEP, 1.0),
+        ("log: off", LogPolicy.OFF, 1.0),
+        ("log_sampling: 10%", LogPolicy.HISTOGRAMS, 0.1),
+        ("log_sampling: 100%", LogPolicy.HISTOGRAMS, 1.0),
+    ],
+)
+def test_the_log(written: str, log: LogPolicy, sampling: float) -> None:
+    """What becomes of it, and how much of it there is."""
+    measure = load(f"{SMALL}measure: {{{written}}}\n").experiment.measure
+    assert (measure.log, measure.log_sampling) == (log, sampling)
+    assert load(SMALL).experiment.measure == Measure()
+
+
+@pytest.mark.parametrize(
+    ("loads", "further", "told"),
+    [
+        ("clients: 1, rate: fast", "", "`fast` is not a rate"),
+        ("clients: 1, rate: [100, 0]", "", "loads.rate.1: `0` is out of range"),
+        ("clients: 1, rate: -5", "", "`-5` is out of range"),
+        ("clients: 1, rate: .inf", "", "is not a rate"),
+        ("clients: 1, rate: 120%", "", "`120%` is not a share between 0 % and 100 %"),
+        ("clients: 1, rate: true", "", "`true` is not a rate"),
+        ("clients: 1, rate: []", "", "`rate` is empty"),
+        ("clients: 1, rate: [50, 50.0]", "", "50 is given 2 times"),
+        ("clients: 1, rate: [70%, 70.0%]", "", "70% is given 2 times"),
+        ("clients: 1, latency_limit: 100ms", "", "`latency_limit` needs a rate"),
+        ("clients: 1, rate: closed, latency_limit: 1s", "", "`latency_limit` needs a rate"),
+        ("clients: 1, rate: 5, latency_limit: 0", "", "`0` is too short"),
+        ("clients: [1, 4], generators: 2", "", "2 generators need as many clients"),
+        ("clients: 4, threads: [1, 4], generators: 2", "", "threads 1 are fewer than the 2"),
+        ("clients: 4, generators: 0", "", "`0` is out of range"),
+        ("clients: 1", "slo: 99 < 10ms\n", "slo: `99 < 10ms` is not a goal"),
+        ("clients: 1", "slo: p99 < 10\n", "is not a goal"),
+        ("clients: 1", "slo: p99 > 10ms\n", "is not a goal"),
+        ("clients: 1", "slo: p49 < 10ms\n", "p49 is out of range"),
+        ("clients: 1", "slo: p99.995 < 10ms\n", "p99.995 is out of range"),
+        ("clients: 1", "slo: p99 < 0ms\n", "can never be met"),
+        ("clients: 1", "slo: 5\n", "`5` is not a goal"),
+        ("clients: 1, rate: closed", "slo: p99 < 1s\n", "`slo` asks for a rate, and all loads"),
+        (
+            "clients: 1, rate: 5, latency_limit: 5ms",
+            "slo: p99 < 10ms\n",
+            "skipped when they are 0.005 s late, and `slo` asks about 0.01 s",
+        ),
+        ("clients: 1", "capacity: {rounds: 5}\n", "no load is a share of the capacity"),
+        ("clients: 1, rate: 5", "capacity: {}\n", "no load is a share of the capacity"),
+        ("clients: 1, rate: 5%", "capacity: {rounds: 2}\n", "`2` is out of range"),
+        ("clients: 2, rate: 5%", "capacity: {clients: [1, 4]}\n", "clients 4 exceed every"),
+        ("clients: 2, rate: 5%", "capacity: {clients: [1, 1]}\n", "1 is given 2 times"),
+        ("clients: 1, rate: 5", "stop: {precision: 1%}\n", "is what was asked for"),
+        ("clients: 1", "slo: p99 < 1s\nmeasure: {log: off}\n", "percentiles, which come from"),
+        ("clients: 1", "measure: {log: off, log_sampling: 5%}\n", "the log is off"),
+        ("clients: 1", "measure: {log: gone}\n", "measure.log: `gone` is not known"),
+        ("clients: 1", "measure: {log_sampling: 0}\n", "is not a share"),
+    ],
+)
+def test_what_is_wrong_with_loads(loads: str, further: str, told: str) -> None:
+    """Each mistake is one problem at its place, with a way out."""
+    text = offered(loads, further)
+    assert told in only_problem(text)
+    (problem,) = problems_of(text)
+    assert problem.line is not None
+    assert problem.hint
+
+
+def test_all_problems_of_loads_at_once() -> None:
+    """One attempt names them all, in line order."""
+    text = offered(
+        "clients: [1, 1], rate: closed, latency_limit: 1s, generators: 2",
+        "slo: p99 < 1s\ncapacity: {clients: 9}\nmeasure: {log: off, log_sampling: 5%}\n",
+    )
+    problems = problems_of(text)
+    assert len(problems) == 8
+    assert [each.line for each in problems] == sorted(each.line or 0 for each in problems)
+
+
+def test_single_passes_take_fixed_rates_only() -> None:
+    """There is no measuring of a capacity in a single pass, and no interval for a goal."""
+    single = f"design: single-pass\n{ONE_TREATMENT}"
+    assert rates_of(offered("clients: 1, rate: [closed, 50]", text=single)) == [
+        (None, None),
+        (50.0, None),
+    ]
+    shares = offered("clients: 1, rate: [50, 70%]", text=single)
+    assert "a single pass measures no capacity, so 70% of it" in only_problem(shares)
+    assert "`slo` has no answer" in only_problem(f"{single}slo: p99 < 1s\n")
+
+
+@pytest.mark.parametrize(
+    ("loads", "further", "told"),
+    [
+        ("clients: 1, rate: [5, 70%]", "", ""),
+        ("clients: 1", "slo: p99 < 1s\n", ""),
+        ("clients: 1, rate: [closed, 5]", "slo: p99 < 1s\n", ""),
+        ("clients: 1, rate: [closed, 5]", "", "a comparison needs two"),
+        ("clients: 1", "", "a comparison needs two"),
+        ("clients: 1, rate: 5", "stop: {precision: 1%}\n", "precision"),
+        (
+            "clients: 1, rate: [closed, 5]",
+            "slo: p99 < 1s\nstop: {precision: 1%}\n",
+            "there is one treatment",
+        ),
+    ],
+)
+def test_one_treatment_in_blocks(loads: str, further: str, told: str) -> None:
+    """Latency at a rate needs no comparison; throughput does, and so does a precision."""
+    text = offered(loads, further, ONE_TREATMENT)
+    if told:
+        assert told in only_problem(text)
+    else:
+        assert load(text).experiment.contenders == ()
+
+
+def test_rates_on_the_command_line() -> None:
+    """`--set` takes what the file takes."""
+    experiment = load(
+        SMALL, Path("/nonexistent"), "loads.rate=closed,70%", "slo=p99 <= 5ms"
+    ).experiment
+    assert [each.share for each in experiment.loads] == [None, 0.7]
+    assert experiment.goal == LatencyGoal(share=0.99, limit_s=0.005)
+
+
+_RATES = st.one_of(
+    st.just("closed"),
+    st.integers(1, 1_000_000).map(str),
+    st.floats(0.01, 1e5).map(repr),
+    st.integers(1, 99).map(lambda percent: f"{percent}%"),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rates=st.lists(_RATES, min_size=1, max_size=4, unique_by=lambda text: text.rstrip("%.0")),
+    clients=st.lists(st.integers(2, 64), min_size=1, max_size=3, unique=True),
+    generators=st.integers(1, 2),
+    goal=st.none() | st.sampled_from(["p50 < 1ms", "p99.9<2s"]),
+)
+def test_the_journal_keeps_them(
+    rates: list[str], clients: list[int], generators: int, goal: str | None
+) -> None:
+    """Any resolved experiment with rates is read back from its JSON as it was."""
+    if goal and rates == ["closed"]:
+        goal = None
+    text = offered(
+        f"clients: {clients}, rate: {json.dumps(rates)}, generators: {generators}",
+        f"slo: {goal}\n" if goal else "",
+    )
+    experiment = load(text).experiment
+    assert len(experiment.loads) == len(rates) * len(clients)
+    assert len(set(experiment.loads)) == len(experiment.loads)
+    adapter = TypeAdapter(Experiment)
+    assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
+
+
+def test_journals_of_before_know_no_rates() -> None:
+    """Loads without the later keys are closed loops of one generator."""
+    adapter = TypeAdapter(Experiment)
+    written = adapter.dump_python(load(SMALL).experiment, mode="json")
+    for key in ("capacity", "goal"):
+        del written[key]
+    for key in ("share", "latency_limit_s", "generators"):
+        del written["loads"][0][key]
+    assert adapter.validate_python(written) == load(SMALL).experiment
+
+
+_GOAL_PIECES = ["p", "99", ".", "9", " ", "<", "=", "<=", "10", "ms", "us", "s", "%", "p99 < 1ms"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    text=st.lists(st.sampled_from(_GOAL_PIECES)).map("".join) | st.text(max_size=12),
+    key=st.sampled_from(["slo", "loads.rate", "loads.latency_limit", "capacity.clients"]),
+)
+def test_any_text_at_these_keys(text: str, key: str) -> None:
+    """Whatever stands there ends in an experiment or in problems with a message."""
+    problems = problems_of(SMALL, f"{key}={text}")
+    assert all(each.message for each in problems)
+
+
+def test_noise_needs_a_closed_loop() -> None:
+    """The A/A twin of open loops would measure their rate; it is refused with the way out."""
+    given = load(offered("clients: 2, rate: 100"))
+    with pytest.raises(InputError, match="all loads are open loops") as refused:
+        aa_twin(given, switch=SwitchCost.SESSION, budget_s=600.0)
+    assert "loads.rate=closed" in refused.value.hint
+    both = load(offered("clients: 2, rate: [closed, 100]", "slo: p99 < 1s\n"))
+    twin = aa_twin(both, switch=SwitchCost.SESSION, budget_s=600.0).experiment
+    assert (len(twin.loads), twin.goal) == (2, None)

@@ -1,0 +1,178 @@
+"""The capacity before the first block: of the baseline, kept in the plan, offered to all."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Killed, Stage, an_experiment
+from fakes.servers import generator_fails, server_dies
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.capacity import order_of_rounds
+from steelyard.experiment.forecast import forecast
+from steelyard.model.errors import MeasurementError
+from steelyard.model.experiment import Calibration, CapacityAsked, Experiment, Load, Measure, Stop
+from steelyard.model.plan import CampaignPlan
+from steelyard.model.schedule import CellKey
+from steelyard.record.directory import read_campaign
+
+CLIENTS, ROUNDS = (1, 4, 9), 6
+SLICES = len(CLIENTS) * ROUNDS
+
+
+def an_asking(**changes: object) -> Experiment:
+    """Return an experiment at half and nine tenths of the capacity, and in a closed loop."""
+    loads = (
+        Load(clients=4, threads=1),
+        Load(clients=4, threads=1, share=0.5),
+        Load(clients=4, threads=1, share=0.9, latency_limit_s=0.1),
+    )
+    asking = replace(
+        an_experiment(workloads=("reads", "writes"), stop=Stop(budget_s=1800.0)),
+        loads=loads,
+        capacity=CapacityAsked(clients=CLIENTS, rounds=ROUNDS),
+    )
+    return replace(asking, **changes)
+
+
+def _plan(path: Path) -> CampaignPlan:
+    plan = read_campaign(path).plan
+    assert plan is not None
+    return plan
+
+
+def test_every_workload_has_its_capacity_and_every_share_its_rate(tmp_path: Path) -> None:
+    """The world does 1000 sqrt(clients) per second: 3000 with nine, of which the rates are shares.
+
+    The closed loop has no rate.
+    """
+    stage = Stage.new(an_asking(), tmp_path / "c")
+    stage.world.noise = 0.0
+    stage.run()
+    plan = _plan(tmp_path / "c")
+    assert [(c.workload, c.treatment, c.clients) for c in plan.capacities] == [
+        ("reads", "slow", 9),
+        ("writes", "slow", 9),
+    ]
+    for capacity in plan.capacities:
+        assert capacity.tps.value == pytest.approx(3000.0)
+        assert [point.tps.value for point in capacity.points] == pytest.approx([1e3, 2e3, 3e3])
+        assert {len(point.slices) for point in capacity.points} == {ROUNDS}
+    rates = {rate.cell: rate.rate_per_s for rate in plan.rates}
+    assert rates == {
+        CellKey(workload=w, load=load): 3000.0 * (load.share or 0.0)
+        for w in ("reads", "writes")
+        for load in an_asking().loads[1:]
+    }
+
+
+def test_all_treatments_are_offered_the_same_rate(tmp_path: Path) -> None:
+    """After the plan every share is offered as its rate, to both treatments; never before."""
+    stage = Stage.new(an_asking(), tmp_path / "c")
+    stage.world.noise = 0.0
+    stage.run()
+    offered = stage.world.offered
+    first_rate = next(place for place, load in enumerate(offered) if load.is_open)
+    assert first_rate >= 2 * SLICES
+    assert {load.rate_per_s for load in offered if load.is_open} == {1500.0, 2700.0}
+    assert not any(load.share for load in offered)
+    limits = {load.rate_per_s: load.latency_limit_s for load in offered if load.is_open}
+    assert limits == {1500.0: None, 2700.0: 0.1}
+
+
+def test_each_round_has_every_number_of_clients_in_an_order_of_its_own(tmp_path: Path) -> None:
+    """The order is drawn from the seed, is not always the same, and the slices follow it."""
+    orders = order_of_rounds(11, 0, 20, 3)
+    assert orders == order_of_rounds(11, 0, 20, 3)
+    assert orders != order_of_rounds(12, 0, 20, 3)
+    assert orders != order_of_rounds(11, 1, 20, 3)
+    assert {tuple(sorted(order)) for order in orders} == {(0, 1, 2)}
+    assert len({tuple(order) for order in orders}) > 2
+    stage = Stage.new(an_asking(), tmp_path / "c")
+    stage.run()
+    # Slices last six seconds with the ramp; the discards two.
+    runs = [s for s in stage.world.steps if s.startswith("run reads") and s.endswith("6s")]
+    expected = [CLIENTS[place] for order in order_of_rounds(11, 0, ROUNDS, 3) for place in order]
+    assert [int(run.split()[2]) for run in runs[:SLICES]] == expected
+
+
+def test_it_is_told_kept_and_warned_of(tmp_path: Path) -> None:
+    """Progress counts rounds, raw output is stored, and a curve that still rises is a finding."""
+    stage = Stage.new(an_asking(), tmp_path / "c")
+    stage.world.noise = 0.0
+    analysis = stage.run()
+    assert "finding the capacity: writes, round 2 of 6" in stage.listener.heard
+    stored = sorted((tmp_path / "c" / "raw").glob("capacity-*"))
+    assert len(stored) == 2 * SLICES
+    assert stored[0].name == "capacity-00-00-0001-0.txt.gz"
+    assert "capacity-still-rises" in {finding.code for finding in analysis.findings}
+
+
+def test_a_slice_that_fails_is_taken_again_and_no_more_often_than_allowed(tmp_path: Path) -> None:
+    """A dead server is started anew; three failures in a row end the campaign with the way out."""
+    stage = Stage.new(an_asking(), tmp_path / "once")
+    stage.world.faults |= {1: server_dies, 5: generator_fails}
+    stage.run()
+    assert len(_plan(tmp_path / "once").capacities) == 2
+    assert len(list((tmp_path / "once" / "raw").glob("capacity-*"))) == 2 * SLICES + 2
+    failing = Stage.new(an_asking(), tmp_path / "always")
+    failing.world.faults |= dict.fromkeys(range(1, 4), generator_fails)
+    with pytest.raises(MeasurementError, match="capacity failed 3 times") as raised:
+        failing.run()
+    assert "loads.rate" in raised.value.hint
+
+
+def test_a_resumed_campaign_keeps_its_rates(tmp_path: Path) -> None:
+    """Killed after the plan, it measures no capacity again and offers what it offered before."""
+    stage = Stage.new(an_asking(), tmp_path / "c")
+    with pytest.raises(Killed):
+        stage.dying(12, "after").run()
+    before = _plan(tmp_path / "c")
+    resumed = Stage.resumed(an_asking(), tmp_path / "c", stage.clock)
+    resumed.world.noise = 0.3
+    resumed.run()
+    assert _plan(tmp_path / "c") == before
+    assert not any("capacity" in told for told in resumed.listener.heard)
+    offered = {load.rate_per_s for load in resumed.world.offered if load.is_open}
+    assert offered == {rate.rate_per_s for rate in before.rates}
+
+
+def test_without_a_share_nothing_is_measured(tmp_path: Path) -> None:
+    """Closed loops and fixed rates need no capacity, even where the file describes the search."""
+    fixed = (Load(clients=4, threads=1), Load(clients=4, threads=1, rate_per_s=500.0))
+    stage = Stage.new(an_asking(loads=fixed), tmp_path / "c")
+    stage.run()
+    plan = _plan(tmp_path / "c")
+    assert (plan.capacities, plan.rates) == ((), ())
+    assert {load.rate_per_s for load in stage.world.offered} == {None, 500.0}
+
+
+def test_the_warm_up_is_measured_in_a_closed_loop(tmp_path: Path) -> None:
+    """A share has no rate before the capacity is known, and a latency limit is nothing without."""
+    measure = Measure(
+        slice_s=5.0, ramp_s=1.0, calibration=Calibration(restarts=2, run_s=20.0, at_least_s=2.0)
+    )
+    stage = Stage.new(an_asking(loads=an_asking().loads[2:], measure=measure), tmp_path / "c")
+    stage.run()
+    assert stage.world.offered[0] == Load(clients=4, threads=1)
+
+
+def test_the_time_is_foretold_and_counts_against_the_budget(tmp_path: Path) -> None:
+    """About three minutes for two workloads: in the forecast, in JSON, and gone from the blocks."""
+    stage = Stage.new(an_asking(), tmp_path / "c")
+    bench = stage.bench()
+    assembly = Assembly(engine=bench._engine, platforms=bench._platforms)
+    expected = forecast(an_asking(), assembly)
+    assert expected.capacity_s == pytest.approx(2 * SLICES * 6.25, rel=0.1)
+    assert expected.preparation_s > expected.capacity_s
+    text = forecast_text(an_asking(), expected)
+    assert "capacity   6 rounds of closed loops with 1, 4, 9 clients" in text
+    assert forecast_json(an_asking(), expected)["capacity_s"] == round(expected.capacity_s, 1)
+    without = an_asking(loads=(Load(clients=4, threads=1),) * 3)
+    assert forecast(without, assembly).max_blocks > expected.max_blocks
+    assert "capacity" not in forecast_text(without, forecast(without, assembly))
+    stage.run()
+    planned_at_s = read_campaign(tmp_path / "c").planned_at_s
+    assert planned_at_s is not None
+    assert planned_at_s == pytest.approx(expected.preparation_s, rel=0.15)

@@ -1,0 +1,166 @@
+"""What the report says of percentiles, and what nobody may miss."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes import analyses, latencies
+from steelyard.analysis.latency_results import Basis, LatencyAnalysis, PercentileLevel
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.experiment import Load
+from steelyard.model.schedule import CellKey
+from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
+from steelyard.report.latency import latency_section, level_text
+from steelyard.report.render import build_document, render_markdown, summary
+
+
+@pytest.fixture(scope="module")
+def tails() -> CampaignAnalysis:
+    """Return writes that are faster with a longer tail."""
+    return latencies.tails()
+
+
+def latency_of(analysis: CampaignAnalysis) -> LatencyAnalysis:
+    """Return the percentiles of an analysis that has some."""
+    assert analysis.latency is not None
+    return analysis.latency
+
+
+def remarks(analysis: CampaignAnalysis) -> list[str]:
+    """Return what stands below the verdicts as a warning."""
+    blocks = build_document(analysis).sections[0].blocks
+    return [b.text for b in blocks if isinstance(b, Paragraph) and b.tone is Tone.WARNING]
+
+
+def section_of(analysis: CampaignAnalysis) -> Section:
+    """Return the section on latency."""
+    (section,) = latency_section(analysis)
+    return section
+
+
+def test_faster_with_a_longer_tail_stands_below_the_verdicts(tails: CampaignAnalysis) -> None:
+    """One sentence per workload, naming the loads; none for the workload that is the same."""
+    (told,) = remarks(tails)
+    assert told.startswith("writes: batched is faster than default, but its slowest transactions")
+    assert "at 1 client; " in told
+    assert told.endswith("at 8 clients.")
+
+
+def test_a_tail_that_goes_the_same_way_is_no_warning(tails: CampaignAnalysis) -> None:
+    """Slower with a longer tail is what people expect; nor is one that is not clear told."""
+    slower = tuple(replace(c, verdict=Verdict.SLOWER) for c in tails.comparisons)
+    assert not remarks(replace(tails, comparisons=slower))
+    unclear = tuple(replace(c, clear=False) for c in latency_of(tails).changes)
+    latency = replace(latency_of(tails), changes=unclear)
+    assert not remarks(replace(tails, latency=latency))
+
+
+def test_slower_with_a_shorter_tail_is_told_too(tails: CampaignAnalysis) -> None:
+    """The other way round, in its own words."""
+    slower = tuple(replace(c, verdict=Verdict.SLOWER) for c in tails.comparisons)
+    turned = tuple(
+        c if c.change is None else replace(c, change=Estimate(value=-0.3, low=-0.4, high=-0.2))
+        for c in latency_of(tails).changes
+    )
+    latency = replace(latency_of(tails), changes=turned)
+    told = remarks(replace(tails, comparisons=slower, latency=latency))
+    assert "batched is slower than default, but its slowest transactions take shorter" in told[-1]
+
+
+def test_a_headline_that_is_undecided_warns_of_nothing(tails: CampaignAnalysis) -> None:
+    """Where throughput is not known to differ, there is no other direction."""
+    open_verdicts = tuple(
+        replace(c, verdict=Verdict.NOT_DISTINGUISHABLE) for c in tails.comparisons
+    )
+    assert not remarks(replace(tails, comparisons=open_verdicts))
+
+
+@pytest.mark.parametrize(
+    ("basis", "value", "text"),
+    [
+        (Basis.BLOCKS, Estimate(value=0.0123, low=0.012, high=0.0126), "12.3 [12.0, 12.6]"),
+        (Basis.BLOCKS, Estimate(value=0.0123), "12.3"),
+        (Basis.TOGETHER, Estimate(value=0.0123), "12.3 [no interval]"),
+        (Basis.TOO_FEW, None, "not enough [3,120 of 10,000]"),
+        (Basis.LONGEST, Estimate(value=1.5), "1,500"),
+    ],
+)
+def test_a_level_says_what_it_rests_on(basis: Basis, value: Estimate | None, text: str) -> None:
+    """With an interval, without, or with how many transactions there are and how many it takes."""
+    level = PercentileLevel(share=0.999, basis=basis, value_s=value, there=3120, needed=10_000)
+    assert level_text(level) == text
+
+
+def test_closed_and_open_loops_have_their_own_words(tails: CampaignAnalysis) -> None:
+    """The one is told to hide stalls, the other to count from the scheduled start."""
+    for analysis, words, others in (
+        (tails, "Closed loop:", "Open loop:"),
+        (latencies.open_loop(), "from the scheduled start", "Closed loop:"),
+    ):
+        lead = section_of(analysis).blocks[0]
+        assert isinstance(lead, Paragraph)
+        assert words in lead.text
+        assert others not in lead.text
+
+
+def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
+    """Who reads a maximum must know that the longest may be missing."""
+    levels = tuple(replace(each, sampled=0.1) for each in latency_of(tails).levels)
+    lead = section_of(replace(tails, latency=replace(latency_of(tails), levels=levels))).blocks[0]
+    assert isinstance(lead, Paragraph)
+    assert "10.0 % of the transactions" in lead.text
+
+
+def test_the_schedule_is_told_of_open_loops_alone(tails: CampaignAnalysis) -> None:
+    """Offered, achieved, skipped, late, lag and service time."""
+    assert all("at a rate" not in table.title for table in tables(tails))
+    schedule = tables(latencies.open_loop())[-1]
+    assert schedule.rows[-1].cells[3:6] == ("1,600", "1,600", "0.50 %")
+
+
+def tables(analysis: CampaignAnalysis) -> list[Table]:
+    """Return the tables of the section."""
+    return [block for block in section_of(analysis).blocks if isinstance(block, Table)]
+
+
+def test_of_many_cells_the_largest_loads_are_drawn(tails: CampaignAnalysis) -> None:
+    """More than six panels are not: then one per workload, and the caption says so."""
+    latency = latency_of(tails)
+    curves = tuple(
+        replace(curve, cell=CellKey(workload=curve.cell.workload, load=Load(clients=n, threads=1)))
+        for curve in latency.tails
+        for n in (2, 4, 16, 32)
+    )
+    many = replace(tails, latency=replace(latency, tails=curves))
+    figure = next(block for block in section_of(many).blocks if isinstance(block, Figure))
+    assert {(row[0], row[1]) for row in figure.rows} == {
+        ("orders", "32 clients"),
+        ("writes", "32 clients"),
+    }
+    assert "Largest loads alone" in figure.caption
+
+
+def test_without_logs_nothing_changes() -> None:
+    """No section, no column, no key: the report of an older record is what it was."""
+    analysis = analyses.quick()
+    assert "latency" not in [part.anchor for part in build_document(analysis).sections]
+    assert "latency" not in summary(analysis)
+    assert "p99" not in render_markdown(build_document(analysis))
+
+
+def test_the_summary_has_seconds_and_reasons(tails: CampaignAnalysis) -> None:
+    """A percentile that is not told is null with a reason, and one that is has its basis."""
+    told = summary(tails)["latency"]
+    assert isinstance(told, dict)
+    levels = told["levels"]
+    assert isinstance(levels, list)
+    assert isinstance(levels[1], dict)
+    percentiles = levels[1]["percentiles"]
+    assert isinstance(percentiles, dict)
+    lacking, told_one = percentiles["p99.9"], percentiles["p50"]
+    assert isinstance(lacking, dict)
+    assert isinstance(told_one, dict)
+    assert lacking["seconds"] is None
+    assert "not enough transactions" in str(lacking["reason"])
+    assert told_one["basis"] == "blocks"
