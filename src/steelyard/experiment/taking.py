@@ -159,16 +159,12 @@ class Taker:
         wall: float,
         length: _Length,
     ) -> tuple[Completed, ...]:
-        if log is None:
-            return self.bench.run(planned, request)
-        log.begin(
-            lambda ramp_s: self.engine.log_reader(request, started_at=wall, ramp_s=ramp_s),
-            self.clock.now() - wall + length.ramp_s,
-        )
-        try:
-            return self.bench.run(planned, request)
-        finally:
-            log.end()
+        if log is not None:
+            log.begin(
+                lambda ramp_s: self.engine.log_reader(request, started_at=wall, ramp_s=ramp_s),
+                self.clock.now() - wall + length.ramp_s,
+            )
+        return self.bench.run(planned, request)
 
     def _logged(self, log: RunLog | None, done: _Done, length: _Length) -> Logged | None:
         """Return what a run's log says; None where there is none, or no result to belong to."""
