@@ -10,33 +10,39 @@ from support.live import Steelyard
 
 pytestmark = pytest.mark.live
 
-# What `steelyard capacity embedded -s 1 -c 2 --slice 1s` writes, beside any neighbours.
-WRITTEN = capacity_text(
-    CapacityQuestion(
-        target="embedded",
-        clients=2,
-        scale=1,
-        builtins=["select-only"],
-        protocol="prepared",
-        rates="50%",
-        goal="",
-        run_s="1s",
-        budget="20m",
-        seed=3,
+# What `steelyard capacity embedded -s 1 -c 2 --slice 1s` writes, with fewer rounds.
+WRITTEN = (
+    capacity_text(
+        CapacityQuestion(
+            target="embedded",
+            clients=2,
+            scale=1,
+            builtins=["select-only"],
+            protocol="prepared",
+            rates="50%",
+            goal="",
+            run_s="1s",
+            budget="20m",
+            seed=3,
+        )
     )
+    .replace("slice:", "discard: 0s\n  slice:")
+    .replace("  discard: 5s\n", "")
 )
+WRITTEN += "capacity: {rounds: 3}\n"
 
 
 def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> None:
     """Capacity, rates, latency from the scheduled start and the goal, in all reports."""
     words = ("capacity", steelyard.experiment(WRITTEN), "--rate", "20%,60%", "--slo", "p90 < 2s")
     done = steelyard.until_blocks(2, *words, "--out", "c")
-    assert "finding the capacity: select-only, round 6 of 6" in done.stderr
+    assert "finding the capacity: select-only, round 3 of 3" in done.stderr
     record = steelyard.directory / "c"
     summary = json.loads((record / "summary.json").read_text())
     (capacity,) = summary["capacity"]
     assert [point["clients"] for point in capacity["points"]] == [1, 2]
-    assert capacity["tps"]["low"] <= capacity["tps"]["estimate"] <= capacity["tps"]["high"]
+    assert capacity["tps"]["estimate"] > 0.0
+    assert capacity["tps"]["low"] is None  # three rounds have no interval
     rates = summary["rates"]
     assert [rate["capacity_share"] for rate in rates] == [0.2, 0.6]
     for rate in rates:
@@ -52,7 +58,7 @@ def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> 
     assert "The highest rate with p90 < 2 s" in done.stdout
     assert "## Capacity and rates" in (record / "report.md").read_text()
     assert "Throughput of closed loops" in (record / "report.html").read_text()
-    assert len(list((record / "raw").glob("capacity-00-*.txt.gz"))) >= 12
+    assert len(list((record / "raw").glob("capacity-00-*.txt.gz"))) >= 6
 
     repeated = steelyard.run(*shlex.split(summary["command"])[1:], "--dry-run", "--json")
     assert json.loads(repeated.stdout)["seed"] == 3
