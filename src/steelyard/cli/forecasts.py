@@ -196,7 +196,7 @@ def _block_lines(block: PlannedBlock, first: int) -> list[str]:
     lines = [f"block {block.index + 1}"]
     for visit in block.visits:
         runs = ", ".join(
-            f"{run.cell.workload} {_load_words(run.cell.load)} [{run.treatment}]"
+            f"{run.cell.workload} {_short(run.cell.load)} [{run.treatment}]"
             for run in visit.runs[:first]
         )
         more = len(visit.runs) - first
@@ -205,7 +205,7 @@ def _block_lines(block: PlannedBlock, first: int) -> list[str]:
     return lines
 
 
-def _load_words(load: Load) -> str:
+def _short(load: Load) -> str:
     rated = f" at {load.rate_label}" if load.is_open else ""
     return f"{load.clients}c/{load.threads}t{rated}"
 

@@ -1,177 +1,141 @@
-"""Rates and the goal from a record: what was offered, what it took, which rate still meets it."""
+"""Open loops complete what was asked for: no verdict on throughput may come from them."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_records import a_record, an_experiment
+from made_records import a_record, an_experiment, noise
 
+from steelyard.analysis.across import compare_campaigns
 from steelyard.analysis.campaign import analyse
-from steelyard.analysis.capacity import OpenLoops
+from steelyard.analysis.contrasts import headline_count
+from steelyard.analysis.decision import decide
+from steelyard.analysis.observations import observe
+from steelyard.analysis.pairs import compare_pair
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.capacity import CellRate
+from steelyard.model.errors import InputError
 from steelyard.model.experiment import Experiment, Load
-from steelyard.model.latency import LatencyGoal, RunLatency, ScriptLatency
-from steelyard.model.measurement import Run
-from steelyard.model.schedule import CellKey
-from steelyard.model.units import US_PER_S
-from steelyard.stats.histogram import histogram_of, to_text
+from steelyard.model.latency import LatencyGoal
+from steelyard.report.builder import build_document
+from steelyard.report.markdown import render_markdown
+from steelyard.report.summary import summary
 
-CAPACITY = {"t0": 1000.0, "t1": 1100.0}
-SHARES = (0.5, 0.7, 0.9)
-BLOCKS = 12
-
-
-def an_asking(treatments: int = 2, **goal: float) -> Experiment:
-    """Return an experiment at three shares of the capacity with a goal for p90."""
-    asked = LatencyGoal(**{"share": 0.9, "limit_s": 0.01, **goal})
-    loads = tuple(Load(clients=8, threads=2, share=share) for share in SHARES)
-    return replace(an_experiment(treatments=treatments), loads=loads, goal=asked)
+CLOSED = tuple(Load(clients=clients, threads=1) for clients in (1, 4, 8))
+OPEN = tuple(Load(clients=8, threads=1, rate_per_s=rate) for rate in (100.0, 500.0))
+BLOCKS = 14
 
 
-def _queue(treatment: str, rate_per_s: float, number: int, seed: int) -> RunLatency:
-    """Return the latencies of an M/M/1 queue at a rate, and half of each as lag."""
-    mean_s = 1.0 / (CAPACITY[treatment] - rate_per_s)
-    taken = np.random.default_rng(seed).exponential(mean_s, number) * US_PER_S
-    return RunLatency(
-        scripts=(
-            ScriptLatency(
-                script="select-only", latency=to_text(histogram_of(taken)), longest_s=1.0
-            ),
-        ),
-        lag=to_text(histogram_of(taken / 2)),
+def offered(*loads: Load, treatments: int = 2) -> Experiment:
+    """Return an experiment with these loads."""
+    return replace(an_experiment(treatments=treatments), loads=loads)
+
+
+def mixed(effect: float) -> tuple[CampaignRecord, CampaignRecord]:
+    """Return a campaign with open loops between its closed ones, and one without them.
+
+    The contender differs in closed loops by ``effect``, in open ones it does three times as much.
+    """
+    log_tps = noise(BLOCKS, cells=3)
+    log_tps[:, 1] += np.log1p(effect)
+    opened = np.broadcast_to(np.log([[100.0, 500.0], [300.0, 1500.0]]), (BLOCKS, 2, 2))
+    together = np.concatenate([opened[..., :1], log_tps, opened[..., 1:]], axis=2)
+    both = offered(OPEN[0], *CLOSED, OPEN[1])
+    return a_record(together, both), a_record(log_tps, offered(*CLOSED))
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.2])
+def test_comparisons_are_those_of_the_closed_loops(effect: float) -> None:
+    """Beside open loops every headline and cell says what it says without them."""
+    with_open, without = (analyse(record, curves=False) for record in mixed(effect))
+    assert with_open.comparisons == without.comparisons
+    assert with_open.stalls == without.stalls
+    assert with_open.plan is not None
+    assert without.plan is not None
+    assert decide(with_open.comparisons, with_open.plan.stopping) == decide(
+        without.comparisons, without.plan.stopping
     )
+    assert len(with_open.cells) == len(without.cells) + 4  # they are shown all the same
 
 
-def a_record_of(
-    experiment: Experiment, *, number: int = 2000, blocks: int = BLOCKS, **latency: object
-) -> CampaignRecord:
-    """Return a record whose runs log so many transactions of such a queue."""
-    shape = (blocks, len(experiment.treatments), len(experiment.loads))
-    record = a_record(np.full(shape, np.log(500.0)), experiment)
-    rates = tuple(
-        CellRate(cell=CellKey(workload="w0", load=load), rate_per_s=1000.0 * (load.share or 0))
-        for load in experiment.loads
-    )
-    offered = {rate.cell: rate.rate_per_s for rate in rates}
-
-    def logged(place: int, run: Run) -> Run:
-        queue = _queue(run.treatment, offered[run.cell], number, place)
-        return replace(run, latency=replace(queue, **latency))
-
-    assert record.plan is not None
-    runs = tuple(logged(place, run) for place, run in enumerate(record.runs))
-    return replace(record, runs=runs, plan=replace(record.plan, rates=rates))
+def test_observations_without_open_loops() -> None:
+    """Columns of closed loops keep their values, and nothing else is left."""
+    record, _ = mixed(0.0)
+    whole, closed = observe(record), observe(record).of_closed_loops()
+    assert [cell.load for cell in closed.cells] == list(CLOSED)
+    assert (closed.log_tps == whole.log_tps[..., 1:4]).all()
+    assert {cell.load for _, cell in closed.runs} == set(CLOSED)
+    assert closed.of_closed_loops() is closed
 
 
-def _found(record: CampaignRecord) -> OpenLoops:
-    found = analyse(record).open_loops
-    assert found is not None
-    return found
+def open_only(treatments: int = 2, *, goal: LatencyGoal | None = None) -> CampaignRecord:
+    """Return a campaign of open loops alone, in which one side does twice as much."""
+    experiment = replace(offered(*OPEN, treatments=treatments), goal=goal)
+    log_tps = noise(BLOCKS, treatments, 2)
+    log_tps[:, 1:] += np.log(2.0)
+    return a_record(log_tps, experiment)
 
 
-def test_every_rate_has_its_percentiles() -> None:
-    """Offered, achieved, p50 and p99 of the blocks, and the lag: those of the queue."""
-    found = _found(a_record_of(an_asking()))
-    assert [(p.treatment, p.offered_per_s) for p in found.points] == [
-        (t, rate) for rate in (500.0, 700.0, 900.0) for t in ("t0", "t1")
-    ]
-    point = found.points[0]
-    assert point.achieved is not None
-    assert point.achieved.value == pytest.approx(500.0)
-    assert point.p50_s is not None
-    assert point.p50_s.value == pytest.approx(np.log(2) / 500.0, rel=0.05)
-    assert point.p99_s is not None
-    assert point.p99_s.low is not None
-    assert point.p99_s.value == pytest.approx(np.log(100) / 500.0, rel=0.1)
-    assert point.lag_p99_s is not None
-    assert point.lag_p99_s.value == pytest.approx(point.p99_s.value / 2, rel=0.01)
-    assert point.transactions == BLOCKS * 2000
-    assert (point.late, point.skipped, point.missing) == (None, 0, 0)
+@pytest.mark.parametrize("treatments", [1, 3])
+def test_with_open_loops_alone_there_is_nothing_to_decide(treatments: int) -> None:
+    """However different their throughput, there is no headline, and no look ends the campaign."""
+    record = open_only(treatments)
+    analysis = analyse(record)
+    assert headline_count(record.experiment) == 0
+    assert (analysis.comparisons, analysis.stalls, analysis.warmup) == ((), (), ())
+    assert analysis.plan is not None
+    assert decide(analysis.comparisons, analysis.plan.stopping) is None
+    assert "not-enough-blocks" not in {finding.code for finding in analysis.findings}
+    assert len(analysis.cells) == 2 * treatments
 
 
-def test_the_goal_is_found_for_every_treatment_and_compared() -> None:
-    """A p90 of 10 ms is met up to 1000 - ln(10) / 0.01 = 770/s, and 100/s more by the faster."""
-    found = _found(a_record_of(an_asking()))
-    slow, fast = found.goals
-    assert slow.reached is not None
-    assert fast.reached is not None
-    assert 730.0 < slow.reached.value < 775.0
-    assert (slow.reached.low, slow.reached.high) == (700.0, 900.0)
-    assert 830.0 < fast.reached.value < 875.0
-    assert (slow.pooled, slow.untold, slow.rates_per_s) == (1, (), (500.0, 700.0, 900.0))
-    assert slow.load == Load(clients=8, threads=2)
-    (contrast,) = found.contrasts
-    assert (contrast.baseline, contrast.treatment) == ("t0", "t1")
-    ratio = contrast.ratio
-    assert ratio.value == pytest.approx(np.log(870.0 / 770.0), abs=0.03)
-    assert ratio.low == pytest.approx(np.log(700.0 / 900.0))
-    assert ratio.high == pytest.approx(np.log(900.0 / 700.0))
+@pytest.mark.parametrize(
+    ("treatments", "goal", "told"),
+    [
+        (2, None, "all loads are open loops, which complete what was asked for"),
+        (2, None, "Looked for was latency at 100/s and 500/s: see the section"),
+        (1, LatencyGoal(share=0.999, limit_s=0.01), "the highest rate with p99.9 < 10 ms"),
+        (1, None, "it ended at its budget, after 14 blocks"),
+    ],
+)
+def test_the_report_says_what_was_looked_for(
+    treatments: int, goal: LatencyGoal | None, told: str
+) -> None:
+    """In words, in the place of verdicts, and no verdict on throughput stands anywhere."""
+    analysis = analyse(open_only(treatments, goal=goal))
+    text = render_markdown(build_document(analysis)).replace("\\", "")
+    assert told in text
+    assert "only the budget ends it" in text
+    for word in ("faster", "slower", "not distinguishable", "error rate"):
+        assert word not in text
+    assert summary(analysis)["comparisons"] == []
 
 
-def test_neighbouring_blocks_are_added_up_where_one_has_too_few() -> None:
-    """A p90 takes 100 transactions: with 40 a run three blocks make one value, and it says so."""
-    found = _found(a_record_of(an_asking(), number=40))
-    assert {goal.pooled for goal in found.goals} == {3}
-    assert all(goal.reached is not None for goal in found.goals)
-    reached = found.goals[0].reached
-    assert reached is not None
-    assert reached.low is None  # four values have no interval at 95 %
-    assert found.points[0].p50_s is not None
-    assert found.points[0].p99_s is None  # 480 of 1000
+def test_drift_is_that_of_closed_loops() -> None:
+    """Loads that hold their rate do not water down a machine that drifts."""
+    steps = np.linspace(0.0, 0.3, BLOCKS)[:, None, None]
+    closed = noise(BLOCKS, cells=1) - steps
+    opened = np.full((BLOCKS, 2, 2), np.log(100.0))
+    log_tps = np.concatenate([closed, opened], axis=2)
+    analysis = analyse(a_record(log_tps, offered(CLOSED[0], *OPEN)), curves=False)
+    assert "drift" in {finding.code for finding in analysis.findings}
 
 
-def test_too_few_transactions_are_no_answer() -> None:
-    """With 5 a run all blocks together do not tell a p90: no rate, but the counts."""
-    found = _found(a_record_of(an_asking(), number=5))
-    assert {goal.reached for goal in found.goals} == {None}
-    assert found.goals[0].untold == (500.0, 700.0, 900.0)
-    assert found.contrasts == ()
+def test_two_treatments_of_open_loops_are_not_weighed() -> None:
+    """`compare` refuses what no throughput can tell, and says where latency is compared."""
+    record = open_only()
+    with pytest.raises(InputError, match="whose throughput is what was asked for"):
+        compare_pair(record, analyse(record), reference="t0", treatment="t1")
+    pair, alone = mixed(0.1)
+    two = compare_pair(pair, analyse(pair), reference="t0", treatment="t1")
+    other = compare_pair(alone, analyse(alone), reference="t0", treatment="t1")
+    assert two.campaign.comparisons == other.campaign.comparisons
 
 
-def test_skipped_and_failed_transactions_miss_the_goal() -> None:
-    """Where a fifth is never started, no rate has nine of ten below any limit."""
-    found = _found(a_record_of(an_asking(), skipped=300, failed={"deadlock": 200}, late=20))
-    reached = found.goals[0].reached
-    assert reached is not None
-    assert (reached.value, reached.high) == (-np.inf, 500.0)
-    assert found.points[0].skipped == BLOCKS * 300
-    assert found.points[0].late == BLOCKS * 20
-
-
-def test_all_rates_or_none_may_meet_it() -> None:
-    """A limit of a second is met everywhere, one of a tenth of a millisecond nowhere."""
-    easy = _found(a_record_of(an_asking(limit_s=1.0))).goals[0].reached
-    hard = _found(a_record_of(an_asking(limit_s=1e-4))).goals[0].reached
-    assert easy is not None
-    assert hard is not None
-    assert (easy.value, hard.value) == (np.inf, -np.inf)
-
-
-def test_pools_of_clients_have_answers_of_their_own() -> None:
-    """Rates with 8 and with 16 clients are two ladders; closed loops are in none."""
-    asking = an_asking(treatments=1)
-    wider = tuple(replace(load, clients=16) for load in asking.loads)
-    loads = (*asking.loads, *wider, Load(clients=8, threads=2))
-    record = a_record_of(replace(asking, loads=loads))
-    found = _found(record)
-    assert [goal.load.clients for goal in found.goals] == [8, 16]
-    assert len(found.points) == 6
-
-
-def test_runs_without_a_log_say_so() -> None:
-    """Nothing is made of transactions that nobody logged; what was completed is known anyway."""
-    record = a_record_of(an_asking())
-    bare = replace(record, runs=tuple(replace(run, latency=None) for run in record.runs))
-    found = _found(bare)
-    assert {goal.reached for goal in found.goals} == {None}
-    assert found.points[0].p99_s is None
-    assert found.points[0].missing == BLOCKS
-    assert found.points[0].achieved is not None
-
-
-def test_there_is_nothing_without_open_loops_or_in_a_look() -> None:
-    """Closed loops alone have no such part, and no decision waits for it."""
-    closed = an_experiment(treatments=2, loads=2)
-    assert analyse(a_record(np.zeros((8, 2, 2)), closed)).open_loops is None
-    assert analyse(a_record_of(an_asking(treatments=1)), curves=False).open_loops is None
+def test_two_campaigns_are_compared_in_closed_loops() -> None:
+    """Open loops are left out, which is said; with nothing else there is nothing to compare."""
+    record, _ = mixed(0.0)
+    compared = compare_campaigns(record, record)
+    assert {cell.cell.load for cell in compared.cells} == set(CLOSED)
+    assert any("open loops complete what was asked for" in each for each in compared.left_out)
+    with pytest.raises(InputError, match="closed loop in common"):
+        compare_campaigns(open_only(), open_only())

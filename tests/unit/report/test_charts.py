@@ -57,9 +57,9 @@ def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
         ChartKind.NOISE: analyses.noise_floor,
         ChartKind.WATERFALL: reasons.explained,
         ChartKind.TIMELINE: reasons.explained,
-        ChartKind.CAPACITY: open_loops.with_rates,
         ChartKind.LATENCY_TAIL: latencies.tails,
         ChartKind.LATENCY_OVER_TIME: latencies.tails,
+        ChartKind.CAPACITY: open_loops.with_rates,
     }
     scene = scenes.get(kind, curves.scalability)
     spec = json.loads(specification(figures(scene())[kind]))
@@ -67,7 +67,7 @@ def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
     assert spec["resolve"]["scale"]["y"] == "independent"
     assert spec["resolve"]["scale"]["x"] == "independent"
     for panel in panels:
-        names = {part["data"]["name"] for part in (panel, *panel["layer"]) if "data" in part}
+        names = {part["data"]["name"] for part in (spec, panel, *panel["layer"]) if "data" in part}
         records = [record for name in names for record in spec["datasets"][name]]
         assert len({record["workload"] for record in records}) == 1
 

@@ -14,13 +14,13 @@ Source: PostgreSQL 18, ``doLog`` and ``processXactStats`` in pgbench.c; recordin
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from steelyard.engines.postgres.log_counts import Origin, TransactionLog, log_of, merge
+from steelyard.engines.postgres.log_counts import TransactionLog, log_of, merge
 from steelyard.engines.postgres.log_form import LogForm, form_of
-from steelyard.engines.postgres.log_lines import LONGEST_LINE, parse_lines, within_reach
+from steelyard.engines.postgres.log_lines import LONGEST_LINE, Origin, parse_lines
 
 __all__ = ["LogForm", "LogReader", "TransactionLog", "form_of", "merge"]
 
-_BLOCK_BYTES = 1 << 20  # the arrays of a block stay in a CPU's cache
+_BLOCK_BYTES = 1 << 19  # the arrays of a block stay in a CPU's cache
 _WORKERS = 2
 _WAITING = 2 * _WORKERS  # blocks that may wait: they bound the memory
 _TOGETHER = 64  # counts of blocks that are added up at once
@@ -108,5 +108,5 @@ class LogReader:
             self._counted = [merge(self._counted)]
 
     def _log_of(self, block: bytes) -> TransactionLog:
-        lines = within_reach(parse_lines(block, self._form), self._origin.started_us)
+        lines = parse_lines(block, self._form, self._origin)
         return log_of(lines, self._form, self._origin)
