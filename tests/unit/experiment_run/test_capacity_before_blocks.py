@@ -29,7 +29,7 @@ def an_asking(**changes: object) -> Experiment:
         Load(clients=4, threads=1, share=0.9, latency_limit_s=0.1),
     )
     asking = replace(
-        an_experiment(workloads=("reads", "writes"), stop=Stop(budget_s=1800.0)),
+        an_experiment(workloads=("reads", "writes"), stop=Stop(budget_s=700.0)),
         loads=loads,
         capacity=CapacityAsked(clients=CLIENTS, rounds=ROUNDS),
     )
