@@ -1,4 +1,4 @@
-"""The benchmark of reading a log: a log of pgbench's, counts that are right, a gate that can close."""
+"""The benchmark of reading a log: a log of pgbench's, right counts, a gate that can close."""
 
 import importlib.util
 import sys
