@@ -30,7 +30,7 @@ _NOT_IN_A_TAG = re.compile(r"[\s,]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoggedInterval:
+class HdrInterval:
     """The transactions that ended in a short time.
 
     Attributes:
@@ -46,7 +46,7 @@ class LoggedInterval:
     histogram: Histogram
 
 
-def hdr_log(intervals: Iterable[LoggedInterval], *, started_at: float) -> Iterator[str]:
+def hdr_log(intervals: Iterable[HdrInterval], *, started_at: float) -> Iterator[str]:
     """Yield the lines of a log, each with its end.
 
     Args:

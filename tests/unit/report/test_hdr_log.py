@@ -9,7 +9,7 @@ from hdrh.log import HistogramLogReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.report.hdr_log import LoggedInterval, encoded, hdr_log
+from steelyard.report.hdr_log import HdrInterval, encoded, hdr_log
 from steelyard.stats.histogram import (
     LARGEST,
     Histogram,
@@ -87,7 +87,7 @@ def test_the_log_is_read_by_hdrhistograms_reader(tmp_path: Path) -> None:
     """Tags, times, maxima and counters of every line; the sum of a tag is that of its lines."""
     seconds = [histogram_of([250, 250, 1_500_000]), histogram_of([]), histogram_of([0, 90_000])]
     intervals = [
-        LoggedInterval(
+        HdrInterval(
             tag="script 0, of a", start_s=1_795_296_543.25 + at, seconds=1.0, histogram=each
         )
         for at, each in enumerate(seconds)
@@ -97,6 +97,7 @@ def test_the_log_is_read_by_hdrhistograms_reader(tmp_path: Path) -> None:
     reader = HistogramLogReader(str(path), like_ours())
     read = [reader.get_next_interval_histogram() for _ in seconds]
     assert reader.get_next_interval_histogram() is None
+    reader.close()
     assert {each.get_tag() for each in read} == {"script_0_of_a"}
     assert [each.get_start_time_stamp() / 1000 for each in read] == pytest.approx(
         [each.start_s for each in intervals]
