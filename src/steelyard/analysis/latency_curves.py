@@ -24,7 +24,7 @@ def tail_curve(treatment: str, cell: CellKey, whole: Histogram) -> TailCurve:
 
 
 def tail_points(whole: Histogram) -> tuple[TailPoint, ...]:
-    """Return a distribution function, its points evenly spaced towards the tail; none of nothing."""
+    """Return a distribution function, its points evenly spaced towards the tail."""
     total = whole.total
     return tuple(
         TailPoint(share=share, latency_s=whole.quantile(share) / US_PER_S, told=whole.tells(share))

@@ -16,6 +16,8 @@ from steelyard.model.units import US_PER_S
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.histogram import Histogram, from_text, values_needed
 
+_NONE_LAGGED = Spread(mean_s=0.0, stddev_s=0.0, least_s=0.0, longest_s=0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedGroup:
@@ -107,9 +109,7 @@ def logged_times(groups: Iterable[LoggedGroup]) -> tuple[LoggedTimes, ...]:
     """Return what to tell of some runs, the same of all beside each other."""
     found = [times for group in groups for times in _of_group(group)]
     order = {key: None for times in found for key in [(times.script, times.timed)]}
-    return tuple(
-        times for key in order for times in found if (times.script, times.timed) == key
-    )
+    return tuple(times for key in order for times in found if (times.script, times.timed) == key)
 
 
 def _of_group(group: LoggedGroup) -> Iterator[LoggedTimes]:
@@ -189,10 +189,13 @@ def _together(parts: list[LoggedInterval]) -> LoggedInterval:
 
 
 def _spread(parts: list[tuple[int, Spread | None]]) -> Spread | None:
-    """Return mean, deviation and extremes of all values of the parts; None without any."""
-    known = [(number, spread) for number, spread in parts if spread is not None]
-    if not known:
+    """Return mean, deviation and extremes of all values of the parts; None without any.
+
+    A part of transactions without a spread beside one that has it is all 0: nothing lagged.
+    """
+    if all(spread is None for _, spread in parts):
         return None
+    known = [(number, spread or _NONE_LAGGED) for number, spread in parts if number]
     total = sum(number for number, _ in known)
     mean_s = sum(number * spread.mean_s for number, spread in known) / total
     variance = (
