@@ -85,8 +85,9 @@ def _tails_record() -> CampaignRecord:
         record,
         runs=tuple(_with_tail(run, source) for run in record.runs),
         sustained=tuple(
-            _long_run(name, at, slow)
-            for at, (name, slow) in enumerate(zip(scene.treatments, (0.004, 0.02), strict=True))
+            _long_run(workload, name, slow)
+            for workload in scene.workloads
+            for name, slow in zip(scene.treatments, (0.004, 0.02), strict=True)
         ),
     )
 
@@ -101,7 +102,7 @@ def _with_tail(run: Run, source: random.Random) -> Run:
     return logged(run, float(median_s), shape, scripts)
 
 
-def _long_run(treatment: str, at: int, slow: float) -> SustainedRun:
+def _long_run(workload: str, treatment: str, slow: float) -> SustainedRun:
     """Return ten minutes of which the last four are slower."""
     windows = tuple(
         LatencyWindow(
@@ -119,8 +120,8 @@ def _long_run(treatment: str, at: int, slow: float) -> SustainedRun:
     )
     return SustainedRun(
         treatment=treatment,
-        cell=CellKey(workload="writes", load=Load(clients=8, threads=4)),
-        started_at=STARTED_AT + 4000.0 + 700.0 * at,
+        cell=CellKey(workload=workload, load=Load(clients=8, threads=4)),
+        started_at=STARTED_AT + 4000.0,
         ramp_s=2.0,
         measurement=None,
         validity=Validity.VALID,

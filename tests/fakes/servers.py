@@ -21,7 +21,7 @@ from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Layer, Load, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
-from steelyard.model.latency import RunLatency, ScriptLatency
+from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
@@ -93,11 +93,12 @@ class FakeLogReader:
         return sum(int(word) for word in self._text.split())
 
     def run_latency(self, *, windows_s: float | None) -> RunLatency:
-        """Return so many milliseconds."""
+        """Return so many milliseconds, in one window where windows are asked for."""
         assert windows_s is None or windows_s > 0
         count = histogram_of([1000] * self.transactions)
         one = ScriptLatency(script=self.script, latency=to_text(count), longest_s=0.001)
-        return RunLatency(scripts=(one,))
+        whole = LatencyWindow(start_s=0.0, end_s=windows_s or 0.0, latency=one.latency)
+        return RunLatency(scripts=(one,), windows=() if windows_s is None else (whole,))
 
     def seconds_text(self) -> str:
         """Return a line."""

@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from steelyard.engines.postgres.transaction_log import LogForm, LogReader
+from steelyard.gateways.files import free_bytes, is_in_memory
 from steelyard.gateways.process import SystemProcesses
 from steelyard.model.latency import RunLatency
 from steelyard.model.measurement import Run
+from steelyard.platforms.log_place import LEAST_FREE_BYTES, MEMORY
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram, bucket_values, from_text, merged
-from support.live import TINY, Steelyard
+from support.live import TINY, Steelyard, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -142,18 +144,20 @@ def test_without_a_log_nothing_is_written(steelyard: Steelyard) -> None:
 
 def test_kill_9_in_a_run_leaves_no_log_that_clean_does_not_find(steelyard: Steelyard) -> None:
     """The directory in memory is named by the journal before it is made; clean removes it."""
+    if not is_in_memory(MEMORY) or free_bytes(MEMORY) < LEAST_FREE_BYTES:
+        pytest.skip("memory has no room for logs here")
     process = steelyard.start("run", steelyard.experiment(TINY), *_OPTIONS)
-    made: list[Path] = []
-    while process.poll() is None and not made:
-        if (steelyard.directory / "c" / "journal.jsonl").exists():
-            journal = (steelyard.directory / "c" / "journal.jsonl").read_text().splitlines()
-            named = [re.search(r'"(/dev/shm/steelyard-[0-9a-f]+)"', line) for line in journal]
-            made = [Path(match[1]) for match in named if match]
-            made = [path for path in made if path.is_dir() and list(path.iterdir())]
+
+    def made() -> list[Path]:
+        """Return the directories in memory that hold a log now, by the journal."""
+        named = [Path(e["name"]) for e in steelyard.journal if e["kind"] == "created"]
+        return [path for path in named if path.parent == MEMORY and list(path.glob("*"))]
+
+    wait_for(lambda: bool(made()), process)
     process.kill()
     process.communicate()
-    if not made:
-        pytest.skip("memory has no room for logs here")
+    (left,) = [Path(e["name"]) for e in steelyard.journal if "/dev/shm/" in e.get("name", "")]  # noqa: S108
+    assert left.exists()
     assert steelyard.run("clean", "--yes").returncode == 0
-    assert not made[0].exists()
+    assert not left.exists()
     assert SystemProcesses().within(steelyard.cache / "live") == ()

@@ -7,7 +7,7 @@ from steelyard.experiment.capacity import asked_capacity
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.experiment.sustained import sustained_runs, sustained_s
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment, Load, SwitchCost
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
 from steelyard.report.formats import count
@@ -196,14 +196,18 @@ def _block_lines(block: PlannedBlock, first: int) -> list[str]:
     lines = [f"block {block.index + 1}"]
     for visit in block.visits:
         runs = ", ".join(
-            f"{run.cell.workload} {run.cell.load.clients}c/{run.cell.load.threads}t"
-            f" [{run.treatment}]"
+            f"{run.cell.workload} {_short(run.cell.load)} [{run.treatment}]"
             for run in visit.runs[:first]
         )
         more = len(visit.runs) - first
         rest = f", and {more} more runs" if more > 0 else ""
         lines.append(f"  visit of {visit.treatment}: {runs}{rest}")
     return lines
+
+
+def _short(load: Load) -> str:
+    rated = f" at {load.rate_label}" if load.is_open else ""
+    return f"{load.clients}c/{load.threads}t{rated}"
 
 
 def _attribution_json(experiment: Experiment) -> dict[str, object]:

@@ -22,11 +22,13 @@ from steelyard.experiment.files import (
     LoadedExperiment,
     allow_existing,
     load_experiment,
+    load_text,
 )
 from steelyard.experiment.huge_pages import require_huge_pages
 from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.noise_profiles import keep_profile, profile_for
 from steelyard.experiment.progress import Progress, Silence
+from steelyard.experiment.resolution import Surroundings
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import SteelyardError
 from steelyard.model.experiment import Experiment
@@ -163,23 +165,31 @@ def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) 
 
 def load(options: RunOptions, doors: Doors) -> LoadedExperiment:
     """Return the experiment that was named, with everything from the command line in it."""
-    loaded = _loaded(options, doors)
-    return allow_existing(loaded) if options.allow_existing else loaded
-
-
-def _loaded(options: RunOptions, doors: Doors) -> LoadedExperiment:
-    usable = capacity(doors.host)
-    facts = MachineFacts(
-        cpus=usable.cpus,
-        memory_bytes=usable.memory_bytes,
-        free_disk_bytes=free_bytes(cache_directory()),
-    )
-    return load_experiment(
+    loaded = load_experiment(
         options.source,
-        facts=facts,
+        facts=_facts(doors),
         overrides=options.all_overrides,
         seed=options.seed,
         generator_flags=options.flags,
+    )
+    return allow_existing(loaded) if options.allow_existing else loaded
+
+
+def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperiment:
+    """Return the experiment of a text that Steelyard wrote from a command line."""
+    surroundings = Surroundings(
+        base=Path.cwd(), facts=_facts(doors), seed=options.seed, generator_flags=options.flags
+    )
+    loaded = load_text(text, options.source, surroundings)
+    return allow_existing(loaded) if options.allow_existing else loaded
+
+
+def _facts(doors: Doors) -> MachineFacts:
+    usable = capacity(doors.host)
+    return MachineFacts(
+        cpus=usable.cpus,
+        memory_bytes=usable.memory_bytes,
+        free_disk_bytes=free_bytes(cache_directory()),
     )
 
 

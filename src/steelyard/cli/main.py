@@ -21,6 +21,7 @@ _VERBS = {
     "plan": "Say what an experiment can decide, and in what time, before it runs.",
     "report": "Show and rebuild the report of a campaign from its record.",
     "noise": "Measure what this set-up can see: a configuration against itself.",
+    "capacity": "Find the most that a server sustains, and its latency below that.",
     "list": "List the campaigns that are there.",
     "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
     "explain": "Say which part of the latency changed, from what was seen around the runs.",

@@ -12,6 +12,7 @@ import numpy as np
 
 from steelyard.experiment import durations
 from steelyard.experiment.redoing import MAX_TRIES
+from steelyard.experiment.run_log import LogOrder, RawStore
 from steelyard.experiment.schedule import cells_of
 from steelyard.experiment.taking import Taken, Taker
 from steelyard.experiment.validity import validity_of
@@ -19,6 +20,7 @@ from steelyard.model.capacity import Capacity, CapacityPoint, CellRate
 from steelyard.model.errors import MeasurementError
 from steelyard.model.experiment import CapacityAsked, Experiment, Load
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.latency import LogPolicy
 from steelyard.model.schedule import CellKey, PlannedRun
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.capacity import find_capacity
@@ -147,7 +149,7 @@ class CapacityTaker:
         means: Of restoring the data.
         discard_s: Thrown away after the activation for each workload.
         told: Hears what is going on.
-        store: Keeps a slice's raw output under a name.
+        raw: Keeps a slice's raw output under a name.
     """
 
     taker: Taker
@@ -156,7 +158,7 @@ class CapacityTaker:
     means: str
     discard_s: float
     told: Callable[[str], None]
-    store: Callable[[str, str], str]
+    raw: RawStore
 
     def take(self) -> tuple[Capacity, ...]:
         """Return the capacity of every workload.
@@ -198,8 +200,9 @@ class CapacityTaker:
                 seconds=measure.slice_s,
                 ramp_s=measure.ramp_s,
                 bearing=attempt == MAX_TRIES - 1,
+                order=self._order(f"{name}-{attempt}"),
             )
-            self.store(f"{name}-{attempt}.txt", taken.output)
+            self.raw.write_raw(f"{name}-{attempt}.txt", taken.output)
             if taken.measurement is not None and _counts(taken):
                 return taken.measurement.log_tps
             reason = "; ".join(finding.message for finding in taken.findings)
@@ -209,6 +212,11 @@ class CapacityTaker:
             f"finding the capacity failed {MAX_TRIES} times at {planned.cell.load.label}: {reason}",
             hint=_REMEDY,
         )
+
+    def _order(self, name: str) -> LogOrder | None:
+        """Return that transactions are logged as they will be: a log costs throughput."""
+        logged = self.taker.bench.experiment.measure.log is not LogPolicy.OFF
+        return LogOrder(name=name, store=self.raw) if logged else None
 
     def _planned(self, workload: str, load: Load) -> PlannedRun:
         baseline = self.taker.bench.experiment.baseline

@@ -33,6 +33,7 @@ from steelyard.platforms.endpoint.restarting import Means
 from steelyard.platforms.endpoint.undoing import undo as undo_on_server
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import remove_group
+from steelyard.platforms.log_place import MEMORY
 from steelyard.record.directory import (
     CampaignDirectory,
     is_held,
@@ -233,7 +234,7 @@ def _is_ours(path: Path, campaign_id: str) -> bool:
     """
     if not path.is_absolute() or path.is_symlink() or ".." in path.parts:
         return False
-    if path.parent == Path("/tmp"):  # noqa: S108 - compared, not made
+    if path.parent in (Path("/tmp"), MEMORY):  # noqa: S108 - compared, not made
         return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
     return path.parent.name == "live" and path.name == campaign_id
 

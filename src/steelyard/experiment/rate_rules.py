@@ -16,7 +16,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.units import MS_PER_S, format_percent
+from steelyard.model.units import MS_PER_S, format_share
 
 DONE_SHARE: Final = 0.98
 POISSON_DEVIATIONS: Final = 4.0
@@ -40,7 +40,7 @@ def _rate_not_reached(facts: RunFacts) -> Iterator[Ruling]:
     elif taken.transactions + (facts.skipped or 0) < least_done(due):
         yield broken(
             f"{taken.transactions:.0f} transactions were done of about {due:.0f} that were due"
-            f" ({_percent(taken.transactions / due)}): the server did not keep up; latency then"
+            f" ({format_share(taken.transactions / due)}): the server did not keep up; latency then"
             " grows with the length of the run"
         )
     elif facts.skipped and taken.transactions < least_done(due):
@@ -51,10 +51,6 @@ def _rate_not_reached(facts: RunFacts) -> Iterator[Ruling]:
         )
     else:
         yield KEPT
-
-
-def _percent(share: float) -> str:
-    return format_percent(share, signed=False)
 
 
 RATE_NOT_REACHED: Final[Rule[RunFacts]] = Rule(
@@ -69,7 +65,7 @@ RATE_NOT_REACHED: Final[Rule[RunFacts]] = Rule(
     thresholds=(
         Threshold(
             value=DONE_SHARE,
-            shown=f"{_percent(DONE_SHARE)} of rate times length",
+            shown=f"{format_share(DONE_SHARE)} of rate times length",
             reason="a guess: a queue that grows by 2 % of the rate adds 100 ms to the latency"
             " in 5 s",
         ),

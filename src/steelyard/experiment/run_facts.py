@@ -22,8 +22,6 @@ class RunFacts:
         asked: Settings of the treatment's server, by name.
         limits: Control group limits that the treatment asks for, by name.
         in_force: Settings as the running server reports them, by name.
-        rate_per_s: What the load's share of the capacity became; None where it has none, or where
-            nobody said: then its own rate counts.
         asked_s: Length of the measured part as it was asked for; None: as long as it took.
         skipped: Transactions that were never started, after the ramp; None: not known.
         neighbours: Share of CPU and disk that others may use; None: whatever they like.
@@ -41,7 +39,6 @@ class RunFacts:
     asked: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     in_force: Mapping[str, str] = field(default_factory=dict)
-    rate_per_s: float | None = None
     asked_s: float | None = None
     skipped: int | None = None
     neighbours: float | None = DEFAULT_NEIGHBOURS
@@ -49,7 +46,7 @@ class RunFacts:
     @property
     def offered(self) -> float | None:
         """Return how many transactions were due after the ramp, on average, or None."""
-        rate_per_s = self.rate_per_s if self.rate_per_s is not None else self.load.rate_per_s
+        rate_per_s = self.load.rate_per_s
         if rate_per_s is None or self.measurement is None:
             return None
         # What is still running at the end may take longer; nothing new is due then.

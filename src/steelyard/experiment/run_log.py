@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self
 
 from steelyard.engines.engine import LogReader, TransactionLog
+from steelyard.gateways.files import translated
 from steelyard.gateways.growing import GrowingFiles
-from steelyard.model.errors import MeasurementError
+from steelyard.model.errors import MeasurementError, RecordError
 from steelyard.model.latency import LogPolicy, RunLatency
 from steelyard.model.units import MIB
 
@@ -64,21 +65,24 @@ class Logged:
 
 @dataclass(slots=True, kw_only=True)
 class _Copy:
-    """The logs of all files in one, line by line."""
+    """The logs of all files in one, line by line; a RecordError where the disk takes no more."""
 
     file: BinaryIO
+    path: Path
     _rests: dict[str, bytes] = field(default_factory=dict)
 
     def feed(self, source: str, chunk: bytes) -> None:
         """Write whole lines; what is left waits for its end."""
         whole, newline, rest = chunk.rpartition(b"\n")
         if newline:
-            self.file.write(self._rests.pop(source, b"") + whole + newline)
+            with translated(self.path, RecordError):
+                self.file.write(self._rests.pop(source, b"") + whole + newline)
         self._rests[source] = self._rests.get(source, b"") + rest
 
     def finish(self) -> None:
         """Write the lines that have no end."""
-        self.file.writelines(rest + b"\n" for rest in self._rests.values() if rest)
+        with translated(self.path, RecordError):
+            self.file.writelines(rest + b"\n" for rest in self._rests.values() if rest)
 
 
 class RunLog:
@@ -109,9 +113,11 @@ class RunLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
-        self._stack.close()
-        self._files.remove()
+        try:
+            self.end()
+            self._stack.close()
+        finally:
+            self._files.remove()
 
     def begin(self, reader: Callable[[float], LogReader], ramp_s: float) -> None:
         """Watch the log grow from now on.
@@ -183,8 +189,9 @@ class RunLog:
             assert self._make is not None  # noqa: S101 - begin comes before result
             self._reader = self._make(self._ramp_s)
             if self._order.policy is LogPolicy.KEEP:
-                file = self._order.store.raw_file(f"{self._order.name}.log")
-                self._copy = _Copy(file=self._stack.enter_context(file))
+                name = f"{self._order.name}.log"
+                file = self._stack.enter_context(self._order.store.raw_file(name))
+                self._copy = _Copy(file=file, path=Path("raw", name))
         return self._reader
 
 

@@ -304,7 +304,7 @@ class Campaign:
             means=means,
             discard_s=discard.discard_s,
             told=self.progress.stage,
-            store=self.directory.write_raw,
+            raw=self.directory,
         ).take()
         for finding in rising_findings(capacities):
             self.directory.journal.append(Noted(finding=finding))

@@ -128,6 +128,7 @@ class Taker:
         # Backends may outlive their postmaster to the end of a run.
         died = not self.bench.is_running()
         logged = self._logged(log, done, length)
+        latency = logged.latency if logged is not None else None
         facts = replace(
             self._asked(planned),
             measurement=done.measurement,
@@ -136,6 +137,7 @@ class Taker:
             clock_jump_s=done.jump_s,
             failure=done.failure,
             log_trouble=logged.trouble if logged is not None else None,
+            skipped=latency.skipped if latency is not None else None,
             server_died=died,
         )
         return Taken(
@@ -146,7 +148,7 @@ class Taker:
             output=done.output,
             checkpoint=checkpoint,
             evidence=evidence,
-            latency=logged.latency if logged is not None else None,
+            latency=latency,
         )
 
     def _run(
@@ -157,16 +159,12 @@ class Taker:
         wall: float,
         length: _Length,
     ) -> tuple[Completed, ...]:
-        if log is None:
-            return self.bench.run(planned, request)
-        log.begin(
-            lambda ramp_s: self.engine.log_reader(request, started_at=wall, ramp_s=ramp_s),
-            self.clock.now() - wall + length.ramp_s,
-        )
-        try:
-            return self.bench.run(planned, request)
-        finally:
-            log.end()
+        if log is not None:
+            log.begin(
+                lambda ramp_s: self.engine.log_reader(request, started_at=wall, ramp_s=ramp_s),
+                self.clock.now() - wall + length.ramp_s,
+            )
+        return self.bench.run(planned, request)
 
     def _logged(self, log: RunLog | None, done: _Done, length: _Length) -> Logged | None:
         """Return what a run's log says; None where there is none, or no result to belong to."""

@@ -9,6 +9,7 @@ from steelyard.gateways.files import write_bytes
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
 from steelyard.model.evidence import Evidence, Quantity
+from steelyard.model.experiment import Load
 from steelyard.model.measurement import Measurement, Run, SustainedRun
 from steelyard.record.latency_table import LATENCY_COLUMNS, latency_columns
 
@@ -50,6 +51,9 @@ _KEY_COLUMNS = {
     "workload": "string",
     "clients": "int32",
     "threads": "int32",
+    "rate_per_s": "float64",
+    "rate_share": "float64",
+    "generators": "int32",
     "sustained": "bool",
 }
 _RUN_COLUMNS = {
@@ -116,8 +120,7 @@ def _key(run: Run) -> dict[str, Any]:
         "position": run.position,
         "treatment": run.treatment,
         "workload": run.cell.workload,
-        "clients": run.cell.load.clients,
-        "threads": run.cell.load.threads,
+        **_load(run.cell.load),
         "sustained": False,
     }
 
@@ -127,9 +130,19 @@ def _sustained_key(run: SustainedRun) -> dict[str, Any]:
     return {
         "treatment": run.treatment,
         "workload": run.cell.workload,
-        "clients": run.cell.load.clients,
-        "threads": run.cell.load.threads,
+        **_load(run.cell.load),
         "sustained": True,
+    }
+
+
+def _load(load: Load) -> dict[str, Any]:
+    """Return a load; of a closed loop both rates are null."""
+    return {
+        "clients": load.clients,
+        "threads": load.threads,
+        "rate_per_s": load.rate_per_s,
+        "rate_share": load.share,
+        "generators": load.generators,
     }
 
 

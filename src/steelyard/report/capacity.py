@@ -34,6 +34,7 @@ from steelyard.stats.goal import Reached
 
 TITLE = "Capacity and rates"
 NOT_ENOUGH = "not enough transactions"
+_NO_INTERVAL = "no interval below 6 blocks"
 _CAPACITY_NOTE = (
     "Closed loops of the baseline before the first block: medians over the rounds, each round with"
     f" every number of clients in random order, {CONFIDENCE} intervals (none below 6 rounds). The"
@@ -50,8 +51,8 @@ _RATE_NOTE = (
 _GOAL_NOTE = (
     "The value is read between two measured rates on a line of log latency, the median over blocks;"
     f" the {CONFIDENCE} interval rests on the measured rates alone: it assumes only that latency"
-    " does not fall as the rate rises. Rates closer together make it narrower. Skipped and failed"
-    " transactions count as having missed the goal."
+    " does not fall as the rate rises. Rates closer together make it narrower, and tell"
+    " two treatments apart. Skipped and failed transactions count as having missed the goal."
 )
 
 
@@ -128,18 +129,22 @@ def _told(goal: GoalRate) -> str:
 
 
 def _open_low(reached: Reached) -> str:
-    told = reached.low is not None and math.isfinite(reached.low)
+    if reached.low is None:
+        return f" ({_NO_INTERVAL})"
+    told = math.isfinite(reached.low)
     return f" (at least {rate(reached.low)}/s with {CONFIDENCE})" if told else ""
 
 
 def _open_high(reached: Reached) -> str:
-    told = reached.high is not None and math.isfinite(reached.high)
+    if reached.high is None:
+        return f" ({_NO_INTERVAL})"
+    told = math.isfinite(reached.high)
     return f" (at most {rate(reached.high)}/s with {CONFIDENCE})" if told else ""
 
 
 def _between(goal: GoalRate, reached: Reached) -> str:
     if reached.low is None or reached.high is None:
-        return "no interval below 6 blocks"
+        return _NO_INTERVAL
     return f"[{_low(goal, reached.low)}, {_high(goal, reached.high)}]"
 
 
@@ -161,7 +166,7 @@ def _contrast_sentence(contrast: GoalContrast) -> str:
 def _ratio(ratio: Reached) -> str:
     low, high = _side(ratio.low), _side(ratio.high)
     if ratio.low is None:
-        return f"{format_percent(math.expm1(ratio.value))}, no interval below 6 blocks"
+        return f"{format_percent(math.expm1(ratio.value))}, {_NO_INTERVAL}"
     if low is None and high is None:
         return "not comparable, both lie beyond the measured rates"
     if high is None:

@@ -7,7 +7,7 @@ from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.verdicts import Verdict
 from steelyard.report.document import Paragraph, Tone
 from steelyard.report.formats import effect_interval, effect_value
-from steelyard.report.wording import cell_name
+from steelyard.report.wording import cell_name, contestants
 
 _TOLD = 0.99
 _AGAINST = {Verdict.FASTER: "higher", Verdict.SLOWER: "lower"}
@@ -58,8 +58,9 @@ def _sentence(
         f" {cell_name(analysis.experiment, cell.load)}"
         for cell in cells
     )
+    ours, theirs = contestants(headline)
     word = "longer" if verdict is Verdict.FASTER else "shorter"
     return (
-        f"{headline.workload}: {headline.treatment} is {verdict.value} than {headline.baseline},"
+        f"{headline.workload}: {ours} is {verdict.value} than {theirs},"
         f" but its slowest transactions take {word}: p99 latency {told}."
     )

@@ -56,8 +56,8 @@ def _table(analysis: CampaignAnalysis) -> Table:
         _right("tps", "1/s"),
         _right("variation of 10 s"),
         _right("worst 10 s", "1/s"),
-        _right("mean latency", "ms", spare=True),
         Column(name="cliff"),
+        _right("mean latency", "ms", spare=True),
         Column(name="validity"),
     )
     rows = tuple(_row(analysis, each) for each in analysis.sustained)
@@ -81,8 +81,8 @@ def _row(analysis: CampaignAnalysis, each: SustainedSummary) -> Row:
             rate(each.tps),
             MISSING if varied is None else format_percent(varied, signed=False),
             rate(each.worst_tps),
-            milliseconds(latency),
             _cliff_word(each),
+            milliseconds(latency),
             each.validity.value,
         ),
         tone=Tone.ERROR if run.measurement is None else Tone.PLAIN,
@@ -96,12 +96,12 @@ def _cliff_word(each: SustainedSummary) -> str:
     if each.cliff is not None:
         return f"at {each.cliff.at_s:,.0f} s"
     if each.drop_beside_neighbours is not None:
-        return "none: neighbours came"
+        return "no: neighbours came"
     if each.too_short:
         return "too short to tell"
     if each.burst_only:
         return BURST_ONLY
-    return "unclear, near the end" if each.unsettled else "none"
+    return "unclear, near the end" if each.unsettled else "no"
 
 
 def _note(analysis: CampaignAnalysis) -> str:
@@ -144,8 +144,8 @@ def _cliff_table(analysis: CampaignAnalysis) -> tuple[Table, ...]:
         _right("at", "s"),
         _right(f"{CONFIDENCE} interval", "s"),
         _right("capacity, at least"),
-        _right("its interval", spare=True),
         _right("refill, at least"),
+        _right("interval of the capacity", spare=True),
     )
     return (Table(title="Burst cliffs", columns=columns, rows=rows, note=_CLIFF_NOTE),)
 
@@ -163,8 +163,8 @@ def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> Row:
             f"{cliff.at_s:,.0f}",
             f"{cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}",
             f"{scan.least_capacity:,.0f}",
-            f"{low:,.0f} to {high:,.0f}",
             format_duration(scan.refill_s),
+            f"{low:,.0f} to {high:,.0f}",
         ),
         tone=Tone.WARNING,
     )

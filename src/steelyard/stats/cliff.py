@@ -41,6 +41,8 @@ class CliffScan:
         at_low_s: Lower bound of about 95 % for ``at_s``; ``at_high_s`` the upper one.
         burst: Median rate before the drop, 1/s.
         burst_bounds: Interval of about 95 % for it.
+        burst_mean: Mean rate of all seconds before the drop, 1/s, the first ones too: it says what
+            was taken out of a bucket, stalls and all.
         sustained: Median rate after it, 1/s.
         sustained_bounds: Interval of about 95 % for it.
         late: The split is in the last quarter, or at the last place of a series of less than 260 s
@@ -55,6 +57,7 @@ class CliffScan:
     at_high_s: float
     burst: float
     burst_bounds: Bounds
+    burst_mean: float
     sustained: float
     sustained_bounds: Bounds
     late: bool
@@ -73,7 +76,7 @@ class CliffScan:
 
         At least, because it may not have been full at the start: idle, and repeat, to confirm.
         """
-        return (self.burst - self.sustained) * self.at_s
+        return (self.burst_mean - self.sustained) * self.at_s
 
     @property
     def capacity_bounds(self) -> Bounds:
@@ -81,8 +84,9 @@ class CliffScan:
 
         All three at their worst together, so the interval holds in more than 95 % (tests/method).
         """
-        low = (self.burst_bounds[0] - self.sustained_bounds[1]) * self.at_low_s
-        high = (self.burst_bounds[1] - self.sustained_bounds[0]) * self.at_high_s
+        to_mean = self.burst_mean / self.burst
+        low = (self.burst_bounds[0] * to_mean - self.sustained_bounds[1]) * self.at_low_s
+        high = (self.burst_bounds[1] * to_mean - self.sustained_bounds[0]) * self.at_high_s
         return (max(low, 0.0), high)
 
     @property
@@ -138,6 +142,7 @@ def scan_for_cliff(rates: FloatArray) -> CliffScan:
         at_high_s=float(at_s + half * BIN_S),
         burst=float(np.exp(high)),
         burst_bounds=_around(high, apart[0], len(before)),
+        burst_mean=float(np.mean(rates[:at_s])),
         sustained=float(np.exp(low)),
         sustained_bounds=_around(low, apart[1], len(after)),
         late=split > _LATE * len(levels) or split == len(levels) - LEAST_BINS,

@@ -136,38 +136,35 @@ def goal_ratio(
 
     Returns:
         Log ratio: the Hodges-Lehmann centre of the rates that were read, censored blocks at the
-        edge; what the straight line reads too low it reads too low on both sides. The bounds hold
-        whatever the censored rates are; infinite ones say nothing of that side.
+        edge. The bounds rest on the measured rates, as those of ``goal_rate``; infinite ones say
+        nothing of that side.
 
     Raises:
         ValueError: There is no block, or the two differ in blocks.
     """
     if len(baseline) != len(treatment):
         raise ValueError(f"{len(baseline)} blocks beside {len(treatment)}")
-    first, second = ([_ends(crossing) for crossing in side] for side in (baseline, treatment))
-    pairs = list(zip(first, second, strict=True))
+    pairs = list(zip(baseline, treatment, strict=True))
     low, high = _bounds(
-        np.array([two[0] - one[1] for one, two in pairs]),
-        np.array([two[1] - one[0] for one, two in pairs]),
+        np.array([_log(two.least) - _log(one.most) for one, two in pairs]),
+        np.array([_log(two.most) - _log(one.least) for one, two in pairs]),
         level,
     )
-    centres = [_edge(two) - _edge(one) for one, two in pairs]
-    value = float(hodges_lehmann_centres(np.array(centres)))
+    centres = np.array([_log(_inside(two)) - _log(_inside(one)) for one, two in pairs])
+    value = float(hodges_lehmann_centres(centres))
     return Reached(value=value, low=_least(low, value), high=_most(high, value))
 
 
-def _ends(crossing: Crossing) -> tuple[float, float]:
-    """Return the logarithms between which the rate lies: one unless it is censored."""
+def _log(rate_per_s: float) -> float:
+    """Return the logarithm of a rate, which may be infinite on either side."""
+    return float(np.log(rate_per_s)) if rate_per_s > 0.0 else -np.inf
+
+
+def _inside(crossing: Crossing) -> float:
+    """Return the rate that was read, a censored one at the edge of what was measured."""
     if np.isfinite(crossing.read):
-        return float(np.log(crossing.read)), float(np.log(crossing.read))
-    if crossing.read > 0:
-        return float(np.log(crossing.least)), np.inf
-    return -np.inf, float(np.log(crossing.most))
-
-
-def _edge(ends: tuple[float, float]) -> float:
-    """Return a rate's logarithm, a censored one at the edge of what was measured."""
-    return ends[1] if np.isinf(ends[0]) else ends[0]
+        return crossing.read
+    return crossing.least if crossing.read > 0.0 else crossing.most
 
 
 def _median(values: Sequence[float]) -> float:

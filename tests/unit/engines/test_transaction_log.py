@@ -66,7 +66,7 @@ def plainly(text: bytes, form: LogForm, ramp_s: float) -> Plain:
             plain.damaged += 1
             continue
         since = int(found["epoch"]) * 10**6 + int(found["us"]) - round(BEGAN * 10**6)
-        if abs(since) > 31 * 86400 * 10**6:
+        if abs(since // 10**6) > 31 * 86400:
             plain.damaged += 1
             continue
         place = (since // 10**6, int(found["script"]), since >= round(ramp_s * 10**6))

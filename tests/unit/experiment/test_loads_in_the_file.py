@@ -12,7 +12,9 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from steelyard.experiment.schema import experiment_schema
-from steelyard.model.experiment import CapacityAsked, Experiment, Load, Measure
+from steelyard.experiment.twin import aa_twin
+from steelyard.model.errors import InputError
+from steelyard.model.experiment import CapacityAsked, Experiment, Load, Measure, SwitchCost
 from steelyard.model.latency import LatencyGoal, LogPolicy
 
 ONE_TREATMENT = SMALL.replace("  other: {extends: default}\n", "")
@@ -300,3 +302,14 @@ def test_any_text_at_these_keys(text: str, key: str) -> None:
     """Whatever stands there ends in an experiment or in problems with a message."""
     problems = problems_of(SMALL, f"{key}={text}")
     assert all(each.message for each in problems)
+
+
+def test_noise_needs_a_closed_loop() -> None:
+    """The A/A twin of open loops would measure their rate; it is refused with the way out."""
+    given = load(offered("clients: 2, rate: 100"))
+    with pytest.raises(InputError, match="all loads are open loops") as refused:
+        aa_twin(given, switch=SwitchCost.SESSION, budget_s=600.0)
+    assert "loads.rate=closed" in refused.value.hint
+    both = load(offered("clients: 2, rate: [closed, 100]", "slo: p99 < 1s\n"))
+    twin = aa_twin(both, switch=SwitchCost.SESSION, budget_s=600.0).experiment
+    assert (len(twin.loads), twin.goal) == (2, None)

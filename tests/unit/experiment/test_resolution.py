@@ -262,3 +262,16 @@ def test_builtins_may_have_a_prepare_step(tmp_path: Path) -> None:
     mixed = both.replace("prepare: [orders.sql]", "scripts: [{file: report.sql}]")
     with pytest.raises(ExperimentFileError, match="exclude each other"):
         load(with_workload(mixed), tmp_path)
+
+
+def test_long_runs_and_known_burst_credits() -> None:
+    """`sustain` and `burst_lasts` reach the model in seconds; without them there are none."""
+    text = with_line("sustain: 15m").replace(
+        "other: {extends: default}", "other: {extends: default, target: {burst_lasts: 30m}}"
+    )
+    experiment = load(text).experiment
+    assert experiment.sustained_s == 900.0
+    assert experiment.treatment("other").target.burst_lasts_s == 1800.0
+    plain = load(SMALL).experiment
+    assert plain.sustained_s is None
+    assert {t.target.burst_lasts_s for t in plain.treatments} == {None}

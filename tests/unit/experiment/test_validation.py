@@ -16,6 +16,8 @@ from experiment_texts import (
     ("line", "expected"),
     [
         ("budgt: 3", "test.yaml:7:1: budgt: unknown key `budgt` (`budget` belongs to `stop`)"),
+        ("sustained: 10m", "unknown key `sustained` (it is called `sustain` now)"),
+        ("sustain: 2s", "`2s` is too short (Write at least 5 s.)"),
         ("stop: {budgt: 3m}", "(did you mean `budget`?)"),
         ("measure: {budget: 3m}", "it belongs to `stop`"),
         ("stop: {budget: 0s}", "stop.budget: `0s` is too short (Write more than 0 s.)"),

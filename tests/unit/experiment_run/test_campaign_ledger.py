@@ -249,6 +249,31 @@ def test_a_journal_cannot_name_what_is_removed(
     assert foreign.exists()
 
 
+@pytest.mark.parametrize(("name", "ours"), [("steelyard-0f3a9c2d", True), ("PostgreSQL.17", False)])
+def test_logs_in_memory_are_found_and_removed(
+    tmp_path: Path,
+    processes: FakeProcesses,
+    doors: Doors,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    name: str,
+    ours: bool,
+) -> None:
+    """What a dead campaign logged goes with it; segments of servers beside it do not."""
+    monkeypatch.setattr(ledger, "MEMORY", tmp_path / "memory")
+    campaign = _Campaign(tmp_path, processes)
+    logs = tmp_path / "memory" / name
+    JournalLedger(campaign.directory.journal, _ID).created(logs)
+    logs.mkdir(parents=True)
+    (logs / "log.17").write_text("0 1 2\n")
+    campaign.die()
+    found = ledger.find_leftovers(doors)
+    assert [path for each in found for path in each.directories] == ([logs] if ours else [])
+    for each in found:
+        ledger.undo(each, doors)
+    assert logs.exists() is not ours
+
+
 def test_a_half_written_note_is_no_campaign_and_goes_when_the_campaign_goes_on(
     tmp_path: Path, processes: FakeProcesses, doors: Doors
 ) -> None:

@@ -29,7 +29,7 @@ def an_asking(**changes: object) -> Experiment:
         Load(clients=4, threads=1, share=0.9, latency_limit_s=0.1),
     )
     asking = replace(
-        an_experiment(workloads=("reads", "writes"), stop=Stop(budget_s=1800.0)),
+        an_experiment(workloads=("reads", "writes"), stop=Stop(budget_s=700.0)),
         loads=loads,
         capacity=CapacityAsked(clients=CLIENTS, rounds=ROUNDS),
     )
@@ -103,7 +103,7 @@ def test_it_is_told_kept_and_warned_of(tmp_path: Path) -> None:
     stage.world.noise = 0.0
     analysis = stage.run()
     assert "finding the capacity: writes, round 2 of 6" in stage.listener.heard
-    stored = sorted((tmp_path / "c" / "raw").glob("capacity-*"))
+    stored = sorted((tmp_path / "c" / "raw").glob("capacity-*.txt.gz"))
     assert len(stored) == 2 * SLICES
     assert stored[0].name == "capacity-00-00-0001-0.txt.gz"
     assert "capacity-still-rises" in {finding.code for finding in analysis.findings}
@@ -115,7 +115,7 @@ def test_a_slice_that_fails_is_taken_again_and_no_more_often_than_allowed(tmp_pa
     stage.world.faults |= {1: server_dies, 5: generator_fails}
     stage.run()
     assert len(_plan(tmp_path / "once").capacities) == 2
-    assert len(list((tmp_path / "once" / "raw").glob("capacity-*"))) == 2 * SLICES + 2
+    assert len(list((tmp_path / "once" / "raw").glob("capacity-*.txt.gz"))) == 2 * SLICES + 2
     failing = Stage.new(an_asking(), tmp_path / "always")
     failing.world.faults |= dict.fromkeys(range(1, 4), generator_fails)
     with pytest.raises(MeasurementError, match="capacity failed 3 times") as raised:

@@ -1,10 +1,12 @@
 """The log of a run: read after it, or while it goes on where it is long; kept, dropped, checked."""
 
+import errno
 import gzip
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -171,6 +173,28 @@ def test_a_full_record_ends_the_run_with_its_error(
         assert scene.reader.told.wait(30)
         with pytest.raises(RecordError):
             log.result(0.0, 3)
+
+
+def test_a_full_disk_of_the_record_is_a_sentence(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is to be kept does not fit: the record's error, and nothing is left in memory."""
+
+    class _Full(BytesIO):
+        def write(self, _content: object) -> int:
+            raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(_Store, "raw_file", lambda *_: nullcontext(_Full()))
+
+    def taken() -> None:
+        with scene.log(LogPolicy.KEEP) as log:
+            log.begin(scene.made, 0.0)
+            scene.write("3\n")
+            log.result(0.0, 3)
+
+    with pytest.raises(RecordError, match="no space is left"):
+        taken()
+    assert list(scene.logs.iterdir()) == []
 
 
 def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _Scene) -> None:

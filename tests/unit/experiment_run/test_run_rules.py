@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.stats import poisson
 
+from steelyard.experiment.rate_rules import least_done
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.run_rules import (
     CLOCK_JUMP_S,
@@ -105,6 +108,15 @@ def on_huge_pages(asked: str, *, status: str = "", used: float | None = None) ->
     )
 
 
+def at_rate(
+    due: float, *, done: float, skipped: int | None = None, asked_s: float | None = None
+) -> RunFacts:
+    """Return an open loop in which so many were due in ``SECONDS``, and so many were done."""
+    load = Load(clients=1, threads=1, rate_per_s=due / SECONDS, latency_limit_s=0.1)
+    taken = replace(measured(done), seconds=SECONDS)
+    return RunFacts(load=load, measurement=taken, skipped=skipped, asked_s=asked_s)
+
+
 KEPT = [
     ("generator-failed", RunFacts()),
     ("server-died", RunFacts()),
@@ -122,6 +134,9 @@ KEPT = [
     ("log-unusable", RunFacts(log_trouble="")),
     ("no-transactions", RunFacts(measurement=measured(1))),
     ("failed-transactions", RunFacts(measurement=measured())),
+    ("rate-not-reached", at_rate(10_000, done=9_800)),
+    ("rate-not-reached", at_rate(100, done=60)),  # four deviations of 10
+    ("rate-not-reached", at_rate(10_000, done=9_790, skipped=0, asked_s=0.9 * SECONDS)),
 ]
 BROKEN = [
     ("generator-failed", RunFacts(failure="client 3 aborted"), "client 3 aborted"),
@@ -148,6 +163,13 @@ BROKEN = [
     ("log-unusable", RunFacts(log_trouble="3 lines are damaged"), "3 lines are damaged"),
     ("no-transactions", RunFacts(measurement=measured(0)), "counts as a stall"),
     ("failed-transactions", RunFacts(measurement=measured(failed=1)), "1 transactions failed"),
+    ("rate-not-reached", at_rate(100_000, done=97_999), "97999 transactions were done of about"),
+    ("rate-not-reached", at_rate(100, done=59), "(59.0 %): the server did not keep up; latency"),
+    (
+        "rate-not-reached",
+        at_rate(10_000, done=9_000, skipped=1_000),
+        "1000 of about 10000 transactions were skipped, because they were 100 ms late already",
+    ),
 ]
 # What a rule lacks where nobody watched, or nothing came of the run.
 LACKING = {
@@ -161,6 +183,7 @@ LACKING = {
 }
 NEVER_LACKING = {"generator-failed", "server-died", "not-in-force", "no-huge-pages", "shared-cpus"}
 NEVER_LACKING |= {"log-unusable"}  # a run without a log has none to judge
+NEVER_LACKING |= {"rate-not-reached"}  # in a closed loop there is nothing to judge
 
 
 def ruling(code: str, facts: RunFacts) -> Ruling:
@@ -333,3 +356,31 @@ def test_a_foreign_disk_needs_processes_whose_bytes_are_seen() -> None:
     seen = on_disk(300, others=(BZIP2,)).evidence
     assert seen is not None
     assert missing_for("foreign-disk", seen) == (OTHERS_IO,)
+
+
+def test_a_server_that_keeps_up_is_hardly_ever_accused() -> None:
+    """Of a Poisson schedule at most one run in 30,000 falls below the bound, at any rate."""
+    due = np.concatenate([np.arange(1.0, 2000.0), np.geomspace(2000.0, 1e7, 300)])
+    least = np.array([least_done(each) for each in due])
+    chance = poisson.cdf(np.ceil(least) - 1.0, due)
+    assert chance.max() < 1.0 / 30_000
+    assert chance.max() > 1.0 / 100_000  # the bound is not idle
+
+
+def test_a_rate_is_judged_where_it_is_known() -> None:
+    """A share of the capacity needs the rate that it became; a closed loop has none."""
+    share = Load(clients=1, threads=1, share=0.7)
+    unknown = ruling("rate-not-reached", RunFacts(load=share, measurement=measured()))
+    assert (unknown.standing, "share became" in unknown.missing) == (Standing.NOT_APPLICABLE, True)
+    became = replace(share, share=None, rate_per_s=1e6)
+    known = RunFacts(load=became, measurement=measured(10))
+    assert ruling("rate-not-reached", known).standing is Standing.BROKEN
+    closed = ruling("rate-not-reached", RunFacts(measurement=measured(1)))
+    assert (closed.standing, closed.missing) == (Standing.NOT_APPLICABLE, "")
+
+
+def test_what_the_treatment_may_have_caused_stays_in() -> None:
+    """A run whose server did not keep up is suspect, not invalid."""
+    findings = judge(at_rate(1000, done=10), bearing=False)
+    assert "rate-not-reached" in {finding.code for finding in findings}
+    assert validity_of(findings) is Validity.SUSPECT

@@ -40,6 +40,16 @@ def test_one_run_per_treatment_and_workload_at_the_largest_load(tmp_path: Path) 
     assert min(run.started_at for run in record.sustained) > last_slice
 
 
+def test_only_long_runs_are_cut_into_windows_of_latency(tmp_path: Path) -> None:
+    """Every run has its latency; a slice of seconds has no course to show."""
+    Stage.new(an_asking(), tmp_path / "long").run()
+    record = read_campaign(tmp_path / "long")
+    assert {len(run.latency.windows) for run in record.sustained if run.latency} == {1}
+    assert {len(run.latency.windows) for run in record.runs if run.latency} == {0}
+    stored = {run.latency.seconds for run in record.sustained if run.latency}
+    assert stored == {f"sustained-{number:02d}-0.seconds.gz" for number in range(4)}
+
+
 def test_no_estimate_changes(tmp_path: Path) -> None:
     """Comparisons, cells and blocks are those of the same campaign without long runs."""
     with_them = Stage.new(an_asking(), tmp_path / "with").run()

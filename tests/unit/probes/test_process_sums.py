@@ -175,6 +175,30 @@ def test_the_generator_is_what_was_not_there_before() -> None:
     assert generator.used()[Quantity.GENERATOR_CPU_S] == 3.25
 
 
+def test_several_generators_count_together() -> None:
+    """A second process that was not there before adds its threads to those of the first."""
+    host = recorded_host()
+    children = next(name for name in host.files if name.endswith("6539/children"))
+    second = GENERATOR + 1_000_000
+    doubled = {
+        **host.files,
+        children: f"{host.files[children]} {second}",
+        **{
+            name.replace(f"/proc/{GENERATOR}/", f"/proc/{second}/"): text
+            for name, text in host.files.items()
+            if name.startswith(f"/proc/{GENERATOR}/")
+        },
+    }
+    one = dict(host.files)
+    host.files = {**one, children: ""}
+    alone, both = GeneratorProcesses(host=host), GeneratorProcesses(host=host)
+    host.files = one
+    of_one = alone.sampled()[Quantity.GENERATOR_CPU_S]
+    host.files = doubled
+    assert of_one > 0
+    assert both.sampled()[Quantity.GENERATOR_CPU_S] == pytest.approx(2 * of_one)
+
+
 def test_children_from_before_are_no_generator() -> None:
     """A server that Steelyard started earlier is its child as well."""
     host = recorded_host()

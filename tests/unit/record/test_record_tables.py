@@ -19,6 +19,7 @@ from steelyard.model.evidence import (
     WaitEvent,
     Waits,
 )
+from steelyard.model.experiment import Load
 from steelyard.model.latency import RunLatency, ScriptLatency
 from steelyard.record.entries import Line, RunFinished
 from steelyard.record.replay import replay
@@ -34,6 +35,9 @@ _KEY = [
     "workload",
     "clients",
     "threads",
+    "rate_per_s",
+    "rate_share",
+    "generators",
     "sustained",
 ]
 
@@ -235,6 +239,24 @@ def test_a_place_that_cannot_be_written_is_a_record_error(
     """The sentence names the file."""
     with pytest.raises(RecordError, match=r"runs\.parquet"):
         write_tables(record, tmp_path / "absent")
+
+
+def test_loads_are_told_apart_by_their_rates(record: CampaignRecord, tmp_path: Path) -> None:
+    """A closed loop has no rate; of an open one the asked for rate or share is there."""
+    loads = (
+        Load(clients=2, threads=1),
+        Load(clients=2, threads=1, rate_per_s=500.0, generators=2),
+        Load(clients=2, threads=1, share=0.7),
+    )
+    runs = tuple(
+        replace(run, cell=replace(run.cell, load=load))
+        for run, load in zip(record.runs, loads, strict=True)
+    )
+    write_tables(replace(record, runs=runs), tmp_path)
+    table = pq.read_table(tmp_path / "runs.parquet")
+    assert table["rate_per_s"].to_pylist() == [None, 500.0, None]
+    assert table["rate_share"].to_pylist() == [None, None, 0.7]
+    assert table["generators"].to_pylist() == [1, 2, 1]
 
 
 def test_latencies_are_rows_by_bucket(record: CampaignRecord, tmp_path: Path) -> None:

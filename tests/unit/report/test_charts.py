@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fakes import analyses, curves, latencies, reasons
+from fakes import analyses, curves, latencies, open_loops, reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report import charts
 from steelyard.report.builder import build_document
@@ -28,6 +28,7 @@ def test_every_chart_is_a_titled_drawing() -> None:
     """Each is well-formed XML with title and description, and its ids carry its name."""
     drawn = figures(curves.scalability()) | figures(analyses.noise_floor())
     drawn |= figures(reasons.explained()) | figures(latencies.tails())
+    drawn |= figures(open_loops.with_rates())
     assert set(drawn) == set(ChartKind)
     for figure in drawn.values():
         root = ET.fromstring(render_chart(figure) or "")  # noqa: S314 - our own drawing
@@ -58,6 +59,7 @@ def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
         ChartKind.TIMELINE: reasons.explained,
         ChartKind.LATENCY_TAIL: latencies.tails,
         ChartKind.LATENCY_OVER_TIME: latencies.tails,
+        ChartKind.CAPACITY: open_loops.with_rates,
     }
     scene = scenes.get(kind, curves.scalability)
     spec = json.loads(specification(figures(scene())[kind]))
@@ -65,7 +67,7 @@ def test_workloads_never_share_an_axis(kind: ChartKind) -> None:
     assert spec["resolve"]["scale"]["y"] == "independent"
     assert spec["resolve"]["scale"]["x"] == "independent"
     for panel in panels:
-        names = {part["data"]["name"] for part in (panel, *panel["layer"]) if "data" in part}
+        names = {part["data"]["name"] for part in (spec, panel, *panel["layer"]) if "data" in part}
         records = [record for name in names for record in spec["datasets"][name]]
         assert len({record["workload"] for record in records}) == 1
 

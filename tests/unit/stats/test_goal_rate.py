@@ -101,20 +101,28 @@ def test_what_is_read_between_two_rates_is_rather_too_low(
     assert low < np.mean(found) / (share * CAPACITY) - 1.0 < high
 
 
-def test_the_ratio_of_two_treatments_is_found_with_its_interval() -> None:
-    """Of a server of 4 % more capacity the gain under the goal is found, paired within blocks."""
+@pytest.mark.parametrize("rates", [CLOSE, WIDE], ids=["close", "wide"])
+def test_the_ratio_of_two_treatments_is_found_with_its_interval(rates: np.ndarray) -> None:
+    """A server of 8 % more capacity: the gain under the goal is covered, and read within 3 %.
+
+    An interval of the rates that were read would miss it: the line between two rates errs more in
+    its middle than at its ends.
+    """
     rng = np.random.default_rng(5)
     at, law = _law(1)
     limit_s = float(np.interp(0.75 * CAPACITY, at, law))
-    faster = float(np.interp(limit_s * 1.04, law, at)) * 1.04
+    faster = float(np.interp(limit_s * 1.08, law, at)) * 1.08
     truth = math.log(faster / (0.75 * CAPACITY))
     found = []
     for _ in range(CAMPAIGNS):
-        sides = [_crossings(rng, 12, share=0.75, capacity=c) for c in (CAPACITY, 1.04 * CAPACITY)]
+        sides = [
+            _crossings(rng, 12, share=0.75, rates=rates, capacity=c)
+            for c in (CAPACITY, 1.08 * CAPACITY)
+        ]
         found.append(goal_ratio(sides[0], sides[1], LEVEL))
-    assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.01)
+    assert np.mean([each.value for each in found]) == pytest.approx(truth, abs=0.03)
     covered = np.mean([_holds(each, truth) for each in found])
-    assert covered >= lowest_rate(0.94, CAMPAIGNS)
+    assert covered >= lowest_rate(0.95, CAMPAIGNS)
 
 
 def test_nothing_is_read_beyond_the_measured_rates() -> None:
@@ -153,7 +161,7 @@ def test_both_sides_censored_say_nothing_of_the_ratio() -> None:
     assert (ratio.low, ratio.high) == (-np.inf, np.inf)
     one = goal_ratio(_between(*[650.0] * 10), above, LEVEL)
     assert one.high == np.inf
-    assert one.low == pytest.approx(math.log(900.0 / 650.0))
+    assert one.low == pytest.approx(math.log(900.0 / 700.0))
 
 
 def test_five_blocks_have_no_bounds() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from steelyard.stats.histogram import (
     Histogram,
+    bucket_bounds,
     bucket_indices,
     bucket_values,
     from_text,
@@ -91,3 +92,13 @@ def test_nothing_has_no_quantile() -> None:
     """An empty histogram says so instead of zero."""
     with pytest.raises(ValueError, match="of 0 values"):
         merged(()).quantile(0.5)
+
+
+@given(values=latencies)
+def test_the_bounds_of_a_bucket_enclose_its_values(values: list[int]) -> None:
+    """Each value lies in its bucket, and the next bucket begins right after it."""
+    taken = np.maximum(np.array(values, dtype=np.int64), 1)
+    indices = bucket_indices(taken)
+    low, high = bucket_bounds(indices)
+    assert ((low <= taken) & (taken <= high)).all()
+    assert (bucket_bounds(indices + 1)[0] == high + 1).all()

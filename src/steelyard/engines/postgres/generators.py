@@ -4,7 +4,7 @@ One process may be too slow for a server: its threads share what it keeps of all
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from steelyard.engines.engine import RunRequest
@@ -44,10 +44,29 @@ def divided(request: RunRequest) -> tuple[RunRequest, ...]:
                 threads=own_threads,
                 rate_per_s=load.rate_per_s and load.rate_per_s * own / load.clients,
             ),
+            flags=tuple(_seeded(request.flags, place)),
             log=request.log and request.log.with_name(f"{request.log.name}-{place}"),
         )
         for place, (own, own_threads) in enumerate(zip(clients, threads, strict=True))
     )
+
+
+def _seeded(flags: Sequence[str], place: int) -> Iterator[str]:
+    """Yield flags with a random seed of its own for each process.
+
+    Under one seed all would go for the same rows at the same time.
+    """
+    is_seed = False
+    for flag in flags:
+        word, equals, value = flag.partition("=")
+        named = len(word) > len("--ra") and "--random-seed".startswith(word)
+        if named and equals and value.isdecimal():
+            yield f"{word}={int(value) + place}"
+        elif is_seed and flag.isdecimal():
+            yield str(int(flag) + place)
+        else:
+            yield flag
+        is_seed = named and not equals
 
 
 def _shares(whole: int, parts: int) -> list[int]:

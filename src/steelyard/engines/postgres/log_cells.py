@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from steelyard.engines.postgres.log_lines import Lines
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of
 
 IntArray = npt.NDArray[np.int64]
@@ -85,16 +86,14 @@ class Slot:
     histogram: Histogram
 
 
-def keys_of(
-    seconds: IntArray, ramped: npt.NDArray[np.bool_], scripts: IntArray, values: IntArray, most: int
-) -> IntArray:
-    """Return the cell of each transaction, where there are at most so many scripts."""
-    keys = seconds * 2
-    keys += ramped
-    keys *= most
-    keys += scripts
+def keys_of(lines: Lines, buckets: IntArray, scripts: int) -> IntArray:
+    """Return the cell of each transaction, where there are so many scripts."""
+    keys = lines.second * 2
+    keys += 1 if lines.ramped is None else lines.ramped
+    keys *= scripts
+    keys += lines.script
     keys *= BUCKETS
-    keys += buckets_of(values)
+    keys += buckets
     return keys
 
 

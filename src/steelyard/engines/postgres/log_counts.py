@@ -20,7 +20,7 @@ from steelyard.engines.postgres.log_cells import (
     summed,
 )
 from steelyard.engines.postgres.log_form import LogForm
-from steelyard.engines.postgres.log_lines import Lines
+from steelyard.engines.postgres.log_lines import Lines, Origin
 from steelyard.model.errors import InputError
 from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.stats.histogram import Histogram, to_text
@@ -28,19 +28,6 @@ from steelyard.stats.histogram import Histogram, to_text
 SKIPPED = "skipped"
 _US_PER_S = 1_000_000
 _NOWHERE = np.zeros(BUCKETS, np.int64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """When a run began, and where its ramp ends, in whole microseconds.
-
-    Attributes:
-        started_us: Since the epoch; second 0 begins here.
-        ramp_us: What ended before this much later is in no sum of the whole run.
-    """
-
-    started_us: int
-    ramp_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,42 +221,26 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
 
 def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
     """Return a block of lines, counted."""
-    since_us = lines.ended_us - origin.started_us
-    ramped = since_us >= origin.ramp_us
-    keys = keys_of(since_us // _US_PER_S, ramped, lines.script, lines.time_us, len(form.scripts))
-    all_ramped = bool(ramped.all())
+    ramped = lines.ramped
 
-    def after(values: IntArray) -> IntArray:
-        return values if all_ramped else values[ramped]
+    def after(values: IntArray | None) -> IntArray:
+        if values is None:
+            return lines.time_us[:0]
+        return values if ramped is None else values[ramped]
 
-    time_us = after(lines.time_us)
-    lagging = lines.lag_us is not None
-    lag_us = after(lines.lag_us) if lines.lag_us is not None else time_us[:0]
-    retries = after(lines.retries) if lines.retries is not None else time_us[:0]
-    others = [
-        (divmod(each.ended_us - origin.started_us, _US_PER_S)[0], each)
-        for each in lines.unsuccessful
-    ]
-    tries = [
-        each.retries
-        for each in lines.unsuccessful
-        if each.word != SKIPPED and each.ended_us - origin.started_us >= origin.ramp_us
-    ]
+    buckets = buckets_of(lines.time_us)
+    time_us, lag_us, retries = after(lines.time_us), after(lines.lag_us), after(lines.retries)
+    tries = [each.retries for each in lines.unsuccessful if each.ramped and each.word != SKIPPED]
     return TransactionLog(
         form=form,
         ramp_s=origin.ramp_us / _US_PER_S,
-        cells=counted(keys),
+        cells=counted(keys_of(lines, buckets, len(form.scripts))),
         lag=_dense(lag_us),
-        service=_dense(time_us - lag_us if lagging else lag_us),
+        service=_dense(time_us - lag_us) if form.open_loop else _NOWHERE,
         longest_us=_longest(after(lines.script), time_us),
         unsuccessful=Counter(
-            Kind(
-                second=second,
-                ramped=each.ended_us - origin.started_us >= origin.ramp_us,
-                script=each.script,
-                word=each.word,
-            )
-            for second, each in others
+            Kind(second=each.second, ramped=each.ramped, script=each.script, word=each.word)
+            for each in lines.unsuccessful
         ),
         late=_late(time_us, form),
         retried=int(np.count_nonzero(retries)) + sum(number > 0 for number in tries),
@@ -293,8 +264,9 @@ def _late(time_us: IntArray, form: LogForm) -> int:
 
 def _longest(scripts: IntArray, time_us: IntArray) -> dict[int, int]:
     """Return the longest time of each script that is there."""
-    longest = {}
-    for script in np.flatnonzero(np.bincount(scripts)).tolist() if len(scripts) else ():
-        own = time_us[scripts == script]
-        longest[script] = int(own.max())
-    return longest
+    if not len(scripts):
+        return {}
+    there = np.flatnonzero(np.bincount(scripts)).tolist()
+    if len(there) == 1:
+        return {there[0]: int(time_us.max())}
+    return {script: int((time_us * (scripts == script)).max()) for script in there}

@@ -6,7 +6,8 @@ word for the time, a damaged line) is read one by one. Both ways understand the 
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +16,33 @@ from steelyard.engines.postgres.log_form import LogForm
 from steelyard.stats.histogram import LARGEST
 
 IntArray = npt.NDArray[np.int64]
+Truths = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
 _Bytes = npt.NDArray[np.uint8]
 
 LONGEST_LINE = 256  # bytes; pgbench's are below 120
 _PAD = b"0" * 16  # before a block, so that words can be loaded that end in its first field
 _NEWLINE, _SPACE, _ZERO, _NINE = b"\n "[0], b"\n "[1], b"09"[0], b"09"[1]
-_TIME, _SCRIPT, _EPOCH, _US = 2, 3, 4, 5
+_TIME, _SCRIPT, _EPOCH, _US, _LAG = 2, 3, 4, 5, 6
 _MOST_DIGITS = {_TIME: 16, _SCRIPT: 4, _EPOCH: 10, _US: 6}
 _LAG_DIGITS, _RETRY_DIGITS = 16, 10
 _WORD = re.compile(rb"[a-z][a-z_-]{0,31}")
 _US_PER_S = 1_000_000
-FURTHEST_US = 31 * 86_400 * _US_PER_S  # a guess: no run is longer, so the clock was not the run's
+# A guess: no run is longer. One wild time stamp would make millions of empty seconds.
+FURTHEST_S = 31 * 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """When a run began, and where its ramp ends, in whole microseconds.
+
+    Attributes:
+        started_us: Since the epoch; second 0 begins here.
+        ramp_us: What ended before this much later is in no sum of the whole run.
+    """
+
+    started_us: int
+    ramp_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +52,15 @@ class Unsuccessful:
     Attributes:
         word: What stands for the time: ``skipped``, ``failed``, ``serialization``, ``deadlock``.
         script: Number of the script.
-        ended_us: When it was logged, microseconds since the epoch.
+        second: Since the start.
+        ramped: It ended after the ramp.
         retries: Further tries; 0 where they are not logged.
     """
 
     word: str
     script: int
-    ended_us: int
+    second: int
+    ramped: bool
     retries: int
 
 
@@ -52,7 +71,8 @@ class Lines:
     Attributes:
         time_us: Shape (n,), latencies; under a rate from the scheduled start.
         script: Shape (n,), numbers of scripts.
-        ended_us: Shape (n,), microseconds since the epoch.
+        second: Shape (n,), in which they ended, since the start.
+        ramped: Shape (n,), whether they ended after the ramp; None: all did.
         lag_us: Shape (n,), from the scheduled start to the start; None in a closed loop.
         retries: Shape (n,); None where they are not logged.
         unsuccessful: All others.
@@ -61,7 +81,8 @@ class Lines:
 
     time_us: IntArray
     script: IntArray
-    ended_us: IntArray
+    second: IntArray
+    ramped: Truths | None
     lag_us: IntArray | None
     retries: IntArray | None
     unsuccessful: tuple[Unsuccessful, ...]
@@ -76,35 +97,22 @@ class _Fields:
     widths: IntArray
 
 
-def parse_lines(block: bytes, form: LogForm) -> Lines:
-    """Return the transactions of whole lines, each with its newline."""
-    padded = _PAD + block
+def parse_lines(pieces: Iterable[bytes | memoryview], form: LogForm, origin: Origin) -> Lines:
+    """Return the transactions of whole lines, each with its newline, in pieces that join."""
+    padded = b"".join((_PAD, *pieces))
     fields, odd = _split(padded, form)
-    regular = _regular(padded, fields, form)
-    parsed = [_one(line, form) for line in odd]
+    regular = _regular(padded, fields, form, origin)
+    if not odd:
+        return _fitting_together(regular, form)
+    parsed = [_one(line, form, origin) for line in odd]
     rows = [row for row in parsed if isinstance(row, tuple)]
-    lines = _joined(regular, np.array(rows, dtype=np.int64).reshape(-1, 5), form)
-    fit = lines.script < len(form.scripts)
-    fit &= lines.time_us < LARGEST
-    if lines.lag_us is not None:
-        fit &= lines.lag_us <= lines.time_us
-    return _kept(
+    joined = _joined(regular, np.array(rows, np.int64).reshape(-1, 6))
+    lines = _fitting_together(joined, form)
+    return replace(
         lines,
-        fit,
         unsuccessful=tuple(row for row in parsed if isinstance(row, Unsuccessful)),
-        damaged=sum(row is None for row in parsed),
+        damaged=lines.damaged + sum(row is None for row in parsed),
     )
-
-
-def within_reach(lines: Lines, started_us: int) -> Lines:
-    """Return the lines that ended within a month of the start; others are damaged.
-
-    A single wild time stamp would make millions of empty seconds.
-    """
-    fit = np.abs(lines.ended_us - started_us) <= FURTHEST_US
-    near = [u for u in lines.unsuccessful if abs(u.ended_us - started_us) <= FURTHEST_US]
-    far = len(lines.unsuccessful) - len(near)
-    return _kept(lines, fit, unsuccessful=tuple(near), damaged=lines.damaged + far)
 
 
 def _split(padded: bytes, form: LogForm) -> tuple[_Fields, list[bytes]]:
@@ -113,19 +121,20 @@ def _split(padded: bytes, form: LogForm) -> tuple[_Fields, list[bytes]]:
     columns = form.columns
     ends = np.flatnonzero(content < _ZERO)
     odd: list[bytes] = []
-    starts = np.concatenate(([len(_PAD)], ends[:-1] + 1))
+    widths = np.empty_like(ends)  # with the separator
+    widths[:1] = ends[:1] - len(_PAD) + 1
+    np.subtract(ends[1:], ends[:-1], out=widths[1:])
     if not _all_regular(content, ends, columns):
         chosen, odd = _sorted_out(padded, content, ends, columns)
-        ends, starts = ends[chosen], starts[chosen]
-    fields = _Fields(ends=ends.reshape(-1, columns), widths=(ends - starts).reshape(-1, columns))
-    good = _fitting(fields, starts, form)
+        ends, widths = ends[chosen], widths[chosen]
+    widths -= 1
+    fields = _Fields(ends=ends.reshape(-1, columns), widths=widths.reshape(-1, columns))
+    good = _of_good_widths(fields, form)
     if good is None:
         return fields, odd
-    firsts = starts.reshape(-1, columns)[:, 0]
-    odd += [
-        padded[first:last]
-        for first, last in zip(firsts[~good].tolist(), fields.ends[~good, -1].tolist(), strict=True)
-    ]
+    firsts = fields.ends[~good, 0] - fields.widths[~good, 0]
+    spans = zip(firsts.tolist(), fields.ends[~good, -1].tolist(), strict=True)
+    odd += [padded[first:last] for first, last in spans]
     return _Fields(ends=fields.ends[good], widths=fields.widths[good]), odd
 
 
@@ -142,7 +151,7 @@ def _all_regular(content: _Bytes, ends: IntArray, columns: int) -> bool:
 
 def _sorted_out(
     padded: bytes, content: _Bytes, ends: IntArray, columns: int
-) -> tuple[npt.NDArray[np.bool_], list[bytes]]:
+) -> tuple[Truths, list[bytes]]:
     """Return which field ends belong to regular lines, and the lines that are not regular."""
     newlines = np.flatnonzero(content == _NEWLINE)
     firsts = np.concatenate(([len(_PAD)], newlines[:-1] + 1))
@@ -154,62 +163,122 @@ def _sorted_out(
     return ~irregular[places], [padded[first:last] for first, last in spans]
 
 
-def _fitting(fields: _Fields, starts: IntArray, form: LogForm) -> npt.NDArray[np.bool_] | None:
+def _of_good_widths(fields: _Fields, form: LogForm) -> Truths | None:
     """Return which lines have fields of the right widths; None: all."""
-    widths = fields.widths
+    widths, most = fields.widths, _most_digits(form)
     if not len(widths):
         return None
-    most = {**_MOST_DIGITS, **_further_digits(form)}
-    lengths = fields.ends[:, -1] - starts.reshape(-1, form.columns)[:, 0]
+    others = LONGEST_LINE - sum(most.values()) - form.columns
     if (
         int(widths.min()) > 0
-        and int(lengths.max()) <= LONGEST_LINE
         and int(widths[:, _EPOCH].min()) == most[_EPOCH]
         and all(int(widths[:, column].max()) <= digits for column, digits in most.items())
+        and int(widths[:, 0].max()) + int(widths[:, 1].max()) <= others
     ):
         return None
-    good = (widths > 0).all(axis=1) & (lengths <= LONGEST_LINE)
-    good &= widths[:, _EPOCH] == most[_EPOCH]
+    good: Truths = (widths > 0).all(axis=1) & (widths[:, _EPOCH] == most[_EPOCH])
+    good &= widths.sum(axis=1) + form.columns - 1 <= LONGEST_LINE
     for column, digits in most.items():
         good &= widths[:, column] <= digits
     return good
 
 
-def _further_digits(form: LogForm) -> dict[int, int]:
-    """Return the most digits of the columns that not every log has."""
-    lag = {_US + 1: _LAG_DIGITS} if form.open_loop else {}
-    return lag | ({form.columns - 1: _RETRY_DIGITS} if form.retries else {})
+def _most_digits(form: LogForm) -> dict[int, int]:
+    """Return the most digits of the columns that are read."""
+    lag = {_LAG: _LAG_DIGITS} if form.open_loop else {}
+    retries = {form.columns - 1: _RETRY_DIGITS} if form.retries else {}
+    return {**_MOST_DIGITS, **lag, **retries}
 
 
-def _regular(padded: bytes, fields: _Fields, form: LogForm) -> Lines:
+def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> Lines:
     """Return the numbers of regular lines."""
 
     def column(number: int) -> IntArray:
         return _numbers(padded, fields.ends[:, number], fields.widths[:, number])
 
+    second, ramped = _placed(padded, fields, origin)
+    single = int(fields.widths[:, _SCRIPT].max(initial=1)) == 1
     return Lines(
         time_us=column(_TIME),
-        script=column(_SCRIPT),
-        ended_us=column(_EPOCH) * _US_PER_S + column(_US),
-        lag_us=column(_US + 1) if form.open_loop else None,
+        script=_single_digits(padded, fields) if single else column(_SCRIPT),
+        second=second,
+        ramped=ramped,
+        lag_us=column(_LAG) if form.open_loop else None,
         retries=column(form.columns - 1) if form.retries else None,
         unsuccessful=(),
         damaged=0,
     )
 
 
-def _numbers(padded: bytes, ends: IntArray, widths: IntArray) -> IntArray:
-    """Return the numbers of at most 16 digits that end there.
+def _single_digits(padded: bytes, fields: _Fields) -> IntArray:
+    """Return the script numbers, all below 10."""
+    digits = np.frombuffer(padded, np.uint8)[fields.ends[:, _SCRIPT] - 1]
+    return digits.astype(np.int64) - _ZERO
 
-    Neighbouring digits are added up in pairs, then fours, then eights, within a 64-bit word whose
-    lowest byte is the first digit; digits before the field are pushed out by the shifts.
+
+def _placed(padded: bytes, fields: _Fields, origin: Origin) -> tuple[IntArray, Truths | None]:
+    """Return the second of each line, and whether it lies after the ramp; None: all do.
+
+    Neighbouring lines mostly ended in the same second, which is read once for all of them. Their
+    microseconds are only compared, as digits.
+    """
+    if not len(fields.ends):
+        return np.zeros(0, np.int64), None
+    ends = fields.ends[:, _EPOCH]
+    firsts = _changes(padded, ends)
+    epochs_s = _numbers(padded, ends[firsts], np.full(len(firsts), _MOST_DIGITS[_EPOCH]))
+    lengths = np.diff(firsts, append=len(ends))
+    fractions = _digits(padded, fields.ends[:, _US], fields.widths[:, _US]).byteswap(inplace=True)
+    begun_s, begun_us = divmod(origin.started_us, _US_PER_S)
+    second = np.repeat(epochs_s - begun_s, lengths)
+    if begun_us:
+        second -= fractions < _as_digits(begun_us)
+    ramp_s, ramp_us = divmod(origin.started_us + origin.ramp_us, _US_PER_S)
+    if int(epochs_s.min()) > ramp_s:
+        return second, None
+    after = np.repeat(epochs_s > ramp_s, lengths)
+    after |= np.repeat(epochs_s == ramp_s, lengths) & (fractions >= _as_digits(ramp_us))
+    return second, after
+
+
+def _changes(padded: bytes, ends: IntArray) -> IntArray:
+    """Return the first of the lines of each run whose 10 digits that end there are the same."""
+    anywhere = np.ndarray((len(padded) - 15,), "V16", padded, 0, (1,))
+    words = anywhere[ends - 16].view("<u8").reshape(-1, 2)
+    differing = words[1:, 1] != words[:-1, 1]  # the last 8 digits; 2 more end the word before
+    differing |= (words[1:, 0] ^ words[:-1, 0]) >= 1 << 48
+    return np.concatenate(([0], np.flatnonzero(differing) + 1))
+
+
+def _as_digits(number: int) -> np.uint64:
+    """Return a word that compares with others as the numbers do whose digits are its bytes."""
+    return np.uint64(int.from_bytes(bytes(map(int, f"{number:08d}")), "big"))
+
+
+def _digits(padded: bytes, ends: IntArray, widths: IntArray) -> Words:
+    """Return the digits of the fields of at most 8 that end there, or the last 8 of longer ones.
+
+    The lowest byte of a word is the first digit; what stands before the field is pushed out.
     """
     anywhere = np.ndarray((len(padded) - 7,), "V8", padded, 0, (1,))
     word = anywhere[ends - 8].view("<u8")
-    foreign = (np.maximum(8 - widths, 0) * 8).astype(np.uint64)
-    word >>= foreign
-    word <<= foreign
+    foreign = widths * -8
+    foreign += 64
+    if int(widths.max(initial=0)) > 8:
+        np.maximum(foreign, 0, out=foreign)
+    shifts = foreign.view(np.uint64)
+    word >>= shifts
+    word <<= shifts
     word &= np.uint64(0x0F0F0F0F0F0F0F0F)
+    return word
+
+
+def _numbers(padded: bytes, ends: IntArray, widths: IntArray) -> IntArray:
+    """Return the numbers of at most 16 digits that end there.
+
+    Neighbouring digits are added up in pairs, then fours, then eights, within a 64-bit word.
+    """
+    word = _digits(padded, ends, widths)
     word *= np.uint64(10 * 2**8 + 1)
     word >>= np.uint64(8)
     word &= np.uint64(0x00FF00FF00FF00FF)
@@ -219,19 +288,19 @@ def _numbers(padded: bytes, ends: IntArray, widths: IntArray) -> IntArray:
     word *= np.uint64(10_000 * 2**32 + 1)
     word >>= np.uint64(32)
     values = word.view(np.int64)
-    wide = np.flatnonzero(widths > 8)
-    if len(wide):
+    if int(widths.max(initial=0)) > 8:
+        wide = np.flatnonzero(widths > 8)
         values[wide] += 10**8 * _numbers(padded, ends[wide] - 8, widths[wide] - 8)
     return values
 
 
-def _one(line: bytes, form: LogForm) -> tuple[int, ...] | Unsuccessful | None:
-    """Return what one line says: time, script, end, lag and retries; None: it is no such line."""
+def _one(line: bytes, form: LogForm, origin: Origin) -> tuple[int, ...] | Unsuccessful | None:
+    """Return time, script, second, ramped, lag and retries; None: it is no such line."""
     fields = line.split(b" ")
     if len(fields) != form.columns or len(line) > LONGEST_LINE:
         return None
     time, others = fields[_TIME], (*fields[:_TIME], *fields[_TIME + 1 :])
-    most = {**_MOST_DIGITS, **_further_digits(form), _TIME: 32}
+    most = {**_most_digits(form), _TIME: LONGEST_LINE}
     if (
         not all(field.isdigit() for field in others)
         or any(len(fields[column]) > digits for column, digits in most.items())
@@ -239,16 +308,20 @@ def _one(line: bytes, form: LogForm) -> tuple[int, ...] | Unsuccessful | None:
     ):
         return None
     script, retries = int(fields[_SCRIPT]), int(fields[-1]) if form.retries else 0
-    ended_us = int(fields[_EPOCH]) * _US_PER_S + int(fields[_US])
+    since_us = int(fields[_EPOCH]) * _US_PER_S + int(fields[_US]) - origin.started_us
+    second, ramped = since_us // _US_PER_S, since_us >= origin.ramp_us
     if time.isdigit() and len(time) <= _MOST_DIGITS[_TIME]:
-        lag = int(fields[_US + 1]) if form.open_loop else 0
-        return int(time), script, ended_us, lag, retries
-    if _WORD.fullmatch(time) is None or script >= len(form.scripts):
+        lag = int(fields[_LAG]) if form.open_loop else 0
+        return int(time), script, second, ramped, lag, retries
+    known = script < len(form.scripts) and abs(second) <= FURTHEST_S
+    if _WORD.fullmatch(time) is None or not known:
         return None
-    return Unsuccessful(word=time.decode(), script=script, ended_us=ended_us, retries=retries)
+    return Unsuccessful(
+        word=time.decode(), script=script, second=second, ramped=ramped, retries=retries
+    )
 
 
-def _joined(lines: Lines, rows: IntArray, form: LogForm) -> Lines:
+def _joined(lines: Lines, rows: IntArray) -> Lines:
     """Return the transactions of regular lines and of those that were read one by one."""
     if not len(rows):
         return lines
@@ -256,36 +329,40 @@ def _joined(lines: Lines, rows: IntArray, form: LogForm) -> Lines:
     def with_column(values: IntArray | None, number: int) -> IntArray | None:
         return None if values is None else np.concatenate((values, rows[:, number]))
 
-    return Lines(
+    ramped = np.ones(len(lines.time_us), bool) if lines.ramped is None else lines.ramped
+    return replace(
+        lines,
         time_us=np.concatenate((lines.time_us, rows[:, 0])),
         script=np.concatenate((lines.script, rows[:, 1])),
-        ended_us=np.concatenate((lines.ended_us, rows[:, 2])),
-        lag_us=with_column(lines.lag_us, 3) if form.open_loop else None,
-        retries=with_column(lines.retries, 4) if form.retries else None,
-        unsuccessful=(),
-        damaged=0,
+        second=np.concatenate((lines.second, rows[:, 2])),
+        ramped=np.concatenate((ramped, rows[:, 3] > 0)),
+        lag_us=with_column(lines.lag_us, 4),
+        retries=with_column(lines.retries, 5),
     )
 
 
-def _kept(
-    lines: Lines,
-    fit: npt.NDArray[np.bool_],
-    *,
-    unsuccessful: tuple[Unsuccessful, ...],
-    damaged: int,
-) -> Lines:
-    """Return the lines whose numbers fit together; the others are damaged."""
-    unfit = int(len(fit) - np.count_nonzero(fit))
-
-    def kept(values: IntArray) -> IntArray:
-        return values[fit] if unfit else values
-
-    return Lines(
-        time_us=kept(lines.time_us),
-        script=kept(lines.script),
-        ended_us=kept(lines.ended_us),
-        lag_us=None if lines.lag_us is None else kept(lines.lag_us),
-        retries=None if lines.retries is None else kept(lines.retries),
-        unsuccessful=unsuccessful,
-        damaged=damaged + unfit,
+def _fitting_together(lines: Lines, form: LogForm) -> Lines:
+    """Return the lines whose numbers can be true together; the others are damaged."""
+    lag_us = lines.lag_us
+    if (
+        int(lines.script.max(initial=0)) < len(form.scripts)
+        and int(lines.time_us.max(initial=0)) < LARGEST
+        and int(lines.second.max(initial=0)) <= FURTHEST_S
+        and int(lines.second.min(initial=0)) >= -FURTHEST_S
+        and (lag_us is None or bool((lag_us <= lines.time_us).all()))
+    ):
+        return lines
+    fit = (lines.script < len(form.scripts)) & (lines.time_us < LARGEST)
+    fit &= np.abs(lines.second) <= FURTHEST_S
+    if lag_us is not None:
+        fit &= lag_us <= lines.time_us
+    return replace(
+        lines,
+        time_us=lines.time_us[fit],
+        script=lines.script[fit],
+        second=lines.second[fit],
+        ramped=None if lines.ramped is None else lines.ramped[fit],
+        lag_us=None if lag_us is None else lag_us[fit],
+        retries=None if lines.retries is None else lines.retries[fit],
+        damaged=len(fit) - int(np.count_nonzero(fit)),
     )

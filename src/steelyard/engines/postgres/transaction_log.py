@@ -14,16 +14,16 @@ Source: PostgreSQL 18, ``doLog`` and ``processXactStats`` in pgbench.c; recordin
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from steelyard.engines.postgres.log_counts import Origin, TransactionLog, log_of, merge
+from steelyard.engines.postgres.log_counts import TransactionLog, log_of, merge
 from steelyard.engines.postgres.log_form import LogForm, form_of
-from steelyard.engines.postgres.log_lines import LONGEST_LINE, parse_lines, within_reach
+from steelyard.engines.postgres.log_lines import LONGEST_LINE, Origin, parse_lines
 
 __all__ = ["LogForm", "LogReader", "TransactionLog", "form_of", "merge"]
 
-_BLOCK_BYTES = 1 << 20  # the arrays of a block stay in a CPU's cache
+_BLOCK_BYTES = 1 << 19  # the arrays of a block stay in a CPU's cache
 _WORKERS = 2
 _WAITING = 2 * _WORKERS  # blocks that may wait: they bound the memory
-_TOGETHER = 64  # counts of blocks that are added up at once
+_TOGETHER = 32  # counts that are added up at once
 _US_PER_S = 1_000_000
 
 
@@ -43,70 +43,70 @@ class LogReader:
             started_us=round(started_at * _US_PER_S), ramp_us=round(ramp_s * _US_PER_S)
         )
         self._open_lines: dict[str, bytes] = {}
-        self._whole: list[bytes] = []
+        self._whole: list[bytes | memoryview] = []
         self._whole_bytes = 0
-        self._counted = [self._nothing()]
+        self._counted: list[list[TransactionLog]] = []
         self._waiting: deque[Future[TransactionLog]] = deque()
         self._pool: ThreadPoolExecutor | None = None
 
     def feed(self, source: str, chunk: bytes) -> None:
         """Take the next bytes of a file; they may end anywhere, and files may alternate."""
-        end = chunk.rfind(b"\n") + 1
         before = self._open_lines.get(source, b"")
+        begin, end = 0, chunk.rfind(b"\n") + 1
         if not end:
             # What is longer than any line is damaged whatever follows.
             self._open_lines[source] = (before + chunk)[: LONGEST_LINE + 1]
             return
-        self._whole += [before, chunk[:end]]
         self._open_lines[source] = chunk[end:][: LONGEST_LINE + 1]
-        self._whole_bytes += len(before) + end
-        if self._whole_bytes >= _BLOCK_BYTES:
-            self._count_whole()
+        self._whole.append(before)
+        content = memoryview(chunk)
+        while begin < end:
+            cut = chunk.rfind(b"\n", begin, begin + _BLOCK_BYTES) + 1 or (
+                chunk.index(b"\n", begin) + 1
+            )
+            self._whole.append(content[begin:cut])
+            self._whole_bytes += cut - begin
+            begin = cut
+            if self._whole_bytes >= _BLOCK_BYTES // 2:
+                self._hand_over()
 
     def finish(self) -> TransactionLog:
         """Return all that was fed; a line without an end is not counted."""
-        if self._waiting or self._pool is not None:
-            self._count_whole()
-        elif self._whole:
-            self._counted.append(self._log_of(b"".join(self._whole)))
-            self._whole = []
+        self._add(self._log_of(self._whole))
+        self._whole, self._whole_bytes = [], 0
         self._collect(0)
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
         cut = tuple(sorted(name for name, rest in self._open_lines.items() if rest))
-        last = TransactionLog(form=self._form, ramp_s=self._ramp_s, truncated=cut)
         self._open_lines = {}
-        return merge([*self._counted, last])
+        ramp_s = self._origin.ramp_us / _US_PER_S
+        last = TransactionLog(form=self._form, ramp_s=ramp_s, truncated=cut)
+        return merge([last, *(log for logs in self._counted for log in logs)])
 
-    @property
-    def _ramp_s(self) -> float:
-        return self._origin.ramp_us / _US_PER_S
-
-    def _nothing(self) -> TransactionLog:
-        return TransactionLog(form=self._form, ramp_s=self._ramp_s)
-
-    def _count_whole(self) -> None:
-        """Hand the whole lines to the workers, a block to each."""
-        whole = b"".join(self._whole)
-        self._whole, self._whole_bytes = [], 0
+    def _hand_over(self) -> None:
+        """Let a worker count the whole lines."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="transaction-log")
-        begin = 0
-        while begin < len(whole):
-            end = whole.rfind(b"\n", begin, begin + _BLOCK_BYTES) + 1
-            end = end or whole.index(b"\n", begin) + 1
-            self._waiting.append(self._pool.submit(self._log_of, whole[begin:end]))
-            begin = end
-            self._collect(_WAITING)
+        self._waiting.append(self._pool.submit(self._log_of, self._whole))
+        self._whole, self._whole_bytes = [], 0
+        self._collect(_WAITING)
 
     def _collect(self, waiting: int) -> None:
-        """Add up what is counted, until at most so many blocks are under way."""
+        """Take what is counted, until at most so many blocks are under way."""
         while len(self._waiting) > waiting:
-            self._counted.append(self._waiting.popleft().result())
-        if len(self._counted) > _TOGETHER:
-            self._counted = [merge(self._counted)]
+            self._add(self._waiting.popleft().result())
 
-    def _log_of(self, block: bytes) -> TransactionLog:
-        lines = within_reach(parse_lines(block, self._form), self._origin.started_us)
+    def _add(self, log: TransactionLog) -> None:
+        """Keep counts, few of each size: each is added up with others a few times only."""
+        for logs in self._counted:
+            logs.append(log)
+            if len(logs) < _TOGETHER:
+                return
+            log = merge(logs)
+            logs.clear()
+        self._counted.append([log])
+
+    def _log_of(self, pieces: list[bytes | memoryview]) -> TransactionLog:
+        lines = parse_lines(pieces, self._form, self._origin)
         return log_of(lines, self._form, self._origin)

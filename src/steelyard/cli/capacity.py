@@ -1,0 +1,158 @@
+"""What ``capacity`` does: write the experiment, or change a file, then run it like any other."""
+
+import secrets
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steelyard.cli.launching import RunOptions, foresee, load, load_written, start
+from steelyard.experiment import session
+from steelyard.experiment.capacity_text import (
+    GOAL_RATES,
+    RATES,
+    CapacityQuestion,
+    capacity_text,
+)
+from steelyard.experiment.doors import Doors, system_doors
+from steelyard.experiment.files import PRESET, LoadedExperiment
+from steelyard.experiment.form_values import SEED_LIMIT
+from steelyard.model.errors import InputError
+
+SOURCE = "steelyard capacity"
+CLIENTS, SCALE, BUILTIN, PROTOCOL, SLICE, BUDGET = 16, 10, "select-only", "prepared", "5s", "10m"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityOptions:
+    """The command line of ``capacity``; None or empty where an option was not given.
+
+    Attributes:
+        place: A target, an experiment file or a preset.
+    """
+
+    place: str
+    flags: tuple[str, ...]
+    client: int | None
+    scale: int | None
+    builtin: str | None
+    protocol: str | None
+    rate: str | None
+    slo: str | None
+    slice_: str | None
+    budget: str | None
+    seed: int | None
+    out: Path | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+    yes: bool
+    allow_existing: bool
+
+
+def measure_capacity(options: CapacityOptions) -> None:
+    """Find the capacity and measure below it; or only show what would happen."""
+    doors = system_doors()
+    loaded, command, run = _of_file(options, doors) if _is_file(options) else _of(options, doors)
+    if options.dry_run:
+        foresee(loaded, run, doors)
+    else:
+        start(loaded, command, run, doors)
+
+
+def _is_file(options: CapacityOptions) -> bool:
+    return options.place.startswith(PRESET) or Path(options.place).is_file()
+
+
+def _of(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, RunOptions]:
+    """Return the experiment of one server, and the command that repeats it."""
+    seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
+    text = capacity_text(
+        CapacityQuestion(
+            target=options.place,
+            clients=options.client or CLIENTS,
+            scale=options.scale or SCALE,
+            builtins=[name.strip() for name in (options.builtin or BUILTIN).split(",")],
+            protocol=options.protocol or PROTOCOL,
+            rates=options.rate or "",
+            goal=options.slo or "",
+            run_s=options.slice_ or SLICE,
+            budget=options.budget or BUDGET,
+            seed=seed,
+        )
+    )
+    run = _run_options(options, source=SOURCE)
+    return load_written(text, run, doors), _command(replace(options, seed=seed)), run
+
+
+def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, RunOptions]:
+    """Return the experiment of a file with what was asked put into it.
+
+    Raises:
+        InputError: Options that describe a server, which the file does.
+    """
+    described = {"--scale": options.scale, "--builtin": options.builtin}
+    if given := [name for name, value in described.items() if value is not None]:
+        raise InputError(
+            f"{', '.join(given)} is for a target, and {options.place} describes its workloads",
+            hint="Leave it out, or change the file.",
+        )
+    changes = {
+        "loads.clients": options.client,
+        "loads.rate": options.rate or (GOAL_RATES if options.slo else RATES),
+        "loads.protocol": options.protocol,
+        "slo": f'"{options.slo}"' if options.slo else None,
+        "measure.slice": options.slice_,
+    }
+    overrides = tuple(f"{path}={value}" for path, value in changes.items() if value is not None)
+    run = replace(
+        _run_options(options, source=options.place), overrides=overrides, budget=options.budget
+    )
+    loaded = load(run, doors)
+    command = session.command_line(
+        loaded.source,
+        loaded.experiment.seed,
+        run.all_overrides,
+        run.flags,
+        yes=run.yes,
+        allow_existing=run.allow_existing,
+    )
+    return loaded, command, run
+
+
+def _run_options(options: CapacityOptions, *, source: str) -> RunOptions:
+    return RunOptions(
+        source=source,
+        flags=options.flags,
+        budget=None,
+        precision=None,
+        seed=options.seed,
+        out=options.out,
+        resume=None,
+        overrides=(),
+        dry_run=options.dry_run,
+        as_json=options.as_json,
+        quiet=options.quiet,
+        yes=options.yes,
+        allow_existing=options.allow_existing,
+    )
+
+
+def _command(options: CapacityOptions) -> str:
+    """Return the command that repeats it in the same order."""
+    given = {
+        "--seed": options.seed,
+        "--client": options.client,
+        "--scale": options.scale,
+        "--builtin": options.builtin,
+        "--protocol": options.protocol,
+        "--rate": options.rate,
+        "--slo": options.slo,
+        "--slice": options.slice_,
+        "--budget": options.budget,
+    }
+    words = [*SOURCE.split(), options.place]
+    for name, value in given.items():
+        words += [] if value is None else [name, str(value)]
+    words += ["--yes"] if options.yes else []
+    words += ["--allow-existing"] if options.allow_existing else []
+    return shlex.join([*words, *(["--", *options.flags] if options.flags else [])])

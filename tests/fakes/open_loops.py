@@ -1,0 +1,94 @@
+"""A synthetic campaign of open loops: capacity, rates, and a goal with every kind of answer."""
+
+import math
+from dataclasses import replace
+
+from fakes import analyses
+from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.capacity import Capacity, CapacityPoint
+from steelyard.model.experiment import Load
+from steelyard.model.latency import LatencyGoal
+from steelyard.model.schedule import CellKey
+from steelyard.model.verdicts import Estimate
+from steelyard.stats.goal import Reached
+
+POOL = Load(clients=16, threads=4)
+SHARES = (0.5, 0.7, 0.9)
+
+
+def with_rates() -> CampaignAnalysis:
+    """Return a campaign whose rates are shares of a capacity, with a goal."""
+    return replace(analyses.quick(), open_loops=rates())
+
+
+def rates() -> OpenLoops:
+    """Return what it says of rates."""
+    return OpenLoops(
+        capacities=(_capacity("reads", 20_000.0), _capacity("writes", 3_000.0)),
+        points=tuple(_point("reads", "default", share, 20_000.0) for share in SHARES),
+        goal=LatencyGoal(share=0.99, limit_s=0.01),
+        goals=(
+            _goal("reads", "default", Reached(value=16_100.0, low=14_000.0, high=18_000.0)),
+            _goal("reads", "fitted", Reached(value=math.inf, low=18_000.0, high=math.inf)),
+            replace(
+                _goal("writes", "default", Reached(value=-math.inf, low=-math.inf, high=1_500.0)),
+                rates_per_s=(1_500.0, 2_100.0),
+                untold=(2_700.0,),
+                pooled=3,
+            ),
+            _goal("writes", "fitted", None),
+        ),
+        contrasts=(
+            GoalContrast(
+                baseline="default",
+                treatment="fitted",
+                workload="reads",
+                load=POOL,
+                ratio=Reached(value=math.log(1.12), low=math.log(1.1), high=math.inf),
+            ),
+        ),
+    )
+
+
+def _capacity(workload: str, tps: float) -> Capacity:
+    parts = {1: 0.3, 4: 0.8, 8: 1.0, 16: 0.99}
+    points = tuple(
+        CapacityPoint(
+            clients=clients,
+            threads=min(clients, 4),
+            tps=Estimate(value=part * tps, low=0.98 * part * tps, high=1.02 * part * tps),
+            slices=(part * tps,) * 6,
+        )
+        for clients, part in parts.items()
+    )
+    capacity = Estimate(value=tps, low=0.98 * tps, high=1.02 * tps)
+    return Capacity(workload=workload, treatment="default", points=points, clients=8, tps=capacity)
+
+
+def _point(workload: str, treatment: str, share: float, tps: float) -> RatePoint:
+    slow = 0.001 / (1.0 - share)
+    return RatePoint(
+        treatment=treatment,
+        cell=CellKey(workload=workload, load=replace(POOL, share=share, latency_limit_s=0.1)),
+        offered_per_s=share * tps,
+        achieved=Estimate(value=share * tps),
+        p50_s=Estimate(value=slow / 5, low=slow / 6, high=slow / 4),
+        p99_s=Estimate(value=slow, low=0.9 * slow, high=1.1 * slow),
+        lag_p99_s=None,
+        transactions=50_000,
+        late=7,
+        skipped=3,
+    )
+
+
+def _goal(workload: str, treatment: str, reached: Reached | None) -> GoalRate:
+    return GoalRate(
+        treatment=treatment,
+        workload=workload,
+        load=POOL,
+        rates_per_s=(10_000.0, 14_000.0, 18_000.0) if reached else (),
+        reached=reached,
+        blocks=12,
+        pooled=1 if reached else 0,
+    )

@@ -1,0 +1,177 @@
+"""Rates and the goal from a record: what was offered, what it took, which rate still meets it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_records import a_record, an_experiment
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.capacity import OpenLoops
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.capacity import CellRate
+from steelyard.model.experiment import Experiment, Load
+from steelyard.model.latency import LatencyGoal, RunLatency, ScriptLatency
+from steelyard.model.measurement import Run
+from steelyard.model.schedule import CellKey
+from steelyard.model.units import US_PER_S
+from steelyard.stats.histogram import histogram_of, to_text
+
+CAPACITY = {"t0": 1000.0, "t1": 1100.0}
+SHARES = (0.5, 0.7, 0.9)
+BLOCKS = 12
+
+
+def an_asking(treatments: int = 2, **goal: float) -> Experiment:
+    """Return an experiment at three shares of the capacity with a goal for p90."""
+    asked = LatencyGoal(**{"share": 0.9, "limit_s": 0.01, **goal})
+    loads = tuple(Load(clients=8, threads=2, share=share) for share in SHARES)
+    return replace(an_experiment(treatments=treatments), loads=loads, goal=asked)
+
+
+def _queue(treatment: str, rate_per_s: float, number: int, seed: int) -> RunLatency:
+    """Return the latencies of an M/M/1 queue at a rate, and half of each as lag."""
+    mean_s = 1.0 / (CAPACITY[treatment] - rate_per_s)
+    taken = np.random.default_rng(seed).exponential(mean_s, number) * US_PER_S
+    return RunLatency(
+        scripts=(
+            ScriptLatency(
+                script="select-only", latency=to_text(histogram_of(taken)), longest_s=1.0
+            ),
+        ),
+        lag=to_text(histogram_of(taken / 2)),
+    )
+
+
+def a_record_of(
+    experiment: Experiment, *, number: int = 2000, blocks: int = BLOCKS, **latency: object
+) -> CampaignRecord:
+    """Return a record whose runs log so many transactions of such a queue."""
+    shape = (blocks, len(experiment.treatments), len(experiment.loads))
+    record = a_record(np.full(shape, np.log(500.0)), experiment)
+    rates = tuple(
+        CellRate(cell=CellKey(workload="w0", load=load), rate_per_s=1000.0 * (load.share or 0))
+        for load in experiment.loads
+    )
+    offered = {rate.cell: rate.rate_per_s for rate in rates}
+
+    def logged(place: int, run: Run) -> Run:
+        queue = _queue(run.treatment, offered[run.cell], number, place)
+        return replace(run, latency=replace(queue, **latency))
+
+    assert record.plan is not None
+    runs = tuple(logged(place, run) for place, run in enumerate(record.runs))
+    return replace(record, runs=runs, plan=replace(record.plan, rates=rates))
+
+
+def _found(record: CampaignRecord) -> OpenLoops:
+    found = analyse(record).open_loops
+    assert found is not None
+    return found
+
+
+def test_every_rate_has_its_percentiles() -> None:
+    """Offered, achieved, p50 and p99 of the blocks, and the lag: those of the queue."""
+    found = _found(a_record_of(an_asking()))
+    assert [(p.treatment, p.offered_per_s) for p in found.points] == [
+        (t, rate) for rate in (500.0, 700.0, 900.0) for t in ("t0", "t1")
+    ]
+    point = found.points[0]
+    assert point.achieved is not None
+    assert point.achieved.value == pytest.approx(500.0)
+    assert point.p50_s is not None
+    assert point.p50_s.value == pytest.approx(np.log(2) / 500.0, rel=0.05)
+    assert point.p99_s is not None
+    assert point.p99_s.low is not None
+    assert point.p99_s.value == pytest.approx(np.log(100) / 500.0, rel=0.1)
+    assert point.lag_p99_s is not None
+    assert point.lag_p99_s.value == pytest.approx(point.p99_s.value / 2, rel=0.01)
+    assert point.transactions == BLOCKS * 2000
+    assert (point.late, point.skipped, point.missing) == (None, 0, 0)
+
+
+def test_the_goal_is_found_for_every_treatment_and_compared() -> None:
+    """A p90 of 10 ms is met up to 1000 - ln(10) / 0.01 = 770/s, and 100/s more by the faster."""
+    found = _found(a_record_of(an_asking()))
+    slow, fast = found.goals
+    assert slow.reached is not None
+    assert fast.reached is not None
+    assert 730.0 < slow.reached.value < 775.0
+    assert (slow.reached.low, slow.reached.high) == (700.0, 900.0)
+    assert 830.0 < fast.reached.value < 875.0
+    assert (slow.pooled, slow.untold, slow.rates_per_s) == (1, (), (500.0, 700.0, 900.0))
+    assert slow.load == Load(clients=8, threads=2)
+    (contrast,) = found.contrasts
+    assert (contrast.baseline, contrast.treatment) == ("t0", "t1")
+    ratio = contrast.ratio
+    assert ratio.value == pytest.approx(np.log(870.0 / 770.0), abs=0.03)
+    assert ratio.low == pytest.approx(np.log(700.0 / 900.0))
+    assert ratio.high == pytest.approx(np.log(900.0 / 700.0))
+
+
+def test_neighbouring_blocks_are_added_up_where_one_has_too_few() -> None:
+    """A p90 takes 100 transactions: with 40 a run three blocks make one value, and it says so."""
+    found = _found(a_record_of(an_asking(), number=40))
+    assert {goal.pooled for goal in found.goals} == {3}
+    assert all(goal.reached is not None for goal in found.goals)
+    reached = found.goals[0].reached
+    assert reached is not None
+    assert reached.low is None  # four values have no interval at 95 %
+    assert found.points[0].p50_s is not None
+    assert found.points[0].p99_s is None  # 480 of 1000
+
+
+def test_too_few_transactions_are_no_answer() -> None:
+    """With 5 a run all blocks together do not tell a p90: no rate, but the counts."""
+    found = _found(a_record_of(an_asking(), number=5))
+    assert {goal.reached for goal in found.goals} == {None}
+    assert found.goals[0].untold == (500.0, 700.0, 900.0)
+    assert found.contrasts == ()
+
+
+def test_skipped_and_failed_transactions_miss_the_goal() -> None:
+    """Where a fifth is never started, no rate has nine of ten below any limit."""
+    found = _found(a_record_of(an_asking(), skipped=300, failed={"deadlock": 200}, late=20))
+    reached = found.goals[0].reached
+    assert reached is not None
+    assert (reached.value, reached.high) == (-np.inf, 500.0)
+    assert found.points[0].skipped == BLOCKS * 300
+    assert found.points[0].late == BLOCKS * 20
+
+
+def test_all_rates_or_none_may_meet_it() -> None:
+    """A limit of a second is met everywhere, one of a tenth of a millisecond nowhere."""
+    easy = _found(a_record_of(an_asking(limit_s=1.0))).goals[0].reached
+    hard = _found(a_record_of(an_asking(limit_s=1e-4))).goals[0].reached
+    assert easy is not None
+    assert hard is not None
+    assert (easy.value, hard.value) == (np.inf, -np.inf)
+
+
+def test_pools_of_clients_have_answers_of_their_own() -> None:
+    """Rates with 8 and with 16 clients are two ladders; closed loops are in none."""
+    asking = an_asking(treatments=1)
+    wider = tuple(replace(load, clients=16) for load in asking.loads)
+    loads = (*asking.loads, *wider, Load(clients=8, threads=2))
+    record = a_record_of(replace(asking, loads=loads))
+    found = _found(record)
+    assert [goal.load.clients for goal in found.goals] == [8, 16]
+    assert len(found.points) == 6
+
+
+def test_runs_without_a_log_say_so() -> None:
+    """Nothing is made of transactions that nobody logged; what was completed is known anyway."""
+    record = a_record_of(an_asking())
+    bare = replace(record, runs=tuple(replace(run, latency=None) for run in record.runs))
+    found = _found(bare)
+    assert {goal.reached for goal in found.goals} == {None}
+    assert found.points[0].p99_s is None
+    assert found.points[0].missing == BLOCKS
+    assert found.points[0].achieved is not None
+
+
+def test_there_is_nothing_without_open_loops_or_in_a_look() -> None:
+    """Closed loops alone have no such part, and no decision waits for it."""
+    closed = an_experiment(treatments=2, loads=2)
+    assert analyse(a_record(np.zeros((8, 2, 2)), closed)).open_loops is None
+    assert analyse(a_record_of(an_asking(treatments=1)), curves=False).open_loops is None

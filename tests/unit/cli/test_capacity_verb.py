@@ -1,0 +1,167 @@
+"""``steelyard capacity``: a question becomes an experiment that stands on its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import EXPERIMENT, Shell
+
+from steelyard.cli.capacity import CapacityOptions, _command
+from steelyard.experiment.capacity_text import CapacityQuestion, capacity_text
+from steelyard.experiment.files import load_text
+from steelyard.experiment.resolution import Surroundings
+from steelyard.model.errors import ExitCode
+from steelyard.model.experiment import EndpointTarget, Experiment, LocalTarget
+from steelyard.model.latency import LatencyGoal
+from steelyard.tuning.profiles import MachineFacts
+
+FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)
+
+
+def _question(**changes: object) -> CapacityQuestion:
+    asked: dict[str, object] = {
+        "target": "embedded",
+        "clients": 16,
+        "scale": 10,
+        "builtins": ["select-only"],
+        "protocol": "prepared",
+        "rates": "",
+        "goal": "",
+        "run_s": "5s",
+        "budget": "10m",
+        "seed": 5,
+    }
+    return CapacityQuestion(**{**asked, **changes})  # type: ignore[arg-type]
+
+
+def _experiment(**changes: object) -> Experiment:
+    surroundings = Surroundings(base=Path("/"), facts=FACTS)
+    return load_text(capacity_text(_question(**changes)), "capacity", surroundings).experiment
+
+
+def test_the_usual_question() -> None:
+    """One server at 50, 70 and 90 % of what powers of two up to its pool find."""
+    experiment = _experiment()
+    assert [treatment.name for treatment in experiment.treatments] == ["server"]
+    assert [(load.clients, load.threads, load.share) for load in experiment.loads] == [
+        (16, 4, 0.5),
+        (16, 4, 0.7),
+        (16, 4, 0.9),
+    ]
+    assert experiment.capacity is not None
+    assert experiment.capacity.clients == (1, 2, 4, 8, 16)
+    assert (experiment.goal, experiment.seed, experiment.stop.budget_s) == (None, 5, 600.0)
+    assert experiment.treatments[0].target == LocalTarget(bin="embedded")
+
+
+def test_a_goal_asks_for_closer_rates() -> None:
+    """It is read between two rates, so there are five; rates that were named stay."""
+    experiment = _experiment(goal="p99.9 < 20ms")
+    assert experiment.goal == LatencyGoal(share=0.999, limit_s=0.02)
+    assert [load.share for load in experiment.loads] == [0.5, 0.6, 0.7, 0.8, 0.9]
+    named = _experiment(goal="p99 < 1s", rates="500, 20%")
+    assert [(load.rate_per_s, load.share) for load in named.loads] == [(500.0, None), (None, 0.2)]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("17", LocalTarget(bin="17")),
+        ("/opt/pg", LocalTarget(bin="/opt/pg")),
+        ("local", LocalTarget()),
+        (
+            "postgresql://a@b/c?options=-c%20x%3D1",
+            EndpointTarget(uri="postgresql://a@b/c?options=-c%20x%3D1"),
+        ),
+        ("{kind: endpoint, host: 'a: b'}", EndpointTarget(host="a: b")),
+    ],
+)
+def test_every_kind_of_target(target: str, expected: object) -> None:
+    """Words, directories, URIs and mappings, whatever characters they have."""
+    assert _experiment(target=target).treatments[0].target == expected
+
+
+def test_a_large_pool_has_room() -> None:
+    """More clients than the default of max_connections allows raise it, on a server of ours."""
+    (server,) = _experiment(clients=200).treatments
+    assert {setting.name: setting.value for setting in server.settings} == {
+        "max_connections": "210"
+    }
+    assert _experiment(clients=200, target="postgresql://h/d").treatments[0].settings == ()
+
+
+def test_several_scripts_are_several_workloads() -> None:
+    """Each has its own capacity and rates; what is no script is refused with its name."""
+    both = _experiment(builtins=["select-only", "tpcb-like"], scale=3)
+    assert [(w.name, w.builtin, w.scale_factor) for w in both.workloads] == [
+        ("select-only", "select-only", 3),
+        ("tpcb-like", "tpcb-like", 3),
+    ]
+
+
+def test_the_command_repeats_it() -> None:
+    """Options that were not given stay away, so that the usual ones may change; the seed stays."""
+    options = CapacityOptions(
+        place="postgresql://h/d",
+        flags=("--random-seed=7",),
+        client=4,
+        scale=None,
+        builtin=None,
+        protocol=None,
+        rate=None,
+        slo="p99 < 10ms",
+        slice_=None,
+        budget=None,
+        seed=3,
+        out=Path("c"),
+        dry_run=False,
+        as_json=True,
+        quiet=False,
+        yes=False,
+        allow_existing=True,
+    )
+    assert _command(options) == (
+        "steelyard capacity postgresql://h/d --seed 3 --client 4 --slo 'p99 < 10ms'"
+        " --allow-existing -- --random-seed=7"
+    )
+
+
+def test_a_dry_run_shows_everything(shell: Shell) -> None:
+    """Minutes, capacity and schedule with its rates; nothing is started."""
+    code, out, err = shell.run("capacity", "embedded", "-s", "1", "--dry-run")
+    assert code == 0, err
+    assert "capacity   6 rounds of closed loops with 1, 2, 4, 8, 16 clients" in out
+    assert " at 70 % [server]" in out
+    code, out, _ = shell.run("capacity", "embedded", "-c", "4", "--dry-run", "--json")
+    forecast = json.loads(out)
+    assert forecast["treatments"] == ["server"]
+    assert forecast["capacity_s"] > 0.0
+
+
+def test_a_file_is_measured_with_its_treatments(shell: Shell) -> None:
+    """Rates and goal are put into it; what it says itself cannot be said beside it."""
+    Path("mine.yaml").write_text(EXPERIMENT)
+    words = ("capacity", "mine.yaml", "-c", "4", "--slo", "p95 < 5ms", "--budget", "30m")
+    code, out, err = shell.run(*words, "--dry-run", "--json")
+    assert code == 0, err
+    assert json.loads(out)["treatments"] == ["default", "other"]
+    assert json.loads(out)["budget_s"] == 1800.0
+    code, out, err = shell.run("capacity", "mine.yaml", "-s", "3", "--dry-run")
+    assert code == ExitCode.BAD_INPUT
+    assert "--scale is for a target, and mine.yaml describes its workloads" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-b", "nonsense"), "`nonsense` is not known"),
+        (("--slo", "fast"), "`fast` is not a goal of latency"),
+        (("--rate", "120%"), "not a share between 0 % and 100 %"),
+        (("--budget", "1m"), "ends before the first block"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(shell: Shell, words: tuple[str, ...], said: str) -> None:
+    """With the value that is wrong, before anything is started."""
+    code, _, err = shell.run("capacity", "embedded", *words, "--dry-run")
+    assert code in (ExitCode.BAD_INPUT, ExitCode.REFUSED)
+    assert said in err

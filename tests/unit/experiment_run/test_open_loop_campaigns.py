@@ -1,0 +1,94 @@
+"""Campaigns of open loops, in a world without servers: what is forecast, planned and done."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.forecast import Forecast, forecast, require_first_look
+from steelyard.experiment.planning import plan_campaign
+from steelyard.model.errors import PreflightError
+from steelyard.model.experiment import Experiment, Load, Stop
+from steelyard.model.latency import LatencyGoal
+from steelyard.model.plan import Status
+from steelyard.record.directory import read_campaign
+from steelyard.report.markdown import render_markdown
+from steelyard.report.outlook import outlook_document
+
+RATES = (100.0, 300.0)
+
+
+def at_rates(*, treatments: int = 1, budget_s: float = 120.0) -> Experiment:
+    """Return an experiment with two open loops."""
+    given = an_experiment(stop=Stop(budget_s=budget_s))
+    loads = tuple(Load(clients=2, threads=1, rate_per_s=rate) for rate in RATES)
+    return replace(given, treatments=given.treatments[:treatments], loads=loads)
+
+
+def assembled(experiment: Experiment, tmp_path: Path) -> Assembly:
+    """Return the engine and platforms of the made-up world."""
+    bench = Stage.new(experiment, tmp_path / "forecast").bench()
+    return Assembly(engine=bench._engine, platforms=bench._platforms)
+
+
+def expected_of(experiment: Experiment, tmp_path: Path) -> Forecast:
+    """Return what a campaign will take."""
+    return forecast(experiment, assembled(experiment, tmp_path))
+
+
+@pytest.mark.parametrize("treatments", [1, 2])
+def test_a_campaign_of_open_loops_ends_at_its_budget(tmp_path: Path, treatments: int) -> None:
+    """Blocks are taken as long as there is time; no headline, no note about a look."""
+    path = tmp_path / "campaign"
+    analysis = Stage.new(at_rates(treatments=treatments), path).run()
+    record = read_campaign(path)
+    assert (analysis.status, analysis.headlines) == (Status.BUDGET, ())
+    assert analysis.blocks >= 2
+    assert "budget-before-first-look" not in {finding.code for finding in record.findings}
+
+
+def test_the_dry_run_says_what_is_looked_for(tmp_path: Path) -> None:
+    """No look, no decision: the aim in words instead, and null for programs."""
+    experiment = at_rates()
+    expected = expected_of(experiment, tmp_path)
+    text = forecast_text(experiment, expected)
+    assert "looks for  latency at 100/s and 300/s. Throughput is not compared" in text
+    assert "1 treatment x 2 cells" in text
+    assert "first look" not in text
+    assert "decided" not in text
+    assert "2c/1t at 300/s [slow]" in forecast_text(experiment, expected, with_schedule=True)
+    assert forecast_json(experiment, expected)["first_look_blocks"] is None
+    goal = replace(experiment, goal=LatencyGoal(share=0.99, limit_s=0.0005))
+    assert "the highest rate with p99 < 500 us, tried at" in forecast_text(goal, expected)
+
+
+def test_a_budget_without_a_block_is_refused(tmp_path: Path) -> None:
+    """With what a block takes and a budget that would do; a short one above that is fine."""
+    short = at_rates(budget_s=1.0)
+    with pytest.raises(PreflightError, match="ends before the first block") as caught:
+        require_first_look(expected_of(short, tmp_path), short)
+    assert "--budget 1m" in caught.value.hint
+    enough = at_rates(budget_s=60.0)
+    require_first_look(expected_of(enough, tmp_path / "again"), enough)
+
+
+def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
+    """`plan` has no minutes to tell; beside closed loops it counts those alone."""
+    experiment = at_rates(treatments=2)
+    text = render_markdown(
+        outlook_document(plan_campaign(experiment, assembled(experiment, tmp_path)))
+    )
+    assert "Looked for is latency at 100/s and 300/s." in text
+    assert "first look" not in text
+    closed = replace(experiment, loads=(Load(clients=2, threads=1),))
+    mixed = replace(experiment, loads=(*closed.loads, *experiment.loads))
+    plans = [
+        plan_campaign(each, assembled(each, tmp_path / name))
+        for each, name in ((closed, "closed"), (mixed, "mixed"))
+    ]
+    assert [each.first_look for each in plans] == [6, 6]  # one cell, not three
+    assert [each.workloads[0].cells for each in plans] == [None, None]
+    assert plans[0].block_s < plans[1].block_s

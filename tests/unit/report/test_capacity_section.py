@@ -1,0 +1,116 @@
+"""Capacity, rates and goal in a report: in the headline's place, in tables, a chart, and JSON."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fakes import analyses, open_loops
+from steelyard.report.capacity import capacity_section, rate_answers
+from steelyard.report.charts import render_chart
+from steelyard.report.document import Figure, Section, Table
+from steelyard.report.render import (
+    build_document,
+    render_html,
+    render_markdown,
+    render_terminal,
+    summary,
+)
+
+
+@pytest.fixture
+def section() -> Section:
+    """Return the section of a campaign with every kind of answer."""
+    (found,) = capacity_section(open_loops.with_rates())
+    return found
+
+
+def _table(section: Section, title: str) -> list[dict[str, str]]:
+    (table,) = [b for b in section.blocks if isinstance(b, Table) and b.title.startswith(title)]
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row.cells, strict=True)) for row in table.rows]
+
+
+def test_the_answers_stand_where_the_headlines_do() -> None:
+    """Capacity and goal are sentences there, each with its interval or what it lies beyond."""
+    capacity, goal = rate_answers(open_loops.with_rates())
+    assert capacity.items[0] == (
+        "reads: 20,000/s [19,600, 20,400], from 8 clients on (default, before the first block)."
+    )
+    assert goal.lead == "The highest rate with p99 < 10 ms"
+    assert goal.items[0] == "default, reads, 16 clients: about 16,100/s, [14,000, 18,000]."
+    above, below = "above 18,000/s, the highest rate", "below 1,500/s, the lowest rate"
+    assert f"fitted, reads, 16 clients: {above} that was measured (at least" in goal.items[1]
+    assert f"default, writes, 16 clients: {below} that was measured (at most" in goal.items[2]
+    assert "not enough transactions at any of the rates" in goal.items[3]
+    assert goal.items[4].endswith("default, reads, 16 clients: at least +10.0 %.")
+    markdown = render_markdown(build_document(open_loops.with_rates()))
+    assert markdown.index(goal.items[0]) < markdown.index("## Capacity and rates")
+    assert goal.items[0] in render_html(build_document(open_loops.with_rates()))
+    assert "about 16,100/s" in render_terminal(build_document(open_loops.with_rates()), 100)
+
+
+def test_the_capacity_is_marked_among_its_points(section: Section) -> None:
+    """Each number of clients has its throughput; the fewest that reach it have the capacity."""
+    rows = _table(section, "Capacity")
+    assert [row["clients"] for row in rows if row["capacity"]] == ["8", "8"]
+    assert rows[2]["capacity"] == "20,000/s [19,600, 20,400]"
+    assert rows[0]["tps"] == "6,000 [5,880, 6,120]"
+    (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
+    marked = figure.columns.index("capacity")
+    assert sum(bool(row[marked]) for row in figure.rows) == 2
+    assert "20,000/s" in (render_chart(figure) or "")
+
+
+def test_rates_say_what_was_offered_and_how_late_it_was(section: Section) -> None:
+    """Offered with its share, achieved, percentiles with intervals, late and skipped."""
+    row = _table(section, "Rates")[2]
+    assert row["offered"] == "18,000 (90 %)"
+    assert row["p99"] == "10.0 [9.00, 11.0]"
+    assert (row["late"], row["skipped"], row["lag p99"]) == ("7", "3", "not enough transactions")
+
+
+def test_the_goal_says_what_it_rests_on(section: Section) -> None:
+    """Censored values and bounds are words; pooled blocks and rates without an answer are told."""
+    rows = _table(section, "The highest rate with p99 < 10 ms")
+    assert [row["highest rate"] for row in rows] == [
+        "16,100",
+        "above 18,000",
+        "below 1,500",
+        "not enough transactions",
+    ]
+    assert rows[0]["95 % interval"] == "14,000 to 18,000"
+    assert rows[1]["95 % interval"] == "18,000 to above 18,000"
+    assert rows[2]["95 % interval"] == "below 1,500 to 1,500"
+    note = next(b.note for b in section.blocks if isinstance(b, Table))
+    assert "3 neighbouring blocks were added up" in note
+    assert "not enough transactions at 2,700/s" in note
+
+
+def test_json_has_the_keys_only_where_there_is_something() -> None:
+    """``capacity``, ``rates`` and ``goal`` are strict JSON, and absent from other campaigns."""
+    told = summary(open_loops.with_rates())
+    text = json.dumps({key: told[key] for key in ("capacity", "rates", "goal")}, allow_nan=False)
+    again = json.loads(text)
+    assert again["capacity"][0]["clients"] == 8
+    assert again["capacity"][0]["points"][0]["slices_tps"] == [6000.0] * 6
+    assert again["rates"][0]["offered_per_s"] == 10_000.0
+    assert again["goal"]["percentile"] == 99.0
+    first, second, third, fourth = again["goal"]["rates"]
+    assert first["rate_per_s"] == {"estimate": 16_100.0, "low": 14_000.0, "high": 18_000.0}
+    assert (first["beyond"], second["beyond"], third["beyond"]) == (None, "above", "below")
+    assert second["rate_per_s"] == {"estimate": None, "low": 18_000.0, "high": None}
+    assert fourth["rate_per_s"] is None
+    assert again["goal"]["comparisons"][0]["low_percent"] == pytest.approx(10.0)
+    assert again["goal"]["comparisons"][0]["high_percent"] is None
+    assert not {"capacity", "rates", "goal"} & set(summary(analyses.quick()))
+
+
+def test_without_open_loops_nothing_is_said() -> None:
+    """Other reports have neither the section nor the sentences; a capacity alone has no goal."""
+    assert capacity_section(analyses.quick()) == ()
+    assert rate_answers(analyses.quick()) == ()
+    alone = replace(open_loops.rates(), goal=None, goals=(), contrasts=(), points=())
+    (found,) = capacity_section(replace(analyses.quick(), open_loops=alone))
+    assert len(found.blocks) == 2
+    assert len(rate_answers(replace(analyses.quick(), open_loops=alone))) == 1
