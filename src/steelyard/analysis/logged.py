@@ -5,7 +5,7 @@ One run is no experiment: nothing here knows how far a repetition would differ.
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from steelyard.analysis.latency_curves import tail_points
 from steelyard.analysis.latency_pools import SHARES, histogram_of_run
@@ -16,6 +16,7 @@ from steelyard.model.units import US_PER_S
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.histogram import Histogram, from_text, values_needed
 
+_FIRST = 0.01
 _NONE_LAGGED = Spread(mean_s=0.0, stddev_s=0.0, least_s=0.0, longest_s=0.0)
 
 
@@ -70,8 +71,17 @@ class LoggedGroup:
 
     @property
     def tail(self) -> tuple[TailPoint, ...]:
-        """Return the distribution function of all scripts together."""
-        return tail_points(self.whole)
+        """Return the distribution function of all scripts together, without its first hundredth.
+
+        pgbench logs single transactions as 0 us, which would stretch a logarithmic axis.
+        """
+        whole = self.whole
+        first_s = whole.quantile(_FIRST) / US_PER_S if whole.total else 0.0
+        points = tail_points(whole)
+        return (
+            *(replace(each, share=_FIRST, latency_s=first_s) for each in points[:1]),
+            *points[1:],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

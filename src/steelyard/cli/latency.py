@@ -33,6 +33,7 @@ from steelyard.report.json_values import Json
 from steelyard.report.latency import latency_section
 from steelyard.report.latency_summary import latency_json
 from steelyard.report.logged import logged_document, logged_json
+from steelyard.report.svg import on_white
 from steelyard.report.wording import cell_name
 from steelyard.stats.histogram import from_text
 
@@ -112,7 +113,7 @@ def _drawn(document: Document) -> str:
         raise InputError(
             "there is no transaction to draw a chart of", hint="Leave out --svg, or lower --ramp."
         )
-    return drawn + "\n"
+    return on_white(drawn) + "\n"
 
 
 # --- log files ---

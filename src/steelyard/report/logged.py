@@ -118,7 +118,7 @@ def _run_row(group: LoggedGroup) -> Row:
             group.name,
             "open" if group.open_loop else "closed",
             utc(group.started_at),
-            f"{group.seconds:,.1f}",
+            f"{group.seconds:,.{1 if group.seconds >= 10 else 2}f}",
             f"{group.transactions:,}",
             rate(group.achieved_per_s),
             f"{latency.skipped:,}" if group.open_loop else MISSING,
@@ -178,7 +178,7 @@ def tail_figure(groups: Sequence[LoggedGroup]) -> Figure:
         title="Distribution of latency, to its tail",
         caption=f"The share of all transactions that are not slower; {TAIL_CAPTION}",
         alt=f"Cumulative distribution of latency of {enumeration(names)}, from the fastest"
-        " transaction to the tail; the table of percentiles has the numbers.",
+        " hundredth to the tail; the table of percentiles has the numbers.",
         columns=TAIL_COLUMNS,
         rows=rows,
         treatments=names,
