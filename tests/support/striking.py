@@ -40,11 +40,11 @@ def strike_local(
     """Strike a local server, whose data directory ``act`` is told."""
 
     def on_its_data() -> None:
-        data = _data_at_work(steelyard)
+        data = data_at_work(steelyard)
         if data is not None:
             act(data)
 
-    strike(steelyard, process, lambda: _data_at_work(steelyard) is not None, on_its_data)
+    strike(steelyard, process, lambda: data_at_work(steelyard) is not None, on_its_data)
 
 
 def _try_once(
@@ -61,7 +61,7 @@ def _spoilt(steelyard: Steelyard) -> bool:
     return invalid or any(not block["complete"] for block in steelyard.blocks)
 
 
-def _data_at_work(steelyard: Steelyard) -> Path | None:
+def data_at_work(steelyard: Steelyard) -> Path | None:
     """Return the data of the local server on which the load generator works just now."""
     for data in (steelyard.cache / "live").glob("*/*/data"):
         if any(_is_generator(pid) for pid in _within(data.parent.parent)):

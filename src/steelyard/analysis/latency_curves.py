@@ -19,13 +19,17 @@ _STEPS = 12  # points to a decade of the share that is slower
 
 
 def tail_curve(treatment: str, cell: CellKey, whole: Histogram) -> TailCurve:
-    """Return the distribution function, its points evenly spaced towards the tail."""
+    """Return the distribution function of a treatment in a cell."""
+    return TailCurve(treatment=treatment, cell=cell, points=tail_points(whole))
+
+
+def tail_points(whole: Histogram) -> tuple[TailPoint, ...]:
+    """Return a distribution function, its points evenly spaced towards the tail."""
     total = whole.total
-    points = [
+    return tuple(
         TailPoint(share=share, latency_s=whole.quantile(share) / US_PER_S, told=whole.tells(share))
         for share in (_shares(total) if total else ())
-    ]
-    return TailCurve(treatment=treatment, cell=cell, points=tuple(points))
+    )
 
 
 def _shares(total: int) -> list[float]:

@@ -29,6 +29,7 @@ class Basis(StrEnum):
     TOGETHER = "all blocks together"  # a block alone has too few transactions for it
     TOO_FEW = "not enough transactions"
     LONGEST = "longest"
+    ONE_RUN = "one run"  # nothing to take an interval from
 
 
 def percentile_name(share: float) -> str:

@@ -25,6 +25,7 @@ _VERBS = {
     "list": "List the campaigns that are there.",
     "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
     "explain": "Say which part of the latency changed, from what was seen around the runs.",
+    "latency": "Show percentiles of every transaction, from logs of pgbench or a campaign.",
     "compare": "Compare two treatments of a campaign, or two campaigns.",
     "presets": "List the presets, or print one.",
     "schema": "Print the JSON Schema of experiment files, for editors.",

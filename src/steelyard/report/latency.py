@@ -34,13 +34,13 @@ TITLE = "Latency"
 NOT_ENOUGH = "not enough"
 _BRIEFLY = (0.5, 0.99, MAXIMUM)
 _SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
-_CLOSED = (
+CLOSED_LOOP = (
     "Closed loop: a client sends its next transaction when the last one is answered, and latency"
     " counts from then. While the server stalls nothing more is sent, so a stall of any length is"
     " one slow transaction per client: percentiles hide it (coordinated omission), the maximum"
     " shows it. A load with a rate tells how long users would have waited."
 )
-_OPEN = (
+OPEN_LOOP = (
     "Open loop: transactions are due at a rate, whatever the server does, and latency counts from"
     " the scheduled start. What had to wait behind a stall counts with all its waiting."
 )
@@ -80,8 +80,8 @@ def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 
 def _lead(found: LatencyAnalysis) -> Iterator[Paragraph]:
     kinds = {each.cell.load.is_open for each in found.levels}
-    texts = [_CLOSED] if False in kinds else []
-    texts += [_OPEN] if True in kinds else []
+    texts = [CLOSED_LOOP] if False in kinds else []
+    texts += [OPEN_LOOP] if True in kinds else []
     sampled = min((each.sampled for each in found.levels), default=1.0)
     if sampled < 1.0:
         share = format_percent(sampled, signed=False)

@@ -7,6 +7,7 @@ from steelyard.analysis.latency_results import (
     LatencyAnalysis,
     Moment,
     TailCurve,
+    TailPoint,
     percentile_name,
 )
 from steelyard.analysis.results import CampaignAnalysis
@@ -20,6 +21,11 @@ WINDOWS = "latency-windows"
 _MOST_PANELS = 6
 _MOST_POINTS = 6000  # as many as keep the page light
 _COLUMNS = ("workload", "load", "treatment", "percentile", "at", "latency")
+TAIL_COLUMNS = ("workload", "load", "treatment", "told", "latency", "place")
+TAIL_CAPTION = (
+    "the axis of shares is stretched towards the tail. Of two lines the one to the left is faster."
+    " Dashed: fewer than 10 transactions lie beyond. Logarithmic in milliseconds."
+)
 
 
 def latency_figures(analysis: CampaignAnalysis, found: LatencyAnalysis) -> tuple[Figure, ...]:
@@ -54,28 +60,34 @@ def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
         identity="latency-tail",
         kind=ChartKind.LATENCY_TAIL,
         title="Distribution of latency, to its tail",
-        caption="The share of all transactions that are not slower, blocks together; the axis of"
-        " shares is stretched towards the tail. Of two lines the one to the left is faster. Dashed:"
-        f" fewer than 10 transactions lie beyond. Logarithmic in milliseconds.{fewer}",
+        caption="The share of all transactions that are not slower, blocks together; "
+        f"{TAIL_CAPTION}{fewer}",
         alt=f"Cumulative distribution of latency of {enumeration(_treatments(analysis))} by"
         " workload and load, from the fastest transaction to beyond the 99.9th percentile; the"
         " table of levels holds the percentiles.",
-        columns=("workload", "load", "treatment", "told", "latency", "place"),
+        columns=TAIL_COLUMNS,
         rows=tuple(row for curve in curves for row in _tail_rows(analysis, curve)),
         treatments=_treatments(analysis),
     )
 
 
 def _tail_rows(analysis: CampaignAnalysis, curve: TailCurve) -> Iterator[tuple[Value, ...]]:
-    """Yield the points that are told, and from the last of them on those that are not."""
-    points = [point for point in curve.points if point.latency_s > 0.0]
-    told = [point for point in points if point.told]
-    beyond = [*told[-1:], *(point for point in points if not point.told)]
+    for values in tail_values(curve.points):
+        yield (*_panel(analysis, curve.cell), curve.treatment, *values)
+
+
+def tail_values(points: Sequence[TailPoint]) -> Iterator[tuple[bool, float, float]]:
+    """Yield the points that are told, and from the last of them on those that are not.
+
+    Each is whether it is told, its latency in ms, and its place: how many nines.
+    """
+    positive = [point for point in points if point.latency_s > 0.0]
+    told = [point for point in positive if point.told]
+    beyond = [*told[-1:], *(point for point in positive if not point.told)]
     for shown, flag in ((told, True), (beyond, False)):
         for point in shown:
             place = round(-math.log10(1.0 - point.share), 4) + 0.0
-            latency = round(MS_PER_S * point.latency_s, 6)
-            yield (*_panel(analysis, curve.cell), curve.treatment, flag, latency, place)
+            yield flag, round(MS_PER_S * point.latency_s, 6), place
 
 
 def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:

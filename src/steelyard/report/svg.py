@@ -58,3 +58,13 @@ def _words(identity: str, title: str, alt: str) -> str:
         f'<title id="{identity}-title">{escape(title)}</title>'
         f'<desc id="{identity}-alt">{escape(alt)}</desc>'
     )
+
+
+def on_white(settled: str) -> str:
+    """Return a settled drawing with a background, for a file that stands alone on any page."""
+    size = _SIZE.search(settled)
+    if size is None:
+        return settled
+    return settled.replace(
+        "</desc>", f'</desc><rect width="{size[1]}" height="{size[2]}" fill="white"/>', 1
+    )

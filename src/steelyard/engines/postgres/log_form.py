@@ -7,12 +7,16 @@ file says which of the two a seventh column is.
 Source: PostgreSQL 18, documentation of pgbench, "Per-Transaction Logging"; ``doLog`` in pgbench.c.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steelyard.model.errors import InputError
 
 _LEAST_COLUMNS = 6
+AGGREGATED_COLUMNS = 15
+MOST_SCRIPTS = 128  # MAX_SCRIPTS in pgbench.c
+_US_PER_S = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,46 @@ def form_of(
         retries=further > lagging,
         latency_limit_s=latency_limit_s,
     )
+
+
+def transaction_lines(lines: Iterable[bytes]) -> list[bytes]:
+    """Return the lines that can be a transaction's, of the number of columns that most have."""
+    whole = [line for line in lines if _is_transaction(line.split())]
+    widths = Counter(len(line.split()) for line in whole)
+    common = widths.most_common(1)[0][0] if widths else 0
+    return [line for line in whole if len(line.split()) == common]
+
+
+def is_aggregated(lines: Sequence[bytes]) -> bool:
+    """Return whether most lines are those of an aggregated log."""
+    rows = [line.split() for line in lines]
+    fit = sum(len(row) == AGGREGATED_COLUMNS and all(map(bytes.isdigit, row)) for row in rows)
+    return 2 * fit > len(rows)
+
+
+def first_start_us(lines: Iterable[bytes]) -> int:
+    """Return when the earliest of some transactions was due, microseconds since the epoch.
+
+    Under a rate that is its scheduled start. What did not succeed tells its end alone.
+
+    Raises:
+        ValueError: There is none.
+    """
+    rows = [line.split() for line in lines]
+    return min(
+        int(row[4]) * _US_PER_S + int(row[5]) - (int(row[2]) if row[2].isdigit() else 0)
+        for row in rows
+    )
+
+
+def last_end_us(lines: Iterable[bytes]) -> int | None:
+    """Return when the latest of some transactions ended; None where no line is one."""
+    ends = [int(row[4]) * _US_PER_S + int(row[5]) for row in map(bytes.split, _plain(lines))]
+    return max(ends, default=None)
+
+
+def _plain(lines: Iterable[bytes]) -> Iterable[bytes]:
+    return (line for line in lines if _is_transaction(line.split()))
 
 
 def _is_transaction(row: list[bytes]) -> bool:

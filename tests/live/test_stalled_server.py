@@ -1,0 +1,144 @@
+"""A server that is stopped for a known time: an open loop shows it, a closed one hides it."""
+
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steelyard.analysis.latency_pools import histogram_of_run
+from steelyard.model.latency import RunLatency
+from steelyard.model.units import US_PER_S
+from steelyard.record.directory import read_campaign
+from steelyard.stats.histogram import Histogram
+from support.live import Steelyard, interrupted, wait_for
+from support.striking import data_at_work, signal_server
+
+pytestmark = pytest.mark.live
+
+STALL_S = 1.5
+SLICE_S = 9
+CLIENTS = 4
+RATE = 1250  # so that a run has the 10,000 transactions that a p99.9 takes
+BEFORE_S = 3.0  # from the generator's start to the stall: well within the run
+LOOPS = f"""\
+version: 1
+name: stalls
+baseline: default
+workloads:
+  - {{name: reads, builtin: select-only, scale_factor: 1}}
+loads: {{clients: {CLIENTS}, threads: 1, rate: [closed, {RATE}]}}
+measure: {{slice: {SLICE_S}s, ramp: 0s, discard: 0s}}
+stop: {{budget: 20m, precision: 0.1%}}
+seed: 7
+treatments:
+  default:
+    target: {{kind: local, bin: embedded}}
+  other:
+    extends: default
+    postgres: {{work_mem: 8MB}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled:
+    """A run during which the server was stopped.
+
+    Attributes:
+        least_s: From the moment when all of its processes were stopped until the first went on.
+        most_s: From the moment when the first was stopped until all had gone on.
+    """
+
+    least_s: float
+    most_s: float
+    latency: RunLatency
+
+    @property
+    def whole(self) -> Histogram:
+        """Return the latencies of all its transactions."""
+        return histogram_of_run(self.latency)
+
+    @property
+    def longest_s(self) -> float:
+        """Return the longest of them."""
+        return max(each.longest_s or 0.0 for each in self.latency.scripts)
+
+    @property
+    def late(self) -> int:
+        """Return how many transactions took more than half of the stall."""
+        return round(self.whole.share_above(self.least_s / 2 * US_PER_S) * self.whole.total)
+
+    def quantile_s(self, share: float) -> float:
+        """Return a percentile, whether or not there are enough transactions to tell it."""
+        return self.whole.quantile(share) / US_PER_S
+
+
+def _stall(data: Path) -> tuple[float, float]:
+    """Stop a server and let it go on; return how long at least and at most."""
+    before = time.monotonic()
+    signal_server(data, signal.SIGSTOP)
+    stopped = time.monotonic()
+    time.sleep(STALL_S)
+    going_on = time.monotonic()
+    signal_server(data, signal.SIGCONT)
+    return going_on - stopped, time.monotonic() - before
+
+
+def _runs_with_stalls(steelyard: Steelyard) -> dict[bool, Stalled]:
+    """Return a run of either loop, by whether it was open, each stopped in its middle."""
+    process = steelyard.start("run", steelyard.experiment(LOOPS), "--out", "c", "--yes", "--quiet")
+    stalls: list[tuple[int, float, float]] = []
+    while {True, False} - {_is_open(run) for run in _stalled(steelyard, stalls)}:
+        number = len(steelyard.runs)
+        wait_for(lambda: data_at_work(steelyard) is not None, process)
+        data = data_at_work(steelyard)
+        time.sleep(BEFORE_S)
+        if data is not None and number == len(steelyard.runs):
+            stalls.append((number, *_stall(data)))
+        wait_for(lambda before=number: len(steelyard.runs) > before, process)
+    interrupted(process)
+    recorded = read_campaign(steelyard.directory / "c").runs
+    return {
+        recorded[number].cell.load.is_open: Stalled(
+            least_s=least_s, most_s=most_s, latency=recorded[number].latency
+        )
+        for number, least_s, most_s in stalls
+        if recorded[number].latency is not None
+    }
+
+
+def _stalled(steelyard: Steelyard, stalls: list[tuple[int, float, float]]) -> list[dict[str, Any]]:
+    runs = steelyard.runs
+    return [runs[number] for number, *_ in stalls if runs[number]["latency"] is not None]
+
+
+def _is_open(run: dict[str, Any]) -> bool:
+    return run["cell"]["load"]["rate_per_s"] is not None
+
+
+def test_an_open_loop_shows_the_length_of_a_stall_that_a_closed_one_hides(
+    steelyard: Steelyard,
+) -> None:
+    """SIGSTOP of known length: in max and p99.9 of the open loop it has its length.
+
+    Of the transactions that were due in its first half, each waited for more than the other half:
+    with this rate, a known share of all. In the closed loop each client was late once, however
+    long the stall, so that its p99.9 knows nothing of it.
+    """
+    found = _runs_with_stalls(steelyard)
+    closed, opened = found[False], found[True]
+
+    assert 0.9 * opened.least_s < opened.longest_s < 1.25 * opened.most_s
+    assert opened.whole.tells(0.999)
+    assert 0.9 * opened.least_s < opened.quantile_s(0.999) < 1.25 * opened.most_s
+    assert opened.quantile_s(0.99) > opened.least_s / 2
+    due_early = RATE * opened.least_s / 2
+    assert opened.late > due_early / 2
+
+    assert 0.9 * closed.least_s < closed.longest_s < 1.25 * closed.most_s
+    assert 1 <= closed.late <= CLIENTS
+    assert closed.whole.total > 1000 * CLIENTS  # so that they are less than a thousandth
+    assert closed.quantile_s(0.999) < closed.least_s / 2
+    assert closed.late / closed.whole.total < opened.late / opened.whole.total / 10
