@@ -267,7 +267,7 @@ def test_dependencies_are_explained() -> None:
     wanted = [
         *project["project"]["dependencies"],
         *(name for extra in extras for name in extra),
-        *project["dependency-groups"]["dev"],
+        *(name for group in project["dependency-groups"].values() for name in group),
     ]
     names = {re.split(r"[\[<>=;\s]", requirement)[0] for requirement in wanted}
     table = " ".join(cell for row in doc_pages.rows("docs/dependencies.md") for cell in row[:2])
