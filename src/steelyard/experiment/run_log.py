@@ -6,7 +6,7 @@ that logs more than may lie in memory is read while it goes on.
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self
@@ -177,6 +177,15 @@ class RunLog:
                     self._read(self._ramp_s + CONNECTING_S)
         except Exception as error:  # noqa: BLE001 - told in the thread that waits for the run
             self._failure = error
+            self._waste()
+
+    def _waste(self) -> None:
+        """Let a log that nobody reads any more take no room in memory, to the end of the run."""
+        self._files.drop()
+        while not self._over.wait(_LOOK_S):
+            with suppress(MeasurementError):
+                self._files.unread_bytes()  # opens what is new
+            self._files.drop()
 
     def _read(self, ramp_s: float) -> None:
         for source, chunk in self._files.read():

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -196,6 +197,29 @@ def test_a_full_disk_of_the_record_is_a_sentence(
     with pytest.raises(RecordError, match="no space is left"):
         taken()
     assert list(scene.logs.iterdir()) == []
+
+
+def test_a_log_that_nobody_reads_any_more_fills_no_memory(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reading failed early in a long run: what the generator still writes is given back."""
+    monkeypatch.setattr(run_log, "UNREAD_BYTES", 0)
+    until = time.monotonic() + 30.0
+
+    def broken(_ramp_s: float) -> _Reader:
+        scene.reader.told.set()
+        raise RecordError("no space is left")
+
+    with scene.log() as log:
+        log.begin(broken, 0.0)
+        scene.write("3\n")
+        assert scene.reader.told.wait(30)
+        scene.write("4\n" * 100_000, "log.18")
+        while (scene.logs / "log.18").stat().st_blocks and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (scene.logs / "log.18").stat().st_blocks == 0
+        with pytest.raises(RecordError):
+            log.result(0.0, 3)
 
 
 def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _Scene) -> None:
