@@ -281,6 +281,34 @@ def test_every_run_of_a_campaign_has_its_latency(tmp_path: Path) -> None:
     assert len(stored) == len(runs) + 1  # the servers' own
 
 
+def _on_disk(stage: Stage) -> None:
+    stage.world.logs_in_memory = False
+
+
+@pytest.mark.parametrize(
+    ("policy", "act", "place", "codes"),
+    [
+        (LogPolicy.HISTOGRAMS, lambda _: None, ["memory"], []),
+        (LogPolicy.HISTOGRAMS, _on_disk, ["disk"], ["logs-on-disk"]),
+        (LogPolicy.OFF, _on_disk, [], []),
+    ],
+)
+def test_a_campaign_tells_where_its_logs_were(
+    tmp_path: Path,
+    policy: LogPolicy,
+    act: Callable[[Stage], None],
+    place: list[str],
+    codes: list[str],
+) -> None:
+    """The place is a fact of the record; a disk is a finding; without logs it is neither."""
+    _campaign(tmp_path / "c", _measure(policy), act)
+    record = read_campaign(tmp_path / "c")
+    assert record.environment is not None
+    told = [fact.value for fact in record.environment.facts if "logs" in fact.name]
+    assert told == place
+    assert [f.code for f in record.findings if f.code.startswith("logs")] == codes
+
+
 def test_without_a_log_there_is_no_latency_and_no_finding(tmp_path: Path) -> None:
     """`off` is a decision, not a fault."""
     _campaign(tmp_path / "c", _measure(LogPolicy.OFF))
