@@ -66,9 +66,13 @@ class _Scene:
     reader: _Reader
     ramps: list[float] = field(default_factory=list)
 
-    def log(self, policy: LogPolicy = LogPolicy.HISTOGRAMS) -> RunLog:
-        """Return the log of a run."""
-        return RunLog(self.logs, LogOrder(name="r", store=_Store(path=self.raw), policy=policy))
+    def log(
+        self, policy: LogPolicy = LogPolicy.HISTOGRAMS, windows_s: float | None = None
+    ) -> RunLog:
+        """Return the log of a run; of a long one where there are windows."""
+        store = _Store(path=self.raw)
+        order = LogOrder(name="r", store=store, policy=policy, windows_s=windows_s)
+        return RunLog(self.logs, order)
 
     def made(self, ramp_s: float) -> _Reader:
         """Return the reader, and note the ramp."""
@@ -104,10 +108,35 @@ def test_a_slice_is_not_disturbed_by_the_reading_of_its_log(scene: _Scene) -> No
     assert from_text(logged.latency.scripts[0].latency).total == 100_000
 
 
+def test_a_slice_is_read_after_it_however_much_it_logs(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The faster arm of a campaign is not disturbed more than the slower one."""
+    monkeypatch.setattr(run_log, "UNREAD_BYTES", 100)
+    with scene.log() as log:
+        log.begin(scene.made, 2.3)
+        scene.write("1\n" * 1000)
+        assert not scene.reader.told.wait(0.3)
+        assert log.result(2.1, 1000).trouble == ""
+
+
+def test_a_slice_is_read_early_where_memory_is_full(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers have their segments in the same memory: what would fill it is read at once."""
+    monkeypatch.setattr(run_log, "free_bytes", lambda _: run_log.SCARCE_BYTES - 1)
+    with scene.log() as log:
+        log.begin(scene.made, 2.3)
+        scene.write("1\n" * 10)
+        assert scene.reader.told.wait(30)
+        assert log.result(2.1, 10).trouble == ""
+    assert scene.reader.settled == [2.1]
+
+
 def test_a_long_log_is_read_while_it_grows(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what may lie in memory it is read, nothing twice; its ramp is settled at the end."""
     monkeypatch.setattr(run_log, "UNREAD_BYTES", 100)
-    with scene.log() as log:
+    with scene.log(windows_s=10.0) as log:
         log.begin(scene.made, 2.3)
         scene.write("1\n" * 60)
         assert scene.reader.told.wait(30)
@@ -139,7 +168,7 @@ def test_whatever_ends_a_run_nothing_of_its_log_is_left(scene: _Scene) -> None:
 def test_a_log_is_kept_line_by_line(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of two files that end inside lines are whole lines in the stored one."""
     monkeypatch.setattr(run_log, "UNREAD_BYTES", 0)
-    with scene.log(LogPolicy.KEEP) as log:
+    with scene.log(LogPolicy.KEEP, windows_s=10.0) as log:
         log.begin(scene.made, 0.0)
         scene.write("12 34", "log.1")
         assert scene.reader.told.wait(30)
@@ -169,7 +198,7 @@ def test_a_full_record_ends_the_run_with_its_error(
         scene.reader.told.set()
         raise RecordError("no space is left")
 
-    with scene.log() as log:
+    with scene.log(windows_s=10.0) as log:
         log.begin(full, 0.0)
         scene.write("3\n")
         assert scene.reader.told.wait(30)
@@ -210,7 +239,7 @@ def test_a_log_that_nobody_reads_any_more_fills_no_memory(
         scene.reader.told.set()
         raise RecordError("no space is left")
 
-    with scene.log() as log:
+    with scene.log(windows_s=10.0) as log:
         log.begin(broken, 0.0)
         scene.write("3\n")
         assert scene.reader.told.wait(30)
