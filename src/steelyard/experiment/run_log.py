@@ -18,6 +18,7 @@ from steelyard.gateways.growing import GrowingFiles
 from steelyard.model.errors import MeasurementError, RecordError
 from steelyard.model.latency import LogPolicy, RunLatency
 from steelyard.model.units import MIB
+from steelyard.stats.sampling import chance_of_so_few
 
 UNREAD_BYTES: Final = 16 * MIB  # of a long run; a guess: half a minute at 15,000 per second
 # A guess: two seconds of 400,000 lines per second. A full tmpfs would lose lines, and stop servers.
@@ -27,6 +28,8 @@ WINDOW_S: Final = 10.0  # METHOD 7: means of 10 s
 # A guess: how long opening the connections may take, from which the ramp counts. What ends
 # before lies in memory until the ramp is known.
 CONNECTING_S: Final = 30.0
+# A guess: of a billion whole logs one is called incomplete.
+LOST_LEVEL: Final = 1e-9
 
 
 class RawStore(Protocol):
@@ -220,10 +223,11 @@ def trouble_of(log: TransactionLog, processed: int, sampled: float) -> str:
     if log.damaged or log.truncated:
         cut = f", {len(log.truncated)} files end inside a line" if log.truncated else ""
         return f"{log.damaged} lines of the transaction log are damaged{cut}"
-    whole = sampled >= 1.0
-    if (whole and log.transactions != processed) or log.transactions > processed:
-        return (
-            f"the transaction log holds {log.transactions} transactions, and the load generator"
-            f" counts {processed}"
-        )
-    return ""
+    held, share = log.transactions, min(sampled, 1.0)
+    if held <= processed and chance_of_so_few(held, of=processed, share=share) >= LOST_LEVEL:
+        return ""
+    drawn = f", of which it should log {100.0 * share:g} %" if share < 1.0 else ""
+    return (
+        f"the transaction log holds {held} transactions, and the load generator counts"
+        f" {processed}{drawn}"
+    )

@@ -269,6 +269,10 @@ def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _S
         (_Reader(_text=b"11"), 10, 1.0, "holds 11 transactions"),
         (_Reader(_text=b"9"), 10, 0.5, ""),
         (_Reader(_text=b"11"), 10, 0.5, "holds 11 transactions"),
+        (_Reader(_text=b"0"), 10, 0.5, ""),
+        (_Reader(_text=b"49000"), 100_000, 0.5, "of which it should log 50 %"),
+        (_Reader(_text=b"49900"), 100_000, 0.5, ""),
+        (_Reader(_text=b"0"), 0, 1.0, ""),
         (_Reader(_text=b"10", damaged=2), 10, 1.0, "2 lines of the transaction log are damaged"),
         (_Reader(_text=b"10", truncated=("log.1",)), 10, 1.0, "1 files end inside a line"),
     ],
@@ -276,7 +280,7 @@ def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _S
 def test_a_log_must_hold_what_the_generator_counts(
     log: _Reader, processed: int, sampled: float, told: str
 ) -> None:
-    """A share of all transactions holds no more than all; anything else is equal or unusable."""
+    """A share of all transactions holds what chance draws; without one, all of them."""
     trouble = trouble_of(log, processed, sampled)
     assert (told in trouble) if told else trouble == ""
 
