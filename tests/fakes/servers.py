@@ -58,6 +58,7 @@ class World:
     started_at: float = 0.0
     uses: int = 0
     lost_from_logs: int = 0
+    logs_in_memory: bool = True
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
 
@@ -76,6 +77,7 @@ class FakeLogReader:
     script: str
     damaged: int = 0
     truncated: tuple[str, ...] = ()
+    settled: list[float | None] = field(default_factory=list)
     _text: bytes = b""
 
     def feed(self, source: str, chunk: bytes) -> None:
@@ -83,8 +85,9 @@ class FakeLogReader:
         assert source
         self._text += chunk
 
-    def finish(self) -> "FakeLogReader":
-        """Return the log itself."""
+    def finish(self, *, ramp_s: float | None = None) -> "FakeLogReader":
+        """Return the log itself, and note the ramp."""
+        self.settled.append(ramp_s)
         return self
 
     @property
@@ -427,6 +430,10 @@ class FakePlatform:
         path = self._made() / "logs"
         path.mkdir(exist_ok=True)
         return path
+
+    def logs_in_memory(self) -> bool:
+        """Return what the world says."""
+        return self._world.logs_in_memory
 
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float

@@ -376,7 +376,8 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
             Threshold(
                 value=0.0,
                 shown="no transaction and no line",
-                reason="the generator counts what it logs, so that both are equal when all is well",
+                reason="the generator counts what it logs, so that both are equal when all is well;"
+                " a share of them is missing lines where chance draws so few once in a billion",
             ),
         ),
         remedy="Look whether /dev/shm or the disk of the cache is full, log a share of the"
