@@ -23,7 +23,7 @@ from steelyard.model.units import US_PER_S
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.confidence import Interval
 from steelyard.stats.goal import Crossing, Reached, crossing, goal_rate, goal_ratio
-from steelyard.stats.histogram import Histogram, from_text, merged
+from steelyard.stats.histogram import Histogram, from_text, merged, rank_of
 from steelyard.stats.median import LEVEL, median_interval
 
 _TAIL = 10.0  # transactions beyond a percentile that make it worth stating: METHOD 8
@@ -132,10 +132,10 @@ class _Taken:
 
     def quantile_s(self, share: float) -> float:
         """Return the latency that this share of all does not exceed, infinite if lost ones do."""
-        rank = int(np.ceil(share * self.total))
+        rank = rank_of(share, self.total)
         if rank > self.latency.total:
             return np.inf
-        return self.latency.quantile(rank / self.latency.total) / US_PER_S
+        return self.latency.value_at(rank) / US_PER_S
 
 
 _Ladder = dict[float, CellKey]  # of one workload and pool of clients: cell by offered rate

@@ -7,7 +7,7 @@ import pytest
 from made_records import a_record, an_experiment
 
 from steelyard.analysis.campaign import analyse
-from steelyard.analysis.capacity import OpenLoops
+from steelyard.analysis.capacity import OpenLoops, _Taken
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import CellRate
 from steelyard.model.experiment import Experiment, Load
@@ -15,7 +15,7 @@ from steelyard.model.latency import LatencyGoal, RunLatency, ScriptLatency
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S
-from steelyard.stats.histogram import histogram_of, to_text
+from steelyard.stats.histogram import histogram_of, rank_of, to_text
 
 CAPACITY = {"t0": 1000.0, "t1": 1100.0}
 SHARES = (0.5, 0.7, 0.9)
@@ -175,3 +175,13 @@ def test_there_is_nothing_without_open_loops_or_in_a_look() -> None:
     closed = an_experiment(treatments=2, loads=2)
     assert analyse(a_record(np.zeros((8, 2, 2)), closed)).open_loops is None
     assert analyse(a_record_of(an_asking(treatments=1)), curves=False).open_loops is None
+
+
+def test_lost_transactions_move_the_rank_by_whole_ones() -> None:
+    """Of values 1 to n and m lost ones the percentile is the value of its rank, for every n."""
+    for logged in range(100, 250):
+        latency = histogram_of(np.arange(1, logged + 1))
+        for missed, share in ((0, 0.55), (1, 0.9), (2, 0.7), (3, 0.5), (1, 0.6)):
+            taken = _Taken(latency=latency, lag=latency, missed=missed)
+            rank = rank_of(share, logged + missed)
+            assert taken.quantile_s(share) * US_PER_S == pytest.approx(rank, abs=1e-6)
