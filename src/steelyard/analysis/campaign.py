@@ -60,6 +60,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     settings = differing_settings(record.environment, experiment)
     sustained = summarise_sustained(record)
     within = burst_only(record, sustained)
+    latency = analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -102,8 +103,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         statements=fit_of_statements(closed, experiment) if curves else None,
         ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
-        latency=analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None,
-        open_loops=open_loops(record, seen) if curves else None,
+        latency=latency,
+        open_loops=open_loops(record, seen, latency) if curves else None,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.latency_results import Timed
 from steelyard.model.capacity import Capacity
 from steelyard.report.json_values import Json, interval, load_json, number, percent
 from steelyard.stats.goal import Reached
@@ -54,13 +55,19 @@ def _point(point: RatePoint) -> dict[str, Json]:
         "treatment": point.treatment,
         "offered_per_s": number(point.offered_per_s),
         "achieved_per_s": interval(point.achieved),
-        "latency_p50_s": interval(point.p50_s),
-        "latency_p99_s": interval(point.p99_s),
-        "schedule_lag_p99_s": interval(point.lag_p99_s),
-        "transactions": point.transactions,
-        "late": point.late,
-        "skipped": point.skipped,
+        "latency_p50_s": _time(point, Timed.LATENCY, 0.5),
+        "latency_p99_s": _time(point, Timed.LATENCY, 0.99),
+        "schedule_lag_p99_s": _time(point, Timed.LAG, 0.99),
+        "service_time_p99_s": _time(point, Timed.SERVICE, 0.99),
+        "skipped_percent": percent(point.skipped),
+        "late_percent": percent(point.late),
+        "latency_limit_s": number(point.cell.load.latency_limit_s),
     }
+
+
+def _time(point: RatePoint, timed: Timed, share: float) -> Json:
+    found = point.at(timed, share)
+    return None if found is None else interval(found.value_s)
 
 
 def _goal(goal: GoalRate) -> dict[str, Json]:

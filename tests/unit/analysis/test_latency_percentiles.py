@@ -177,11 +177,12 @@ def test_an_open_loop_has_lag_service_time_and_shares() -> None:
     higher = [each for each in analysis.latency.levels if each.cell.load.clients == 16]
     timed = [each.timed for each in higher if each.treatment == "default"]
     assert timed == [Timed.LATENCY, Timed.LAG, Timed.SERVICE]
-    arrivals = analysis.latency.arrivals[-1]
-    assert arrivals.offered_per_s == 1600.0
-    assert arrivals.skipped == pytest.approx(40 / 8040)
-    assert arrivals.late is not None
-    assert arrivals.late > 0.0
+    assert analysis.open_loops is not None
+    point = analysis.open_loops.points[-1]
+    assert point.offered_per_s == 1600.0
+    assert point.skipped == pytest.approx(40 / 8040)
+    assert point.late is not None
+    assert point.late > 0.0
 
 
 def test_without_logs_there_is_nothing() -> None:

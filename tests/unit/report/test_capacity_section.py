@@ -65,9 +65,10 @@ def test_the_capacity_is_marked_among_its_points(section: Section) -> None:
 def test_rates_say_what_was_offered_and_how_late_it_was(section: Section) -> None:
     """Offered with its share, achieved, percentiles with intervals, late and skipped."""
     row = _table(section, "Rates")[2]
-    assert row["offered"] == "18,000 (90 %)"
+    assert (row["clients"], row["offered"]) == ("16", "18,000 (90 %)")
     assert row["p99"] == "10.0 [9.00, 11.0]"
-    assert (row["late"], row["skipped"], row["lag p99"]) == ("7", "3", "not enough transactions")
+    assert (row["late"], row["skipped"]) == ("0.70 %", "0.30 %")
+    assert row["lag p99"] == "not enough [500 of 1,000]"
 
 
 def test_the_goal_says_what_it_rests_on(section: Section) -> None:
@@ -114,3 +115,26 @@ def test_without_open_loops_nothing_is_said() -> None:
     (found,) = capacity_section(replace(analyses.quick(), open_loops=alone))
     assert len(found.blocks) == 2
     assert len(rate_answers(replace(analyses.quick(), open_loops=alone))) == 1
+
+
+def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
+    """16 clients on 2 and on 8 threads are two rows, so each says which it is."""
+    given = open_loops.rates()
+    two = [replace(open_loops.POOL, threads=threads) for threads in (2, 8)]
+    goals = tuple(replace(given.goals[0], load=load) for load in two)
+    cells = [replace(given.points[0].cell, load=replace(load, share=0.5)) for load in two]
+    points = tuple(replace(given.points[0], cell=cell) for cell in cells)
+    contrasts = tuple(replace(given.contrasts[0], load=load) for load in two)
+    analysis = open_loops.with_rates()
+    analysis = replace(
+        analysis,
+        experiment=replace(analysis.experiment, loads=tuple(cell.load for cell in cells)),
+        open_loops=replace(given, points=points, goals=goals, contrasts=contrasts),
+    )
+    (found,) = capacity_section(analysis)
+    told = ["16 (2 threads)", "16 (8 threads)"]
+    assert [row["clients"] for row in _table(found, "Rates")] == told
+    assert [row["clients"] for row in _table(found, "The highest rate")] == told
+    items = rate_answers(analysis)[1].items
+    assert len(set(items)) == 4
+    assert items[0].startswith("default, reads, 16 clients, 2 threads: about")
