@@ -47,6 +47,7 @@ def rates() -> OpenLoops:
                 workload="reads",
                 load=POOL,
                 ratio=Reached(value=math.log(1.12), low=math.log(1.1), high=math.inf),
+                blocks=12,
             ),
         ),
     )

@@ -92,6 +92,9 @@ class GoalContrast:
 
     Attributes:
         ratio: Log ratio over blocks; infinite bounds say nothing of that side.
+        blocks: That count.
+        beyond: 1 where both rates lie above all that was measured, -1 where both lie below, 0
+            else.
     """
 
     baseline: str
@@ -99,6 +102,8 @@ class GoalContrast:
     workload: str
     load: Load
     ratio: Reached
+    blocks: int
+    beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,17 +334,27 @@ def _answers(
         )
         for t in sides
     ]
+    named = {goal.treatment: goal for goal in goals}
     return goals, [
-        GoalContrast(
-            baseline=asked.baseline,
-            treatment=asked.treatment,
-            workload=first.workload,
-            load=pool,
-            ratio=goal_ratio(by_side[asked.baseline], by_side[asked.treatment], LEVEL),
-        )
+        _contrast(named[asked.baseline], named[asked.treatment], by_side)
         for asked in contrasts
         if asked.baseline in by_side and asked.treatment in by_side
     ]
+
+
+def _contrast(
+    baseline: GoalRate, treatment: GoalRate, by_side: Mapping[str, Sequence[Crossing]]
+) -> GoalContrast:
+    sides = [goal.reached.beyond for goal in (baseline, treatment) if goal.reached is not None]
+    return GoalContrast(
+        baseline=baseline.treatment,
+        treatment=treatment.treatment,
+        workload=baseline.workload,
+        load=baseline.load,
+        ratio=goal_ratio(by_side[baseline.treatment], by_side[treatment.treatment], LEVEL),
+        blocks=baseline.blocks,
+        beyond=int(sides[0]) if len(set(sides)) == 1 else 0,
+    )
 
 
 _Rungs = dict[float, list[_Taken]]  # by rate; the same blocks at each

@@ -39,6 +39,7 @@ from steelyard.stats.goal import Reached
 TITLE = "Capacity and rates"
 NOT_ENOUGH = "not enough transactions"
 _NO_INTERVAL = "no interval below 6 blocks"
+_SPLIT = "undecided, as many blocks lie below all measured rates as above them"
 _CAPACITY_NOTE = (
     "Closed loops of the baseline before the first block: medians over the rounds, each round with"
     f" every number of clients in random order, {CONFIDENCE} intervals (none below 6 rounds). The"
@@ -139,6 +140,8 @@ def _told(goal: GoalRate) -> str:
     if reached is None:
         return f"{NOT_ENOUGH} at any of the rates for this percentile"
     lowest, highest = goal.rates_per_s[0], goal.rates_per_s[-1]
+    if reached.value is None:
+        return f"{_SPLIT}, {_between(goal, reached)}"
     if reached.value == math.inf:
         return f"above {rate(highest)}/s, the highest rate that was measured{_open_low(reached)}"
     if reached.value == -math.inf:
@@ -177,22 +180,26 @@ def _high(goal: GoalRate, high: float) -> str:
 def _contrast_sentence(experiment: Experiment, contrast: GoalContrast) -> str:
     return (
         f"{contrast.treatment} against {contrast.baseline}, {contrast.workload},"
-        f" {pool_name(experiment, contrast.load)}: {_ratio(contrast.ratio)}."
+        f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
     )
 
 
-def _ratio(ratio: Reached) -> str:
+def _ratio(contrast: GoalContrast) -> str:
+    ratio = contrast.ratio
     low, high = _side(ratio.low), _side(ratio.high)
+    if contrast.beyond:
+        where = "above" if contrast.beyond > 0 else "below"
+        return f"not comparable, both lie {where} the measured rates"
+    value = "" if ratio.value is None else format_percent(math.expm1(ratio.value))
     if ratio.low is None:
-        return f"{format_percent(math.expm1(ratio.value))}, {_NO_INTERVAL}"
+        return f"{value}, {_NO_INTERVAL}"
     if low is None and high is None:
-        return "not comparable, both lie beyond the measured rates"
+        return f"undecided with {count(contrast.blocks, 'block')}"
     if high is None:
-        return f"at least {format_percent(low or 0.0)}"
+        return f"at least {format_percent(low or 0.0)} with {CONFIDENCE}"
     if low is None:
-        return f"at most {format_percent(high)}"
-    bounds_text = f"[{format_percent(low)}, {format_percent(high)}]"
-    return f"{format_percent(math.expm1(ratio.value))} {bounds_text}"
+        return f"at most {format_percent(high)} with {CONFIDENCE}"
+    return f"{value} [{format_percent(low)}, {format_percent(high)}]"
 
 
 def _side(bound: float | None) -> float | None:
@@ -240,6 +247,8 @@ def _goal_row(experiment: Experiment, goal: GoalRate) -> Row:
 
 
 def _value(goal: GoalRate, reached: Reached) -> str:
+    if reached.value is None:
+        return "undecided"
     if math.isfinite(reached.value):
         return rate(reached.value)
     if reached.value > 0:
@@ -258,6 +267,8 @@ def _goal_remark(experiment: Experiment, goal: GoalRate) -> str:
     remarks = []
     if goal.pooled > 1:
         remarks.append(f"{goal.pooled} neighbouring blocks were added up for each percentile")
+    if goal.reached is not None and goal.reached.value is None:
+        remarks.append(_SPLIT)
     if goal.untold:
         rates = ", ".join(rate(value) for value in goal.untold)
         remarks.append(f"{NOT_ENOUGH} at {rates}/s")

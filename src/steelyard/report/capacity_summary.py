@@ -96,10 +96,13 @@ def _reached(reached: Reached) -> dict[str, Json]:
 
 
 def _beyond(reached: Reached) -> str | None:
-    """Return ``above`` or ``below`` where the rate lies beyond what was measured."""
-    if np.isfinite(reached.value):
-        return None
-    return "above" if reached.value > 0 else "below"
+    """Return ``above`` or ``below`` where the rate lies beyond what was measured.
+
+    ``both`` where as many blocks lie above as below.
+    """
+    if reached.value is None:
+        return "both"
+    return {-1.0: "below", 0.0: None, 1.0: "above"}[reached.beyond]
 
 
 def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
@@ -110,7 +113,7 @@ def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
             "treatment": contrast.treatment,
             "clients": contrast.load.clients,
             "threads": contrast.load.threads,
-            "effect_percent": percent(float(np.expm1(contrast.ratio.value))),
+            "effect_percent": None if contrast.beyond else _relative(contrast.ratio.value),
             "low_percent": _relative(contrast.ratio.low),
             "high_percent": _relative(contrast.ratio.high),
         }

@@ -210,6 +210,10 @@ def test_all_rates_or_none_may_meet_it() -> None:
     assert easy is not None
     assert hard is not None
     assert (easy.value, hard.value) == (np.inf, -np.inf)
+    both = [_found(a_record_of(an_asking(limit_s=limit_s))) for limit_s in (1.0, 1e-4)]
+    assert [found.contrasts[0].beyond for found in both] == [1, -1]
+    between = _found(a_record_of(an_asking())).contrasts[0]
+    assert (between.beyond, between.blocks) == (0, BLOCKS)
 
 
 def test_pools_of_clients_have_answers_of_their_own() -> None:

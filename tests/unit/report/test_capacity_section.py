@@ -1,6 +1,7 @@
 """Capacity, rates and goal in a report: in the headline's place, in tables, a chart, and JSON."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from steelyard.report.render import (
     render_terminal,
     summary,
 )
+from steelyard.stats.goal import Reached
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_the_answers_stand_where_the_headlines_do() -> None:
     assert f"fitted, reads, 16 clients: {above} that was measured (at least" in goal.items[1]
     assert f"default, writes, 16 clients: {below} that was measured (at most" in goal.items[2]
     assert "not enough transactions at any of the rates" in goal.items[3]
-    assert goal.items[4].endswith("default, reads, 16 clients: at least +10.0 %.")
+    assert goal.items[4].endswith("default, reads, 16 clients: at least +10.0 % with 95 %.")
     markdown = render_markdown(build_document(open_loops.with_rates()))
     assert markdown.index(goal.items[0]) < markdown.index("## Capacity and rates")
     assert goal.items[0] in render_html(build_document(open_loops.with_rates()))
@@ -138,3 +140,41 @@ def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
     items = rate_answers(analysis)[1].items
     assert len(set(items)) == 4
     assert items[0].startswith("default, reads, 16 clients, 2 threads: about")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "beyond", "told"),
+    [
+        (-math.inf, math.inf, 1, "not comparable, both lie above the measured rates."),
+        (-math.inf, math.inf, -1, "not comparable, both lie below the measured rates."),
+        (-math.inf, math.inf, 0, "undecided with 12 blocks."),
+        (-math.inf, math.log(0.9), 0, "at most -10.0 % with 95 %."),
+        (None, None, 0, "+12.0 %, no interval below 6 blocks."),
+    ],
+)
+def test_a_ratio_says_what_it_does_not_know(
+    low: float | None, high: float | None, beyond: int, told: str
+) -> None:
+    """Open bounds are no censored values; a single bound says how sure it is."""
+    given = open_loops.rates()
+    ratio = Reached(value=math.log(1.12), low=low, high=high)
+    contrast = replace(given.contrasts[0], ratio=ratio, beyond=beyond)
+    analysis = replace(open_loops.with_rates(), open_loops=replace(given, contrasts=(contrast,)))
+    assert rate_answers(analysis)[1].items[-1].endswith(f"16 clients: {told}")
+    effect = summary(analysis)["goal"]["comparisons"][0]["effect_percent"]
+    assert effect == (None if beyond else pytest.approx(12.0))
+
+
+def test_blocks_on_both_sides_of_all_rates_are_no_rate() -> None:
+    """Neither above nor below: the sentence, the table and the JSON say so."""
+    given = open_loops.rates()
+    split = Reached(value=None, low=-math.inf, high=math.inf)
+    goals = (replace(given.goals[0], reached=split),)
+    analysis = replace(open_loops.with_rates(), open_loops=replace(given, goals=goals))
+    (sentence, _) = rate_answers(analysis)[1].items
+    assert "undecided, as many blocks lie below all measured rates as above them" in sentence
+    (section,) = capacity_section(analysis)
+    (row,) = _table(section, "The highest rate")
+    assert row["highest rate"] == "undecided"
+    told = summary(analysis)["goal"]["rates"][0]
+    assert (told["beyond"], told["rate_per_s"]["estimate"]) == ("both", None)
