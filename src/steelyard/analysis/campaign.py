@@ -6,6 +6,7 @@ from dataclasses import replace
 from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.bursts import burst_findings
 from steelyard.analysis.capacity import open_loops
+from steelyard.analysis.capacity_findings import capacity_findings
 from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
@@ -87,6 +88,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
             *burst_findings(record, sustained, within),
+            *capacity_findings(record),
         ),
         settings=settings,
         facts=record.environment.facts if record.environment is not None else (),

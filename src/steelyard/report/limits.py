@@ -172,18 +172,15 @@ def _asked(workload: Workload) -> str:
 def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     """Yield what the loads leave open: closed loops, rates, or rates made from a capacity."""
     experiment = analysis.experiment
-    if experiment.closed_loads:
-        beside = any(load.is_open for load in experiment.loads)
+    if experiment.closed_loads and any(load.is_open for load in experiment.loads):
         yield (
-            (
-                "Latency at equal work: the number of clients was equal, and each sent its next "
-                "transaction when the last was answered, so the faster server did more."
-            )
-            if not beside
-            else (
-                "Latency at equal work in the closed loops: the number of clients was equal, and the "
-                "faster server did more. The loads with a rate show it."
-            )
+            "Latency at equal work in the closed loops: the number of clients was equal, and the "
+            "faster server did more. The loads with a rate show it."
+        )
+    elif experiment.closed_loads:
+        yield (
+            "Latency at equal work: the number of clients was equal, and each sent its next "
+            "transaction when the last was answered, so the faster server did more."
         )
     elif not plan.capacities:
         yield "The highest possible rate: the load was offered at a fixed rate to all treatments."
