@@ -16,6 +16,7 @@ from steelyard.analysis.latency_pools import (
     Pool,
     Texts,
     latencies_of,
+    logged_only,
     pool_of,
 )
 from steelyard.analysis.latency_results import (
@@ -126,8 +127,7 @@ def _blocks(seen: Observations, treatment: str, cell: CellKey) -> list[Sequence[
 def _levels(seen: Observations, key: Key, pool: Pool) -> Iterator[LatencyLevels]:
     """Yield the latencies of a cell, then those of its scripts, then lag and service time."""
     blocks = _blocks(seen, *key)
-    logged = [run.latency for runs in blocks for run in runs if run.latency is not None]
-    scripts = [each for latency in logged for each in latency.scripts]
+    scripts = [each for latency in logged_only(blocks) for each in latency.scripts]
     names = list(dict.fromkeys(each.script for each in scripts))
     longest = [each.longest_s for each in scripts if each.longest_s is not None]
     yield _told(key, pool, Timed.LATENCY, longest_s=max(longest, default=None))

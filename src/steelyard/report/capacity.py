@@ -34,6 +34,7 @@ from steelyard.report.formats import (
 from steelyard.report.latency import TITLE as LATENCY
 from steelyard.report.latency import level_text
 from steelyard.report.wording import pool_name, short_pool
+from steelyard.stats.capacity import CAPACITY_COVERAGE
 from steelyard.stats.goal import Reached
 
 TITLE = "Capacity and rates"
@@ -44,8 +45,9 @@ _CAPACITY_NOTE = (
     "Closed loops of the baseline before the first block: medians over the rounds, each round with"
     f" every number of clients in random order, {CONFIDENCE} intervals (none below 6 rounds). The"
     " capacity has the fewest clients that are not clearly below the best; its throughput is read"
-    " in each round where the other rounds choose, so that choosing gains nothing. Rates are shares"
-    " of it, the same for all treatments."
+    " in each round where the other rounds choose, so that choosing gains nothing; its interval"
+    f" held in {CAPACITY_COVERAGE} of simulated campaigns. Rates are shares of it, the same for all"
+    " treatments."
 )
 _RATE_NOTE = (
     "Open loops: transactions start by schedule, and latency counts from the scheduled start."

@@ -122,8 +122,9 @@ def goal_rate(crossings: Sequence[Crossing], level: float) -> Reached:
         ValueError: There is no block.
 
     Source:
-        Own simulation (docs/methods.md): an interval of the rates that were read alone would cover
-        the rate of a queue of 4 servers in less than 10 % of campaigns at 50, 70 and 90 %.
+        Own simulation (docs/methods.md, "The rate under a goal"): an interval of the rates that
+        were read alone would cover the rate of a queue of 4 servers in less than 10 % of campaigns
+        at 50, 70 and 90 %.
     """
     least, most = (np.array([getattr(c, end) for c in crossings]) for end in ("least", "most"))
     low, high = _bounds(least, most, level)

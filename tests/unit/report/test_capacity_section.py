@@ -58,6 +58,8 @@ def test_the_capacity_is_marked_among_its_points(section: Section) -> None:
     assert [row["clients"] for row in rows if row["capacity"]] == ["8", "8"]
     assert rows[2]["capacity"] == "20,000/s [19,600, 20,400]"
     assert rows[0]["tps"] == "6,000 [5,880, 6,120]"
+    (table,) = [b for b in section.blocks if isinstance(b, Table) and b.title == "Capacity"]
+    assert "held in 91 to 96 % of simulated campaigns" in table.note
     (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
     marked = figure.columns.index("capacity")
     assert sum(bool(row[marked]) for row in figure.rows) == 2
