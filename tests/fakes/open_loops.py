@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from fakes import analyses
 from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.latency_results import Basis, LatencyLevels, PercentileLevel, Timed
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.capacity import Capacity, CapacityPoint
 from steelyard.model.experiment import Load
@@ -46,6 +47,7 @@ def rates() -> OpenLoops:
                 workload="reads",
                 load=POOL,
                 ratio=Reached(value=math.log(1.12), low=math.log(1.1), high=math.inf),
+                blocks=12,
             ),
         ),
     )
@@ -68,18 +70,43 @@ def _capacity(workload: str, tps: float) -> Capacity:
 
 def _point(workload: str, treatment: str, share: float, tps: float) -> RatePoint:
     slow = 0.001 / (1.0 - share)
+    cell = CellKey(workload=workload, load=replace(POOL, share=share, latency_limit_s=0.1))
+    latency = (
+        _percentile(0.5, Estimate(value=slow / 5, low=slow / 6, high=slow / 4)),
+        _percentile(0.99, Estimate(value=slow, low=0.9 * slow, high=1.1 * slow)),
+    )
     return RatePoint(
         treatment=treatment,
-        cell=CellKey(workload=workload, load=replace(POOL, share=share, latency_limit_s=0.1)),
+        cell=cell,
         offered_per_s=share * tps,
         achieved=Estimate(value=share * tps),
-        p50_s=Estimate(value=slow / 5, low=slow / 6, high=slow / 4),
-        p99_s=Estimate(value=slow, low=0.9 * slow, high=1.1 * slow),
-        lag_p99_s=None,
-        transactions=50_000,
-        late=7,
-        skipped=3,
+        levels={
+            Timed.LATENCY: _levels(treatment, cell, Timed.LATENCY, latency),
+            Timed.LAG: _levels(treatment, cell, Timed.LAG, (_percentile(0.99, None),)),
+        },
+        skipped=0.003,
+        late=0.007,
     )
+
+
+def _levels(
+    treatment: str, cell: CellKey, timed: Timed, percentiles: tuple[PercentileLevel, ...]
+) -> LatencyLevels:
+    return LatencyLevels(
+        treatment=treatment,
+        cell=cell,
+        timed=timed,
+        script="",
+        blocks=12,
+        transactions=50_000,
+        sampled=1.0,
+        percentiles=percentiles,
+    )
+
+
+def _percentile(share: float, value_s: Estimate | None) -> PercentileLevel:
+    basis = Basis.TOO_FEW if value_s is None else Basis.BLOCKS
+    return PercentileLevel(share=share, basis=basis, value_s=value_s, there=500, needed=1000)
 
 
 def _goal(workload: str, treatment: str, reached: Reached | None) -> GoalRate:

@@ -58,7 +58,7 @@ def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> 
     assert "The highest rate with p90 < 2 s" in done.stdout
     assert "## Capacity and rates" in (record / "report.md").read_text()
     assert "Throughput of closed loops" in (record / "report.html").read_text()
-    assert len(list((record / "raw").glob("capacity-00-*.txt.gz"))) >= 6
+    assert len(list((record / "raw").glob("capacity-0-00-*.txt.gz"))) >= 6
 
     repeated = steelyard.run(*shlex.split(summary["command"])[1:], "--dry-run", "--json")
     assert json.loads(repeated.stdout)["seed"] == 3

@@ -6,6 +6,7 @@ from dataclasses import replace
 from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.bursts import burst_findings
 from steelyard.analysis.capacity import open_loops
+from steelyard.analysis.capacity_findings import capacity_findings
 from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
@@ -60,6 +61,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     settings = differing_settings(record.environment, experiment)
     sustained = summarise_sustained(record)
     within = burst_only(record, sustained)
+    latency = analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -86,6 +88,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
             *burst_findings(record, sustained, within),
+            *capacity_findings(record),
         ),
         settings=settings,
         facts=record.environment.facts if record.environment is not None else (),
@@ -102,8 +105,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         statements=fit_of_statements(closed, experiment) if curves else None,
         ceilings=ceilings,
         reasons=_reasons(record, seen, settings) if curves else None,
-        latency=analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None,
-        open_loops=open_loops(record, seen) if curves else None,
+        latency=latency,
+        open_loops=open_loops(record, seen, latency) if curves else None,
     )
 
 

@@ -10,8 +10,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from steelyard.analysis.block_values import runs_by_block
+from steelyard.analysis.block_values import level, runs_by_block
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
+from steelyard.analysis.latency_pools import histogram_of_run, logged_only
+from steelyard.analysis.latency_results import (
+    LatencyAnalysis,
+    LatencyLevels,
+    PercentileLevel,
+    Timed,
+)
 from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import Capacity
@@ -21,44 +28,39 @@ from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S
 from steelyard.model.verdicts import Estimate
-from steelyard.stats.confidence import Interval
 from steelyard.stats.goal import Crossing, Reached, crossing, goal_rate, goal_ratio
-from steelyard.stats.histogram import Histogram, from_text, merged
-from steelyard.stats.median import LEVEL, median_interval
+from steelyard.stats.histogram import Histogram, merged, rank_of, values_needed
+from steelyard.stats.median import LEVEL
 
-_TAIL = 10.0  # transactions beyond a percentile that make it worth stating: METHOD 8
-_P50, _P99 = 0.5, 0.99
 _Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
-    """One treatment at one rate.
+    """One treatment at one rate: the percentiles are those of the latency section.
 
     Attributes:
         offered_per_s: What was scheduled; None where the capacity was not found.
         achieved: Completed per second, median over blocks.
-        p50_s: Median over blocks of their latency from the scheduled start; None where there are
-            too few transactions, or no log of them.
-        p99_s: Likewise.
-        lag_p99_s: How late transactions were started, likewise.
-        transactions: Successful ones, of all blocks.
-        late: Over the latency limit; None without a limit.
-        skipped: Never started, because they were over it already.
-        missing: Runs of which no transaction is known.
+        levels: Latency from the scheduled start, schedule lag and service time, as far as they
+            were logged.
+        skipped: Share of what was scheduled that was never started, because it was over the limit
+            already; of the blocks whose runs were all logged, None without one.
+        late: Share over the latency limit, likewise; None without a limit, too.
     """
 
     treatment: str
     cell: CellKey
     offered_per_s: float | None
     achieved: Estimate | None
-    p50_s: Estimate | None
-    p99_s: Estimate | None
-    lag_p99_s: Estimate | None
-    transactions: int
-    late: int | None
-    skipped: int
-    missing: int = 0
+    levels: Mapping[Timed, LatencyLevels]
+    skipped: float | None
+    late: float | None
+
+    def at(self, timed: Timed, share: float) -> PercentileLevel | None:
+        """Return one percentile of one of the times; None where it was not logged."""
+        found = self.levels.get(timed)
+        return None if found is None else found.at(share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ class GoalRate:
         load: Of all these rates; its own rate says nothing.
         rates_per_s: That were measured and told the percentile, rising.
         reached: 1/s; None where no rate tells it.
-        blocks: That count.
+        blocks: That count: in which every run at every rate was logged, of all treatments.
         pooled: Neighbouring blocks that were added up for one percentile.
         untold: Rates with too few transactions for the percentile, even all blocks together.
     """
@@ -90,6 +92,9 @@ class GoalContrast:
 
     Attributes:
         ratio: Log ratio over blocks; infinite bounds say nothing of that side.
+        blocks: That count.
+        beyond: 1 where both rates lie above all that was measured, -1 where both lie below, 0
+            else.
     """
 
     baseline: str
@@ -97,6 +102,8 @@ class GoalContrast:
     workload: str
     load: Load
     ratio: Reached
+    blocks: int
+    beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +127,9 @@ class OpenLoops:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taken:
-    """The transactions of one block in one cell; none where no run of it was logged."""
+    """The transactions of one block at one rate."""
 
     latency: Histogram
-    lag: Histogram
     missed: int  # skipped or failed: they took longer than any limit
 
     @property
@@ -132,44 +138,59 @@ class _Taken:
 
     def quantile_s(self, share: float) -> float:
         """Return the latency that this share of all does not exceed, infinite if lost ones do."""
-        rank = int(np.ceil(share * self.total))
+        rank = rank_of(share, self.total)
         if rank > self.latency.total:
             return np.inf
-        return self.latency.quantile(rank / self.latency.total) / US_PER_S
+        return self.latency.value_at(rank) / US_PER_S
 
 
-_Ladder = dict[float, CellKey]  # of one workload and pool of clients: cell by offered rate
-_Blocks = dict[tuple[str, CellKey], list[_Taken]]
+_Ladder = dict[float, list[CellKey]]  # of one workload and pool of clients: cells by offered rate
+_Taken_by_block = Sequence["_Taken | None"]  # None: a run of the block was not logged
+_Blocks = dict[tuple[str, CellKey], _Taken_by_block]
 
 
-def open_loops(record: CampaignRecord, seen: Observations) -> OpenLoops | None:
-    """Return what a campaign says of rates; None where it offers none and found no capacity."""
-    experiment, plan = record.experiment, record.plan
+def open_loops(
+    record: CampaignRecord, seen: Observations, latency: LatencyAnalysis | None
+) -> OpenLoops | None:
+    """Return what a campaign says of rates; None where it offers none and found no capacity.
+
+    Args:
+        record: Of the campaign.
+        seen: Its observations.
+        latency: What its logs say; None where there are none.
+    """
+    plan, offered = record.plan, _offered(record)
     capacities = plan.capacities if plan is not None else ()
-    offered = _offered(record)
     if not capacities and not offered:
         return None
-    cells = [cell for cell in offered if any((t, cell) in seen.runs for t in seen.treatments)]
-    blocks: _Blocks = {
-        (treatment, cell): [_taken(runs) for runs in runs_by_block(seen.runs[treatment, cell])]
-        for cell in cells
+    keys = [
+        (treatment, cell)
+        for cell in offered
         for treatment in seen.treatments
         if (treatment, cell) in seen.runs
+    ]
+    points = tuple(_point(seen, latency, key, offered[key[1]]) for key in keys)
+    found = OpenLoops(capacities=capacities, points=points, goal=record.experiment.goal)
+    return _with_goal(found, record, seen, keys) if found.goal is not None and keys else found
+
+
+def _with_goal(
+    found: OpenLoops,
+    record: CampaignRecord,
+    seen: Observations,
+    keys: Sequence[tuple[str, CellKey]],
+) -> OpenLoops:
+    """Return the same with the highest rates that meet the goal."""
+    assert found.goal is not None  # noqa: S101 - the caller looked
+    measured = {cell for _, cell in keys}
+    rates = {cell: rate for cell, rate in _offered(record).items() if cell in measured}
+    blocks: _Blocks = {
+        key: [_taken(runs) for runs in runs_by_block(seen.runs[key])[: seen.blocks]] for key in keys
     }
-    points = tuple(
-        _point(treatment, cell, seen.runs[treatment, cell], blocks[treatment, cell], offered[cell])
-        for cell in cells
-        for treatment in seen.treatments
-        if (treatment, cell) in blocks
-    )
-    found = OpenLoops(capacities=capacities, points=points, goal=experiment.goal)
-    if experiment.goal is None or not blocks:
-        return found
-    known = {cell: rate for cell, rate in offered.items() if rate is not None and cell in cells}
-    contrasts = headline_contrasts(experiment)
+    contrasts = headline_contrasts(record.experiment)
     answers = [
-        _answers(ladder, experiment.goal, blocks, seen.treatments, contrasts)
-        for ladder in _ladders(known)
+        _answers(ladder, found.goal, blocks, seen.treatments, contrasts)
+        for ladder in _ladders({cell: rate for cell, rate in rates.items() if rate is not None})
     ]
     return replace(
         found,
@@ -189,12 +210,40 @@ def _offered(record: CampaignRecord) -> dict[CellKey, float | None]:
     return {cell: found.get(cell, cell.load.rate_per_s) for cell in cells if cell.load.is_open}
 
 
-def _taken(runs: Sequence[Run]) -> _Taken:
-    logged = [run.latency for run in runs if run.latency is not None]
+def _point(
+    seen: Observations,
+    latency: LatencyAnalysis | None,
+    key: tuple[str, CellKey],
+    offered_per_s: float | None,
+) -> RatePoint:
+    treatment, cell = key
+    side, column = seen.treatments.index(treatment), seen.cells.index(cell)
+    logged = logged_only(runs_by_block(seen.runs[key])[: seen.blocks])
+    late = [each.late for each in logged if each.late is not None]
+    done = sum(histogram_of_run(each).total for each in logged)
+    scheduled = max(done + sum(map(_lost, logged)), 1)
+    limited = bool(logged) and len(late) == len(logged)
+    return RatePoint(
+        treatment=treatment,
+        cell=cell,
+        offered_per_s=offered_per_s,
+        achieved=level(np.exp(seen.log_tps[:, side, column])),
+        levels={} if latency is None else latency.times_of(treatment, cell),
+        skipped=sum(each.skipped for each in logged) / scheduled if logged else None,
+        late=sum(late) / scheduled if limited else None,
+    )
+
+
+# --- the goal ---
+
+
+def _taken(runs: Sequence[Run]) -> _Taken | None:
+    """Return the transactions of a block; None where a run of it has no log, as in percentiles."""
+    logged = logged_only([runs])
+    if not logged:
+        return None
     return _Taken(
-        latency=merged(from_text(s.latency) for latency in logged for s in latency.scripts),
-        lag=merged(from_text(latency.lag) for latency in logged),
-        missed=sum(_lost(latency) for latency in logged),
+        latency=merged(map(histogram_of_run, logged)), missed=sum(_lost(each) for each in logged)
     )
 
 
@@ -205,59 +254,17 @@ def _lost(latency: RunLatency) -> int:
 def _together(parts: Sequence[_Taken]) -> _Taken:
     return _Taken(
         latency=merged(part.latency for part in parts),
-        lag=merged(part.lag for part in parts),
         missed=sum(part.missed for part in parts),
     )
 
 
-def _point(
-    treatment: str,
-    cell: CellKey,
-    runs: Sequence[Run],
-    blocks: Sequence[_Taken],
-    offered_per_s: float | None,
-) -> RatePoint:
-    logged = [run.latency for run in runs if run.latency is not None]
-    late = [latency.late for latency in logged if latency.late is not None]
-    rates = [
-        float(np.median([r.measurement.tps for r in of_block if r.measurement is not None]))
-        for of_block in runs_by_block(runs)
-        if any(r.measurement is not None for r in of_block)
+def _rung(blocks: _Blocks, treatment: str, cells: Sequence[CellKey]) -> _Taken_by_block:
+    """Return what one rate tells: cells that turned out to have the same are one load."""
+    by_block = zip(*(blocks[treatment, cell] for cell in cells), strict=True)
+    return [
+        _together([part for part in parts if part is not None]) if all(parts) else None
+        for parts in by_block
     ]
-    return RatePoint(
-        treatment=treatment,
-        cell=cell,
-        offered_per_s=offered_per_s,
-        achieved=_level(rates),
-        p50_s=_percentile([block.latency for block in blocks], _P50),
-        p99_s=_percentile([block.latency for block in blocks], _P99),
-        lag_p99_s=_percentile([block.lag for block in blocks], _P99),
-        transactions=sum(block.latency.total for block in blocks),
-        late=sum(late) if late else None,
-        skipped=sum(latency.skipped for latency in logged),
-        missing=len(runs) - len(logged),
-    )
-
-
-def _percentile(blocks: Sequence[Histogram], share: float) -> Estimate | None:
-    """Return the median over blocks, s, neighbours added up where one has too few; or None."""
-    size = _pooling([[block.total for block in blocks]], share)
-    if size is None:
-        return None
-    pooled = [merged(part) for part in _neighbours(blocks, size)]
-    return _level([max(part.quantile(share), 1.0) / US_PER_S for part in pooled])
-
-
-def _level(values: Sequence[float]) -> Estimate | None:
-    if not values or min(values) <= 0.0:
-        return None
-    return _estimate(median_interval(np.array(values)))
-
-
-def _estimate(interval: Interval) -> Estimate:
-    if not interval.bounded:
-        return Estimate(value=interval.estimate)
-    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)
 
 
 def _pooling(totals: Sequence[Sequence[int]], share: float) -> int | None:
@@ -267,7 +274,7 @@ def _pooling(totals: Sequence[Sequence[int]], share: float) -> int | None:
         totals: Transactions by cell and block.
         share: Of the percentile, between 0 and 1.
     """
-    needed = _TAIL / (1.0 - share) * (1.0 - 1e-9)
+    needed = values_needed(share)
     blocks = min((len(cell) for cell in totals), default=0)
     for size in range(1, blocks + 1):
         if all(min(map(sum, _neighbours(cell, size))) >= needed for cell in totals):
@@ -287,7 +294,7 @@ def _ladders(offered: Mapping[CellKey, float]) -> list[_Ladder]:
     ladders: dict[CellKey, _Ladder] = {}
     for cell, rate_per_s in offered.items():
         pool = replace(cell, load=replace(cell.load, rate_per_s=None, share=None))
-        ladders.setdefault(pool, {})[rate_per_s] = cell
+        ladders.setdefault(pool, {}).setdefault(rate_per_s, []).append(cell)
     return [dict(sorted(ladder.items())) for ladder in ladders.values()]
 
 
@@ -299,19 +306,21 @@ def _answers(
     contrasts: Sequence[HeadlineContrast],
 ) -> tuple[list[GoalRate], list[GoalContrast]]:
     """Return the rate of every treatment under the goal, and how they compare."""
-    first = next(iter(ladder.values()))
-    sides = [t for t in treatments if all((t, cell) in blocks for cell in ladder.values())]
-    told = {
-        rate: cell
-        for rate, cell in ladder.items()
-        if all(_pooling([_totals(blocks[t, cell])], goal.share) for t in sides)
-    }
-    every = [_totals(blocks[t, cell]) for t in sides for cell in told.values()]
-    size = _pooling(every, goal.share)
+    first = next(iter(ladder.values()))[0]
+    pool = replace(first.load, rate_per_s=None, share=None)
+    cells = [cell for cells in ladder.values() for cell in cells]
+    sides = [t for t in treatments if all((t, cell) in blocks for cell in cells)]
+    rungs = {t: {rate: _rung(blocks, t, cells) for rate, cells in ladder.items()} for t in sides}
+    known = _known(rungs)
+    told = [
+        rate
+        for rate in ladder
+        if all(_pooling([_totals(known[t].get(rate, ()))], goal.share) for t in sides)
+    ]
+    size = _pooling([_totals(known[t][rate]) for t in sides for rate in told], goal.share)
     by_side: dict[str, list[Crossing]] = {}
     if size is not None:
-        by_side = {t: _crossings(told, goal, blocks, t, size) for t in sides}
-    pool = replace(first.load, rate_per_s=None, share=None)
+        by_side = {t: _crossings(told, goal, known[t], size) for t in sides}
     goals = [
         GoalRate(
             treatment=t,
@@ -319,23 +328,52 @@ def _answers(
             load=pool,
             rates_per_s=tuple(told),
             reached=goal_rate(by_side[t], LEVEL) if t in by_side else None,
-            blocks=len(blocks[t, first]),
+            blocks=max(map(len, known[t].values()), default=0),
             pooled=size or 0,
             untold=tuple(rate for rate in ladder if rate not in told),
         )
         for t in sides
     ]
+    named = {goal.treatment: goal for goal in goals}
     return goals, [
-        GoalContrast(
-            baseline=asked.baseline,
-            treatment=asked.treatment,
-            workload=first.workload,
-            load=pool,
-            ratio=goal_ratio(by_side[asked.baseline], by_side[asked.treatment], LEVEL),
-        )
+        _contrast(named[asked.baseline], named[asked.treatment], by_side)
         for asked in contrasts
         if asked.baseline in by_side and asked.treatment in by_side
     ]
+
+
+def _contrast(
+    baseline: GoalRate, treatment: GoalRate, by_side: Mapping[str, Sequence[Crossing]]
+) -> GoalContrast:
+    sides = [goal.reached.beyond for goal in (baseline, treatment) if goal.reached is not None]
+    return GoalContrast(
+        baseline=baseline.treatment,
+        treatment=treatment.treatment,
+        workload=baseline.workload,
+        load=baseline.load,
+        ratio=goal_ratio(by_side[baseline.treatment], by_side[treatment.treatment], LEVEL),
+        blocks=baseline.blocks,
+        beyond=int(sides[0]) if len(set(sides)) == 1 else 0,
+    )
+
+
+_Rungs = dict[float, list[_Taken]]  # by rate; the same blocks at each
+
+
+def _known(rungs: Mapping[str, Mapping[float, _Taken_by_block]]) -> dict[str, _Rungs]:
+    """Return the blocks that were logged at all rates on all sides, without rates never logged."""
+    every = [each for side in rungs.values() for each in side.items()]
+    silent = {rate for rate, parts in every if not any(parts)}
+    kept = [parts for rate, parts in every if rate not in silent]
+    whole = [all(parts) for parts in zip(*kept, strict=True)]
+    return {
+        treatment: {
+            rate: [part for part, counts in zip(parts, whole, strict=True) if counts and part]
+            for rate, parts in side.items()
+            if rate not in silent
+        }
+        for treatment, side in rungs.items()
+    }
 
 
 def _totals(blocks: Sequence[_Taken]) -> list[int]:
@@ -343,19 +381,15 @@ def _totals(blocks: Sequence[_Taken]) -> list[int]:
 
 
 def _crossings(
-    ladder: _Ladder, goal: LatencyGoal, blocks: _Blocks, treatment: str, size: int
+    rates: Sequence[float], goal: LatencyGoal, blocks: _Rungs, size: int
 ) -> list[Crossing]:
     """Return where the latency of each block, or of neighbours, reaches the limit."""
-    rates = np.array(list(ladder))
-    of_cells = [
-        [_together(part) for part in _neighbours(blocks[treatment, cell], size)]
-        for cell in ladder.values()
-    ]
+    of_rates = [[_together(part) for part in _neighbours(blocks[rate], size)] for rate in rates]
     return [
         crossing(
-            rates,
+            np.array(rates),
             np.array([max(taken.quantile_s(goal.share), 1.0 / US_PER_S) for taken in taken_at]),
             goal.limit_s,
         )
-        for taken_at in zip(*of_cells, strict=True)
+        for taken_at in zip(*of_rates, strict=True)
     ]

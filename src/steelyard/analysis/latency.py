@@ -15,13 +15,12 @@ from steelyard.analysis.latency_pools import (
     SHARES,
     Pool,
     Texts,
-    histogram_of_run,
     latencies_of,
+    logged_only,
     pool_of,
 )
 from steelyard.analysis.latency_results import (
     MAXIMUM,
-    Arrivals,
     Basis,
     LatencyAnalysis,
     LatencyChange,
@@ -69,7 +68,6 @@ def analyse_latency(
             for contrast in asked
             for each in compare_percentiles(contrast, seen.treatments, cells, pools)
         ),
-        arrivals=tuple(_arrivals(record, seen, *key) for key in pools if key[1].load.is_open),
         tails=tuple(tail_curve(*key, pool.whole) for key, pool in pools.items()),
         slices=tuple(slice_moments(seen)),
         windows=windows,
@@ -129,8 +127,7 @@ def _blocks(seen: Observations, treatment: str, cell: CellKey) -> list[Sequence[
 def _levels(seen: Observations, key: Key, pool: Pool) -> Iterator[LatencyLevels]:
     """Yield the latencies of a cell, then those of its scripts, then lag and service time."""
     blocks = _blocks(seen, *key)
-    logged = [run.latency for runs in blocks for run in runs if run.latency is not None]
-    scripts = [each for latency in logged for each in latency.scripts]
+    scripts = [each for latency in logged_only(blocks) for each in latency.scripts]
     names = list(dict.fromkeys(each.script for each in scripts))
     longest = [each.longest_s for each in scripts if each.longest_s is not None]
     yield _told(key, pool, Timed.LATENCY, longest_s=max(longest, default=None))
@@ -235,35 +232,3 @@ def _relative(estimate: Estimate) -> Estimate:
     """Return a difference of logarithms as a relative one."""
     low, high = (None if x is None else float(np.expm1(x)) for x in (estimate.low, estimate.high))
     return Estimate(value=float(np.expm1(estimate.value)), low=low, high=high)
-
-
-# --- open loops ---
-
-
-def _arrivals(
-    record: CampaignRecord, seen: Observations, treatment: str, cell: CellKey
-) -> Arrivals:
-    logged = [run.latency for run in seen.runs[treatment, cell] if run.latency is not None]
-    done = sum(histogram_of_run(latency).total for latency in logged)
-    failed = sum(sum(latency.failed.values()) for latency in logged)
-    skipped = sum(latency.skipped for latency in logged)
-    late = [latency.late for latency in logged if latency.late is not None]
-    scheduled = max(done + failed + skipped, 1)
-    side, column = seen.treatments.index(treatment), seen.cells.index(cell)
-    return Arrivals(
-        treatment=treatment,
-        cell=cell,
-        offered_per_s=_offered(record, cell),
-        achieved_per_s=level(np.exp(seen.log_tps[:, side, column])),
-        skipped=skipped / scheduled,
-        late=sum(late) / scheduled if len(late) == len(logged) else None,
-        limit_s=cell.load.latency_limit_s,
-    )
-
-
-def _offered(record: CampaignRecord, cell: CellKey) -> float | None:
-    """Return the rate as asked for, or what the share of the capacity became."""
-    if cell.load.rate_per_s is not None:
-        return cell.load.rate_per_s
-    rates = record.plan.rates if record.plan is not None else ()
-    return next((each.rate_per_s for each in rates if each.cell == cell), None)

@@ -95,9 +95,20 @@ def histogram_of_run(latency: RunLatency) -> Histogram:
     return merged(map(from_text, latencies(latency)))
 
 
+def logged_only(blocks: Iterable[RunsOfBlock]) -> list[RunLatency]:
+    """Return the logs of the blocks of which every run has one; the others are left out."""
+    return [
+        run.latency
+        for runs in blocks
+        if all(run.latency is not None for run in runs)
+        for run in runs
+        if run.latency is not None
+    ]
+
+
 def _histogram(runs: RunsOfBlock, texts: Texts) -> Histogram | None:
     """Return all transactions of a block; None where a run of it has no log."""
-    found = [run.latency for run in runs if run.latency is not None]
-    if not found or len(found) < len(runs):
+    found = logged_only([runs])
+    if not found:
         return None
     return merged(from_text(text) for latency in found for text in texts(latency))

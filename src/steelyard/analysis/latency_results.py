@@ -115,27 +115,6 @@ class LatencyChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrivals:
-    """How an open loop kept up with its schedule.
-
-    Attributes:
-        offered_per_s: Transactions scheduled per second; None when the plan does not tell.
-        achieved_per_s: Completed per second, the median over blocks with its interval.
-        skipped: Share of the scheduled transactions that were never started.
-        late: Share that took longer than the limit; None without a limit.
-        limit_s: Latency limit; None without one.
-    """
-
-    treatment: str
-    cell: CellKey
-    offered_per_s: float | None
-    achieved_per_s: Estimate | None
-    skipped: float
-    late: float | None
-    limit_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TailPoint:
     """One point of a distribution function.
 
@@ -181,7 +160,6 @@ class LatencyAnalysis:
     Attributes:
         levels: Cell by cell in treatment order, all scripts together before each alone.
         changes: Contrast by contrast, cell by cell.
-        arrivals: Of open loops; empty where there is none.
         tails: One per treatment and cell.
         slices: Of each run, in run order.
         windows: Of the long runs.
@@ -189,20 +167,18 @@ class LatencyAnalysis:
 
     levels: tuple[LatencyLevels, ...]
     changes: tuple[LatencyChange, ...]
-    arrivals: tuple[Arrivals, ...] = ()
     tails: tuple[TailCurve, ...] = ()
     slices: tuple[Moment, ...] = ()
     windows: tuple[Moment, ...] = ()
 
     def of(self, treatment: str, cell: CellKey) -> LatencyLevels | None:
         """Return the latencies of all scripts together; None where none was logged."""
-        return next(
-            (
-                each
-                for each in self.levels
-                if (each.treatment, each.cell) == (treatment, cell)
-                and each.timed is Timed.LATENCY
-                and not each.script
-            ),
-            None,
-        )
+        return self.times_of(treatment, cell).get(Timed.LATENCY)
+
+    def times_of(self, treatment: str, cell: CellKey) -> dict[Timed, LatencyLevels]:
+        """Return everything that was timed of all scripts together."""
+        return {
+            each.timed: each
+            for each in self.levels
+            if (each.treatment, each.cell) == (treatment, cell) and not each.script
+        }

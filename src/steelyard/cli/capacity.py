@@ -5,16 +5,18 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import click
+
 from steelyard.cli.launching import RunOptions, foresee, load, load_written, start
 from steelyard.experiment import session
 from steelyard.experiment.capacity_text import (
-    GOAL_RATES,
     RATES,
     CapacityQuestion,
     capacity_text,
 )
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.experiment.files import PRESET, LoadedExperiment
+from steelyard.experiment.form_loads import CLOSED
 from steelyard.experiment.form_values import SEED_LIMIT
 from steelyard.model.errors import InputError
 
@@ -53,6 +55,12 @@ def measure_capacity(options: CapacityOptions) -> None:
     """Find the capacity and measure below it; or only show what would happen."""
     doors = system_doors()
     loaded, command, run = _of_file(options, doors) if _is_file(options) else _of(options, doors)
+    if not any(load.share for load in loaded.experiment.loads):
+        raise InputError(
+            f"`--rate {options.rate}` has no share of the capacity, so none would be measured",
+            hint=f"Add a share: `--rate {options.rate},70%`; fixed rates alone are for"
+            " `steelyard run`.",
+        )
     if options.dry_run:
         foresee(loaded, run, doors)
     else:
@@ -98,7 +106,7 @@ def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, 
         )
     changes = {
         "loads.clients": options.client,
-        "loads.rate": options.rate or (GOAL_RATES if options.slo else RATES),
+        "loads.rate": _rates(options, doors),
         "loads.protocol": options.protocol,
         "slo": f'"{options.slo}"' if options.slo else None,
         "measure.slice": options.slice_,
@@ -117,6 +125,30 @@ def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, 
         allow_existing=run.allow_existing,
     )
     return loaded, command, run
+
+
+def _rates(options: CapacityOptions, doors: Doors) -> str | None:
+    """Return the rates that are put into a file; None where its own, or those of its goal, stay.
+
+    Raises:
+        InputError: Its own have no share of the capacity.
+    """
+    given = load(_run_options(options, source=options.place), doors)
+    loads = given.experiment.loads
+    own = ", ".join(dict.fromkeys(each.rate_label or CLOSED for each in loads))
+    if given.document.at(("loads", "rate")) is None:
+        return options.rate or (None if options.slo or given.experiment.goal else RATES)
+    if options.rate is not None:
+        if not options.quiet:
+            message = f"--rate {options.rate} replaces the rates of {options.place}: {own}"
+            click.echo(message, err=True)
+        return options.rate
+    if not any(each.share for each in loads):
+        raise InputError(
+            f"{options.place} has rates of its own, {own}, and none is a share of the capacity",
+            hint=f"Replace them: `--rate {RATES}`; or measure at them with `steelyard run`.",
+        )
+    return None
 
 
 def _run_options(options: CapacityOptions, *, source: str) -> RunOptions:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from steelyard.analysis.block_values import estimate_of
 from steelyard.experiment import durations
 from steelyard.experiment.redoing import MAX_TRIES
 from steelyard.experiment.run_log import LogOrder, RawStore
@@ -19,12 +20,11 @@ from steelyard.experiment.validity import validity_of
 from steelyard.model.capacity import Capacity, CapacityPoint, CellRate
 from steelyard.model.errors import MeasurementError
 from steelyard.model.experiment import CapacityAsked, Experiment, Load
-from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.findings import Validity
 from steelyard.model.latency import LogPolicy
 from steelyard.model.schedule import CellKey, PlannedRun
-from steelyard.model.verdicts import Estimate
 from steelyard.stats.capacity import find_capacity
-from steelyard.stats.confidence import FloatArray, Interval
+from steelyard.stats.confidence import FloatArray
 from steelyard.stats.median import median_interval
 
 _SPAWN_KEY = 2**31 + 1  # of the coin: no block has this number
@@ -49,12 +49,14 @@ def capacity_s(experiment: Experiment, *, discard_s: float, activation_s: float)
 
 
 def closed_loads(experiment: Experiment, asked: CapacityAsked, *, cpus: int) -> tuple[Load, ...]:
-    """Return the closed loops that are tried, rising in clients."""
+    """Return the closed loops that are tried, rising in clients, with the threads of the loads."""
+    shares = [load for load in experiment.loads if load.share is not None]
     most = max((load.generators for load in experiment.loads), default=1)
+    threads = max((load.threads for load in shares), default=cpus)
     return tuple(
         Load(
             clients=clients,
-            threads=max(min(clients, cpus), min(most, clients)),
+            threads=max(min(clients, threads), min(most, clients)),
             generators=min(most, clients),
         )
         for clients in sorted(asked.clients)
@@ -82,28 +84,6 @@ def _rounded(rate_per_s: float) -> float:
     return float(f"{rate_per_s:.{_DIGITS}g}")
 
 
-def rising_findings(capacities: Sequence[Capacity]) -> tuple[Finding, ...]:
-    """Return where the most clients that were tried were clearly the best."""
-    return tuple(
-        Finding(
-            code="capacity-still-rises",
-            severity=Severity.WARNING,
-            message=f"{capacity.workload}: throughput still rises at {capacity.clients} clients,"
-            " the most that were tried; the capacity may be more than what the rates are shares of",
-            remedy="Try more clients: `capacity: {clients: [...]}`.",
-            subject=capacity.treatment,
-        )
-        for capacity in capacities
-        if capacity.clients == capacity.points[-1].clients
-        and find_capacity(log_slices(capacity.points)).rising
-    )
-
-
-def log_slices(points: Sequence[CapacityPoint]) -> FloatArray:
-    """Return ln(1/s), shape (rounds, numbers of clients)."""
-    return np.log(np.array([point.slices for point in points], dtype=np.float64)).T
-
-
 def capacity_of(
     workload: str, treatment: str, loads: Sequence[Load], log_tps: FloatArray
 ) -> Capacity:
@@ -124,20 +104,14 @@ def capacity_of(
             CapacityPoint(
                 clients=load.clients,
                 threads=load.threads,
-                tps=_estimate(median_interval(slices[:, place])),
+                tps=estimate_of(median_interval(slices[:, place])),
                 slices=tuple(float(value) for value in slices[:, place]),
             )
             for place, load in enumerate(loads)
         ),
         clients=loads[found.place].clients,
-        tps=_estimate(found.tps),
+        tps=estimate_of(found.tps),
     )
-
-
-def _estimate(interval: Interval) -> Estimate:
-    if not interval.bounded:
-        return Estimate(value=interval.estimate)
-    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +124,7 @@ class CapacityTaker:
         discard_s: Thrown away after the activation for each workload.
         told: Hears what is going on.
         raw: Keeps a slice's raw output under a name.
+        search: How many were begun before: one that was interrupted is repeated from its start.
     """
 
     taker: Taker
@@ -159,6 +134,7 @@ class CapacityTaker:
     discard_s: float
     told: Callable[[str], None]
     raw: RawStore
+    search: int = 0
 
     def take(self) -> tuple[Capacity, ...]:
         """Return the capacity of every workload.
@@ -186,7 +162,8 @@ class CapacityTaker:
             self.told(f"finding the capacity: {workload}, round {row + 1} of {rounds}")
             for place in order:
                 planned = self._planned(workload, self.loads[place])
-                name = f"capacity-{number:02d}-{row:02d}-{self.loads[place].clients:04d}"
+                clients = self.loads[place].clients
+                name = f"capacity-{self.search}-{number:02d}-{row:02d}-{clients:04d}"
                 log_tps[row, place] = self._slice(planned, name)
         return log_tps
 

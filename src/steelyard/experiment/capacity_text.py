@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from steelyard.experiment.retargeting import target_of
 
 RATES = "50%,70%,90%"
-GOAL_RATES = "50%,60%,70%,80%,90%"  # closer together: the goal is read between two of them
 _ROOMY = 90  # clients that fit into the default max_connections = 100, with what we keep for us
 _KEPT = 10
 _NAME = "capacity"
@@ -25,7 +24,7 @@ class CapacityQuestion:
         target: A word, a URI or a mapping as for ``--target``.
         clients: Sessions of the open loops, and the most of the closed ones before them.
         builtins: pgbench's scripts, a workload each.
-        rates: As in ``loads.rate``; empty: the usual ones.
+        rates: As in ``loads.rate``; empty: the usual ones, those of a goal where there is one.
         goal: As in ``slo``; empty: none.
         run_s: Length of a run, as written: ``5s``.
         budget: As written: ``10m``.
@@ -54,7 +53,8 @@ def capacity_text(asked: CapacityQuestion) -> str:
         f"  - {{name: {_yaml(builtin)}, builtin: {_yaml(builtin)}, scale_factor: {asked.scale}}}"
         for builtin in asked.builtins
     )
-    rates = asked.rates or (GOAL_RATES if asked.goal else RATES)
+    rates = asked.rates or ("" if asked.goal else RATES)
+    offered = f"\n  rate: {_yaml(rates)}" if rates else ""
     goal = f"slo: {_yaml(asked.goal)}\n" if asked.goal else ""
     room = ""
     if target.get("kind") == "local" and asked.clients > _ROOMY:
@@ -68,8 +68,7 @@ workloads:
 {workloads}
 loads:
   clients: {asked.clients}
-  threads: auto
-  rate: {_yaml(rates)}
+  threads: auto{offered}
   protocol: {_yaml(asked.protocol)}
 {goal}measure:
   slice: {_yaml(asked.run_s)}

@@ -20,7 +20,7 @@ from steelyard.model.latency import LatencyGoal
 from steelyard.model.units import parse_fraction
 
 CLOSED: Final = "closed"
-GOAL_SHARES: Final = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9)  # of the capacity, where only `slo` is given
+GOAL_SHARES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)  # of the capacity, where only `slo` is given
 _MOST_PER_S: Final = 1_000_000.0  # pgbench counts in microseconds
 _DECIMAL: Final = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]{1,3})?", re.ASCII)
 _RATE_FORMS: Final = "Write transactions per second, a share of the capacity as `70%`, or `closed`."

@@ -23,7 +23,6 @@ from steelyard.experiment.capacity import (
     asked_capacity,
     closed_loads,
     rates_of,
-    rising_findings,
 )
 from steelyard.experiment.ceilings import CeilingTaker
 from steelyard.experiment.completing import BlockCompleter
@@ -308,7 +307,7 @@ class Campaign:
         asked = asked_capacity(self.experiment)
         if asked is None:
             return ()
-        capacities = CapacityTaker(
+        return CapacityTaker(
             taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
             asked=asked,
             loads=closed_loads(self.experiment, asked, cpus=self.cpus),
@@ -316,10 +315,8 @@ class Campaign:
             discard_s=discard.discard_s,
             told=self.progress.stage,
             raw=self.directory,
+            search=self.directory.capacity_searches(),
         ).take()
-        for finding in rising_findings(capacities):
-            self.directory.journal.append(Noted(finding=finding))
-        return capacities
 
     def _calibration_taker(self, means: str) -> Callable[[str, str, int], Measurement]:
         taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)

@@ -127,6 +127,11 @@ class CampaignDirectory:
         earlier = len(list((self.path / "raw").glob("server-*.log.gz")))
         return self.write_raw(f"server-{earlier + 1}.log", text)
 
+    def capacity_searches(self) -> int:
+        """Return how many searches for the capacity left files, interrupted ones included."""
+        names = (path.name.split("-") for path in (self.path / "raw").glob("capacity-*"))
+        return len({parts[1] for parts in names})
+
     def read(self) -> CampaignRecord:
         """Return the campaign as the journal tells it."""
         return read_campaign(self.path)

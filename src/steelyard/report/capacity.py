@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterator
 
 from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.latency_results import MAXIMUM, Timed
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.capacity import Capacity, CapacityPoint
+from steelyard.model.experiment import Experiment
 from steelyard.model.latency import LatencyGoal
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate
@@ -27,26 +29,44 @@ from steelyard.report.formats import (
     MISSING,
     bounds,
     count,
-    milliseconds,
     rate,
 )
+from steelyard.report.latency import TITLE as LATENCY
+from steelyard.report.latency import level_text
+from steelyard.report.wording import pool_name, short_pool
+from steelyard.stats.capacity import CAPACITY_COVERAGE
 from steelyard.stats.goal import Reached
 
 TITLE = "Capacity and rates"
 NOT_ENOUGH = "not enough transactions"
 _NO_INTERVAL = "no interval below 6 blocks"
+_SPLIT = "undecided, as many blocks lie below all measured rates as above them"
 _CAPACITY_NOTE = (
     "Closed loops of the baseline before the first block: medians over the rounds, each round with"
     f" every number of clients in random order, {CONFIDENCE} intervals (none below 6 rounds). The"
     " capacity has the fewest clients that are not clearly below the best; its throughput is read"
-    " in each round where the other rounds choose, so that choosing gains nothing. Rates are shares"
-    " of it, the same for all treatments."
+    " in each round where the other rounds choose, so that choosing gains nothing; its interval"
+    f" held in {CAPACITY_COVERAGE} of simulated campaigns. Rates are shares of it, the same for all"
+    " treatments."
 )
 _RATE_NOTE = (
     "Open loops: transactions start by schedule, and latency counts from the scheduled start."
-    f" Medians over blocks with {CONFIDENCE} intervals (none below 6). Lag is how much later than"
-    " scheduled a transaction started; late ones took longer than the latency limit, skipped ones"
-    " were never started because they were over it already."
+    f" Medians over blocks with {CONFIDENCE} intervals (none below 6); percentiles and their"
+    f' brackets as in the section "{LATENCY}". Lag is from the scheduled start to sending, service'
+    " time from sending to the answer; their sum is the latency. Skipped transactions were late by"
+    " more than the latency limit already and were never sent; late ones took longer than the"
+    " limit. Both are shares of all that were scheduled, and skipped ones are in no percentile."
+)
+_NEEDED = (Timed.LATENCY, 0.99)  # the others are left out first where a table is too wide
+_TIMES = (
+    (Timed.LATENCY, 0.5, "p50"),
+    (Timed.LATENCY, 0.99, "p99"),
+    (Timed.LAG, 0.5, "lag p50"),
+    (Timed.LAG, 0.99, "lag p99"),
+    (Timed.LAG, MAXIMUM, "lag max"),
+    (Timed.SERVICE, 0.5, "service p50"),
+    (Timed.SERVICE, 0.99, "service p99"),
+    (Timed.SERVICE, MAXIMUM, "service max"),
 )
 _GOAL_NOTE = (
     "The value is read between two measured rates on a line of log latency, the median over blocks;"
@@ -66,8 +86,9 @@ def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
         items = tuple(_capacity_sentence(capacity) for capacity in found.capacities)
         blocks.append(BulletList(lead="The most that it sustains", items=items))
     if found.goal is not None and found.goals:
-        items = tuple(goal_sentence(goal) for goal in found.goals)
-        more = tuple(_contrast_sentence(contrast) for contrast in found.contrasts)
+        experiment = analysis.experiment
+        items = tuple(goal_sentence(experiment, goal) for goal in found.goals)
+        more = tuple(_contrast_sentence(experiment, contrast) for contrast in found.contrasts)
         lead = f"The highest rate with {found.goal.label}"
         blocks.append(BulletList(lead=lead, items=(*items, *more)))
     return tuple(blocks)
@@ -80,9 +101,9 @@ def capacity_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         return ()
     blocks: list[Block] = []
     if found.goal is not None and found.goals:
-        blocks.append(_goal_table(found, found.goal))
+        blocks.append(_goal_table(analysis.experiment, found, found.goal))
     if found.points:
-        blocks.append(_rate_table(found))
+        blocks.append(_rate_table(analysis, found))
     if found.capacities:
         blocks += [_capacity_table(found), _figure(analysis, found)]
     if not blocks:
@@ -107,13 +128,13 @@ def per_s(estimate: Estimate) -> str:
     return f"{rate(estimate.value)}/s {interval}"
 
 
-def goal_sentence(goal: GoalRate) -> str:
+def goal_sentence(experiment: Experiment, goal: GoalRate) -> str:
     """Return what one treatment carries under the goal, in one sentence."""
-    return f"{_of(goal)}: {_told(goal)}."
+    return f"{_of(experiment, goal)}: {_told(goal)}."
 
 
-def _of(goal: GoalRate) -> str:
-    return f"{goal.treatment}, {goal.workload}, {count(goal.load.clients, 'client')}"
+def _of(experiment: Experiment, goal: GoalRate) -> str:
+    return f"{goal.treatment}, {goal.workload}, {pool_name(experiment, goal.load)}"
 
 
 def _told(goal: GoalRate) -> str:
@@ -121,6 +142,8 @@ def _told(goal: GoalRate) -> str:
     if reached is None:
         return f"{NOT_ENOUGH} at any of the rates for this percentile"
     lowest, highest = goal.rates_per_s[0], goal.rates_per_s[-1]
+    if reached.value is None:
+        return f"{_SPLIT}, {_between(goal, reached)}"
     if reached.value == math.inf:
         return f"above {rate(highest)}/s, the highest rate that was measured{_open_low(reached)}"
     if reached.value == -math.inf:
@@ -156,25 +179,29 @@ def _high(goal: GoalRate, high: float) -> str:
     return rate(high) if math.isfinite(high) else f"above {rate(goal.rates_per_s[-1])}"
 
 
-def _contrast_sentence(contrast: GoalContrast) -> str:
+def _contrast_sentence(experiment: Experiment, contrast: GoalContrast) -> str:
     return (
         f"{contrast.treatment} against {contrast.baseline}, {contrast.workload},"
-        f" {count(contrast.load.clients, 'client')}: {_ratio(contrast.ratio)}."
+        f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
     )
 
 
-def _ratio(ratio: Reached) -> str:
+def _ratio(contrast: GoalContrast) -> str:
+    ratio = contrast.ratio
     low, high = _side(ratio.low), _side(ratio.high)
+    if contrast.beyond:
+        where = "above" if contrast.beyond > 0 else "below"
+        return f"not comparable, both lie {where} the measured rates"
+    value = "" if ratio.value is None else format_percent(math.expm1(ratio.value))
     if ratio.low is None:
-        return f"{format_percent(math.expm1(ratio.value))}, {_NO_INTERVAL}"
+        return f"{value}, {_NO_INTERVAL}"
     if low is None and high is None:
-        return "not comparable, both lie beyond the measured rates"
+        return f"undecided with {count(contrast.blocks, 'block')}"
     if high is None:
-        return f"at least {format_percent(low or 0.0)}"
+        return f"at least {format_percent(low or 0.0)} with {CONFIDENCE}"
     if low is None:
-        return f"at most {format_percent(high)}"
-    bounds_text = f"[{format_percent(low)}, {format_percent(high)}]"
-    return f"{format_percent(math.expm1(ratio.value))} {bounds_text}"
+        return f"at most {format_percent(high)} with {CONFIDENCE}"
+    return f"{value} [{format_percent(low)}, {format_percent(high)}]"
 
 
 def _side(bound: float | None) -> float | None:
@@ -188,7 +215,7 @@ def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
     return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
 
 
-def _goal_table(found: OpenLoops, goal: LatencyGoal) -> Table:
+def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
@@ -198,20 +225,20 @@ def _goal_table(found: OpenLoops, goal: LatencyGoal) -> Table:
         _right("measured rates", "1/s", spare=True),
         _right("blocks", spare=True),
     )
-    rows = tuple(_goal_row(each) for each in found.goals)
+    rows = tuple(_goal_row(experiment, each) for each in found.goals)
     title = f"The highest rate with {goal.label}"
-    notes = [_GOAL_NOTE, *(_goal_remark(each) for each in found.goals)]
+    notes = [_GOAL_NOTE, *(_goal_remark(experiment, each) for each in found.goals)]
     return Table(title=title, columns=columns, rows=rows, note=" ".join(filter(None, notes)))
 
 
-def _goal_row(goal: GoalRate) -> Row:
+def _goal_row(experiment: Experiment, goal: GoalRate) -> Row:
     reached = goal.reached
     measured = ", ".join(rate(value) for value in goal.rates_per_s)
     return Row(
         cells=(
             goal.workload,
             goal.treatment,
-            str(goal.load.clients),
+            short_pool(experiment, goal.load),
             NOT_ENOUGH if reached is None else _value(goal, reached),
             MISSING if reached is None else _interval(goal, reached),
             measured or MISSING,
@@ -222,6 +249,8 @@ def _goal_row(goal: GoalRate) -> Row:
 
 
 def _value(goal: GoalRate, reached: Reached) -> str:
+    if reached.value is None:
+        return "undecided"
     if math.isfinite(reached.value):
         return rate(reached.value)
     if reached.value > 0:
@@ -235,51 +264,53 @@ def _interval(goal: GoalRate, reached: Reached) -> str:
     return f"{_low(goal, reached.low)} to {_high(goal, reached.high)}"
 
 
-def _goal_remark(goal: GoalRate) -> str:
+def _goal_remark(experiment: Experiment, goal: GoalRate) -> str:
     """Return what was done about too few transactions, or nothing."""
     remarks = []
     if goal.pooled > 1:
         remarks.append(f"{goal.pooled} neighbouring blocks were added up for each percentile")
+    if goal.reached is not None and goal.reached.value is None:
+        remarks.append(_SPLIT)
     if goal.untold:
         rates = ", ".join(rate(value) for value in goal.untold)
         remarks.append(f"{NOT_ENOUGH} at {rates}/s")
-    return f"{_of(goal)}: {'; '.join(remarks)}." if remarks else ""
+    return f"{_of(experiment, goal)}: {'; '.join(remarks)}." if remarks else ""
 
 
-def _rate_table(found: OpenLoops) -> Table:
+def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
         _right("clients"),
         _right("offered", "1/s"),
         _right("achieved", "1/s"),
-        _right("p50", "ms"),
-        _right("p99", "ms"),
-        _right("lag p99", "ms", spare=True),
-        _right("late", spare=True),
-        _right("skipped", spare=True),
+        _right("skipped"),
+        _right("late"),
+        *(_right(n, "ms", spare=(timed, share) != _NEEDED) for timed, share, n in _TIMES),
     )
-    rows = tuple(_rate_row(point) for point in found.points)
+    rows = tuple(_rate_row(analysis, point) for point in found.points)
     return Table(title="Rates", columns=columns, rows=rows, note=_RATE_NOTE)
 
 
-def _rate_row(point: RatePoint) -> Row:
-    share = point.cell.load.share
-    shown = "" if share is None else f" ({100.0 * share:g} %)"
+def _rate_row(analysis: CampaignAnalysis, point: RatePoint) -> Row:
+    load = point.cell.load
+    shown = "" if load.share is None else f" ({load.rate_label})"
     return Row(
         cells=(
             point.cell.workload,
             point.treatment,
-            str(point.cell.load.clients),
+            short_pool(analysis.experiment, load),
             f"{rate(point.offered_per_s)}{shown}",
             _rated(point.achieved),
-            _timed(point, point.p50_s),
-            _timed(point, point.p99_s),
-            _timed(point, point.lag_p99_s),
-            MISSING if point.late is None else f"{point.late:,}",
-            f"{point.skipped:,}",
+            _share(point.skipped),
+            _share(point.late),
+            *(_timed(point, timed, share) for timed, share, _ in _TIMES),
         )
     )
+
+
+def _share(value: float | None) -> str:
+    return MISSING if value is None else format_percent(value, signed=False)
 
 
 def _rated(estimate: Estimate | None) -> str:
@@ -289,14 +320,8 @@ def _rated(estimate: Estimate | None) -> str:
     return rate(estimate.value) if pair is None else per_s(estimate).replace("/s", "")
 
 
-def _timed(point: RatePoint, estimate: Estimate | None) -> str:
-    if estimate is None:
-        return NOT_ENOUGH if point.transactions else "not logged"
-    pair = bounds(estimate)
-    value = milliseconds(estimate.value)
-    if pair is None:
-        return value
-    return f"{value} [{milliseconds(pair[0])}, {milliseconds(pair[1])}]"
+def _timed(point: RatePoint, timed: Timed, share: float) -> str:
+    return level_text(point.at(timed, share)) if point.levels else "not logged"
 
 
 def _capacity_table(found: OpenLoops) -> Table:

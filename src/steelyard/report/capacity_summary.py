@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.latency_results import Timed
 from steelyard.model.capacity import Capacity
 from steelyard.report.json_values import Json, interval, load_json, number, percent
 from steelyard.stats.goal import Reached
@@ -54,13 +55,19 @@ def _point(point: RatePoint) -> dict[str, Json]:
         "treatment": point.treatment,
         "offered_per_s": number(point.offered_per_s),
         "achieved_per_s": interval(point.achieved),
-        "latency_p50_s": interval(point.p50_s),
-        "latency_p99_s": interval(point.p99_s),
-        "schedule_lag_p99_s": interval(point.lag_p99_s),
-        "transactions": point.transactions,
-        "late": point.late,
-        "skipped": point.skipped,
+        "latency_p50_s": _time(point, Timed.LATENCY, 0.5),
+        "latency_p99_s": _time(point, Timed.LATENCY, 0.99),
+        "schedule_lag_p99_s": _time(point, Timed.LAG, 0.99),
+        "service_time_p99_s": _time(point, Timed.SERVICE, 0.99),
+        "skipped_percent": percent(point.skipped),
+        "late_percent": percent(point.late),
+        "latency_limit_s": number(point.cell.load.latency_limit_s),
     }
+
+
+def _time(point: RatePoint, timed: Timed, share: float) -> Json:
+    found = point.at(timed, share)
+    return None if found is None else interval(found.value_s)
 
 
 def _goal(goal: GoalRate) -> dict[str, Json]:
@@ -89,10 +96,13 @@ def _reached(reached: Reached) -> dict[str, Json]:
 
 
 def _beyond(reached: Reached) -> str | None:
-    """Return ``above`` or ``below`` where the rate lies beyond what was measured."""
-    if np.isfinite(reached.value):
-        return None
-    return "above" if reached.value > 0 else "below"
+    """Return ``above`` or ``below`` where the rate lies beyond what was measured.
+
+    ``both`` where as many blocks lie above as below.
+    """
+    if reached.value is None:
+        return "both"
+    return {-1.0: "below", 0.0: None, 1.0: "above"}[reached.beyond]
 
 
 def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
@@ -103,7 +113,7 @@ def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
             "treatment": contrast.treatment,
             "clients": contrast.load.clients,
             "threads": contrast.load.threads,
-            "effect_percent": percent(float(np.expm1(contrast.ratio.value))),
+            "effect_percent": None if contrast.beyond else _relative(contrast.ratio.value),
             "low_percent": _relative(contrast.ratio.low),
             "high_percent": _relative(contrast.ratio.high),
         }

@@ -1,11 +1,10 @@
-"""The percentiles of a report: levels, differences, and how open loops kept their schedule."""
+"""The percentiles of a report: levels and differences; ``capacity`` tells of schedules."""
 
 from collections.abc import Iterator, Sequence
 
 from steelyard.analysis.latency_pools import SHARES
 from steelyard.analysis.latency_results import (
     MAXIMUM,
-    Arrivals,
     Basis,
     LatencyAnalysis,
     LatencyChange,
@@ -25,14 +24,12 @@ from steelyard.report.formats import (
     effect_interval,
     effect_value,
     milliseconds,
-    rate,
 )
 from steelyard.report.latency_figures import latency_figures
 from steelyard.report.wording import short_load
 
 TITLE = "Latency"
 NOT_ENOUGH = "not enough"
-_BRIEFLY = (0.5, 0.99, MAXIMUM)
 _SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
 CLOSED_LOOP = (
     "Closed loop: a client sends its next transaction when the last one is answered, and latency"
@@ -59,12 +56,6 @@ _CHANGE_NOTE = (
     " leaves out zero also when its error is shared by all percentiles and cells of the treatment"
     " (Bonferroni). They take no part in the verdicts, which are on tps. A side with a block of"
     " less than 10 / (1 - q) transactions is not compared."
-)
-_SCHEDULE_NOTE = (
-    "Lag is from the scheduled start to sending, service time from sending to the answer; their"
-    " sum is the latency above. Skipped transactions were late by more than the limit already and"
-    " were never sent; late ones took longer than the limit. Both are shares of all that were"
-    " scheduled, and skipped ones are in no percentile."
 )
 
 
@@ -98,8 +89,6 @@ def _tables(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Tabl
         yield _levels(analysis, found)
     if found.changes:
         yield _changes(analysis, found.changes)
-    if found.arrivals:
-        yield _schedule(analysis, found)
 
 
 def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
@@ -214,50 +203,3 @@ def _change_text(each: LatencyChange) -> str:
     if bounds(each.change) is None:
         return effect_value(each.change)
     return f"{effect_value(each.change)} {effect_interval(each.change)}"
-
-
-# --- open loops ---
-
-
-def _schedule(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
-    columns = (
-        Column(name="workload"),
-        Column(name="treatment"),
-        _right("clients"),
-        _right("offered", "1/s"),
-        _right("achieved", "1/s"),
-        _right("skipped"),
-        _right("late"),
-        *(_right(f"lag {percentile_name(s)}", "ms", spare=s == 0.5) for s in _BRIEFLY),
-        *(_right(f"service {percentile_name(s)}", "ms", spare=True) for s in _BRIEFLY),
-    )
-    rows = tuple(_schedule_row(analysis, found, each) for each in found.arrivals)
-    title = "Latency at a rate: how the schedule was kept"
-    return Table(title=title, columns=columns, rows=rows, note=_SCHEDULE_NOTE)
-
-
-def _schedule_row(analysis: CampaignAnalysis, found: LatencyAnalysis, each: Arrivals) -> Row:
-    of = {
-        levels.timed: levels
-        for levels in found.levels
-        if (levels.treatment, levels.cell) == (each.treatment, each.cell) and not levels.script
-    }
-    times = [
-        level_text(None if timed not in of else of[timed].at(share))
-        for timed in (Timed.LAG, Timed.SERVICE)
-        for share in _BRIEFLY
-    ]
-    achieved = None if each.achieved_per_s is None else each.achieved_per_s.value
-    late = MISSING if each.late is None else format_percent(each.late, signed=False)
-    return Row(
-        cells=(
-            each.cell.workload,
-            each.treatment,
-            short_load(analysis.experiment, each.cell.load),
-            rate(each.offered_per_s),
-            rate(achieved),
-            format_percent(each.skipped, signed=False),
-            late,
-            *times,
-        )
-    )

@@ -1,7 +1,6 @@
 """Latencies for programs: the part ``latency`` of ``summary.json``."""
 
 from steelyard.analysis.latency_results import (
-    Arrivals,
     LatencyAnalysis,
     LatencyChange,
     LatencyLevels,
@@ -13,16 +12,15 @@ from steelyard.report.json_values import Json, interval, load_json, number, perc
 
 
 def latency_json(found: LatencyAnalysis | None) -> dict[str, Json]:
-    """Return levels, comparisons and schedules; nothing where no run has a log."""
+    """Return levels and comparisons; nothing where no run has a log."""
     if found is None:
         return {}
-    told: dict[str, Json] = {
-        "levels": [_levels(each) for each in found.levels],
-        "comparisons": [_change(each) for each in found.changes],
+    return {
+        "latency": {
+            "levels": [_levels(each) for each in found.levels],
+            "comparisons": [_change(each) for each in found.changes],
+        }
     }
-    if found.arrivals:
-        told["schedule"] = [_arrivals(each) for each in found.arrivals]
-    return {"latency": told}
 
 
 def _levels(each: LatencyLevels) -> dict[str, Json]:
@@ -63,17 +61,4 @@ def _change(each: LatencyChange) -> dict[str, Json]:
         "called": each.called or None,
         "blocks": each.blocks,
         "reason": each.reason or None,
-    }
-
-
-def _arrivals(each: Arrivals) -> dict[str, Json]:
-    return {
-        "workload": each.cell.workload,
-        **load_json(each.cell.load),
-        "treatment": each.treatment,
-        "offered_per_s": number(each.offered_per_s),
-        "achieved_per_s": interval(each.achieved_per_s),
-        "skipped_percent": percent(each.skipped),
-        "late_percent": percent(each.late),
-        "latency_limit_s": number(each.limit_s),
     }

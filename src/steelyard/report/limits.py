@@ -89,7 +89,7 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield _slices(analysis.experiment, plan)
     yield _elsewhere(analysis, plan)
     yield _untested(analysis.experiment)
-    yield _offered(analysis.experiment)
+    yield from _offered(analysis, plan)
     yield from _generator(analysis.experiment)
     yield from _bundles(analysis.experiment)
     yield from _unclear(analysis.experiment)
@@ -169,13 +169,26 @@ def _asked(workload: Workload) -> str:
     return f"{workload.name} is {workload.builtin or scripts or 'unknown'}{size}"
 
 
-def _offered(experiment: Experiment) -> str:
-    if not experiment.closed_loads:
-        return "The highest possible rate: the load was offered at a fixed rate to all treatments."
-    return (
-        "Latency at equal work: the number of clients was equal, and each sent its next "
-        "transaction when the last was answered, so the faster server did more."
-    )
+def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+    """Yield what the loads leave open: closed loops, rates, or rates made from a capacity."""
+    experiment = analysis.experiment
+    if experiment.closed_loads and any(load.is_open for load in experiment.loads):
+        yield (
+            "Latency at equal work in the closed loops: the number of clients was equal, and the "
+            "faster server did more. The loads with a rate show it."
+        )
+    elif experiment.closed_loads:
+        yield (
+            "Latency at equal work: the number of clients was equal, and each sent its next "
+            "transaction when the last was answered, so the faster server did more."
+        )
+    elif not plan.capacities:
+        yield "The highest possible rate: the load was offered at a fixed rate to all treatments."
+    elif experiment.contenders:
+        yield (
+            f"The highest possible rate of {enumeration(experiment.contenders)}: the capacity is"
+            f" that of {plan.capacities[0].treatment}, and all were offered shares of it."
+        )
 
 
 def _generator(experiment: Experiment) -> Iterator[str]:

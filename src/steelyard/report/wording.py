@@ -100,6 +100,24 @@ def short_load(experiment: Experiment, load: Load) -> str:
     return f"{load.clients}{threads}{rated}"
 
 
+def pool_name(experiment: Experiment, load: Load) -> str:
+    """Return the clients of a load whatever its rate, with threads where they alone do not tell."""
+    threads = f", {count(load.threads, 'thread')}" if _has_twin(experiment, load) else ""
+    return f"{count(load.clients, 'client')}{threads}"
+
+
+def short_pool(experiment: Experiment, load: Load) -> str:
+    """Return the same for a column of clients: ``8``, ``8 (2 threads)``."""
+    threads = f" ({count(load.threads, 'thread')})" if _has_twin(experiment, load) else ""
+    return f"{load.clients}{threads}"
+
+
+def _has_twin(experiment: Experiment, load: Load) -> bool:
+    """Return whether other loads have as many clients on another number of threads."""
+    threads = {other.threads for other in experiment.loads if other.clients == load.clients}
+    return bool(threads - {load.threads})
+
+
 def largest_load(experiment: Experiment) -> Load:
     """Return the load that stands for all: a closed loop with the most clients, if there is one."""
     return max(experiment.closed_loads or experiment.loads, key=lambda load: load.clients)

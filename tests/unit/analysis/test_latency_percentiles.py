@@ -120,6 +120,21 @@ def test_the_maximum_is_the_longest_of_all_runs() -> None:
     assert (level.value_s.value, level.value_s.low) == (1.234567, None)
 
 
+def test_the_maximum_is_that_of_the_blocks_beside_it() -> None:
+    """A run of a block that is left out of the percentiles does not give the longest, either."""
+    record = a_logged_record()
+    first, *others = record.runs
+    assert first.latency is not None
+    odd = replace(first.latency.scripts[0], longest_s=99.0)
+    slow = replace(first, latency=replace(first.latency, scripts=(odd,)))
+    bare = replace(first, latency=None)  # a second round of the same block
+    levels = latency_of(replace(record, runs=(slow, bare, *others))).levels
+    level = next(each for each in levels if each.treatment == first.treatment).at(MAXIMUM)
+    assert level is not None
+    assert level.value_s is not None
+    assert level.value_s.value < 99.0
+
+
 def test_a_block_with_an_unusable_log_is_left_out() -> None:
     """Its other side takes part in no difference either; levels say how many blocks remain."""
     record = a_logged_record(slower=1.2)
@@ -177,11 +192,12 @@ def test_an_open_loop_has_lag_service_time_and_shares() -> None:
     higher = [each for each in analysis.latency.levels if each.cell.load.clients == 16]
     timed = [each.timed for each in higher if each.treatment == "default"]
     assert timed == [Timed.LATENCY, Timed.LAG, Timed.SERVICE]
-    arrivals = analysis.latency.arrivals[-1]
-    assert arrivals.offered_per_s == 1600.0
-    assert arrivals.skipped == pytest.approx(40 / 8040)
-    assert arrivals.late is not None
-    assert arrivals.late > 0.0
+    assert analysis.open_loops is not None
+    point = analysis.open_loops.points[-1]
+    assert point.offered_per_s == 1600.0
+    assert point.skipped == pytest.approx(40 / 8040)
+    assert point.late is not None
+    assert point.late > 0.0
 
 
 def test_without_logs_there_is_nothing() -> None:

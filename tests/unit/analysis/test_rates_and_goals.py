@@ -7,7 +7,8 @@ import pytest
 from made_records import a_record, an_experiment
 
 from steelyard.analysis.campaign import analyse
-from steelyard.analysis.capacity import OpenLoops
+from steelyard.analysis.capacity import OpenLoops, RatePoint, _Taken
+from steelyard.analysis.latency_results import Basis, Timed
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import CellRate
 from steelyard.model.experiment import Experiment, Load
@@ -15,7 +16,8 @@ from steelyard.model.latency import LatencyGoal, RunLatency, ScriptLatency
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S
-from steelyard.stats.histogram import histogram_of, to_text
+from steelyard.model.verdicts import Estimate
+from steelyard.stats.histogram import histogram_of, rank_of, to_text
 
 CAPACITY = {"t0": 1000.0, "t1": 1100.0}
 SHARES = (0.5, 0.7, 0.9)
@@ -50,7 +52,10 @@ def a_record_of(
     shape = (blocks, len(experiment.treatments), len(experiment.loads))
     record = a_record(np.full(shape, np.log(500.0)), experiment)
     rates = tuple(
-        CellRate(cell=CellKey(workload="w0", load=load), rate_per_s=1000.0 * (load.share or 0))
+        CellRate(
+            cell=CellKey(workload="w0", load=load),
+            rate_per_s=load.rate_per_s or 1000.0 * (load.share or 0),
+        )
         for load in experiment.loads
     )
     offered = {rate.cell: rate.rate_per_s for rate in rates}
@@ -79,15 +84,72 @@ def test_every_rate_has_its_percentiles() -> None:
     point = found.points[0]
     assert point.achieved is not None
     assert point.achieved.value == pytest.approx(500.0)
-    assert point.p50_s is not None
-    assert point.p50_s.value == pytest.approx(np.log(2) / 500.0, rel=0.05)
-    assert point.p99_s is not None
-    assert point.p99_s.low is not None
-    assert point.p99_s.value == pytest.approx(np.log(100) / 500.0, rel=0.1)
-    assert point.lag_p99_s is not None
-    assert point.lag_p99_s.value == pytest.approx(point.p99_s.value / 2, rel=0.01)
-    assert point.transactions == BLOCKS * 2000
-    assert (point.late, point.skipped, point.missing) == (None, 0, 0)
+    p50, p99, lag = (
+        _value(point, Timed.LATENCY, 0.5),
+        _value(point, Timed.LATENCY, 0.99),
+        _value(point, Timed.LAG, 0.99),
+    )
+    assert p50.value == pytest.approx(np.log(2) / 500.0, rel=0.05)
+    assert p99.low is not None
+    assert p99.value == pytest.approx(np.log(100) / 500.0, rel=0.1)
+    assert lag.value == pytest.approx(p99.value / 2, rel=0.01)
+    assert point.levels[Timed.LATENCY].transactions == BLOCKS * 2000
+    assert (point.late, point.skipped) == (None, 0.0)
+
+
+def _value(point: RatePoint, timed: Timed, share: float) -> Estimate:
+    told = point.at(timed, share)
+    assert told is not None
+    assert told.value_s is not None
+    return told.value_s
+
+
+@pytest.mark.parametrize("number", [500, 2000])
+def test_a_rate_says_what_the_latency_section_says(number: int) -> None:
+    """One rule: p50, p99 and lag are its levels, also where a block alone has too few for a p99."""
+    analysis = analyse(a_record_of(an_asking(), number=number))
+    assert analysis.latency is not None
+    assert analysis.open_loops is not None
+    for point in analysis.open_loops.points:
+        levels = analysis.latency.of(point.treatment, point.cell)
+        assert levels is not None
+        for share in (0.5, 0.99):
+            assert point.at(Timed.LATENCY, share) == levels.at(share)
+        told = point.at(Timed.LATENCY, 0.99)
+        assert told is not None
+        assert (told.basis is Basis.TOGETHER) == (number == 500)
+
+
+def test_a_block_with_a_run_that_was_not_logged_is_left_out_everywhere() -> None:
+    """Of percentiles, shares and the goal alike; its neighbours in other cells stay paired."""
+    record = a_record_of(an_asking(), skipped=10)
+    odd = next(run for run in record.runs if (run.block, run.treatment) == (3, "t1"))
+    bare = replace(odd, latency=None)  # a second round of that block
+    found = _found(replace(record, runs=(*record.runs, bare)))
+    assert {goal.blocks for goal in found.goals} == {BLOCKS - 1}
+    point = next(p for p in found.points if (p.treatment, p.cell) == ("t1", odd.cell))
+    assert point.levels[Timed.LATENCY].transactions == (BLOCKS - 1) * 2000
+    assert point.skipped == pytest.approx(10 / 2010)
+
+
+def test_two_loads_of_one_rate_are_one_rung() -> None:
+    """A share may become the rate that another load has: their transactions count together."""
+    asking = an_asking(treatments=1)
+    fixed = Load(clients=8, threads=2, rate_per_s=700.0)
+    loads = (*asking.loads[:2], fixed, asking.loads[2])
+    record = a_record_of(replace(asking, loads=loads), number=60)
+    goal = _found(record).goals[0]
+    assert goal.rates_per_s == (500.0, 700.0, 900.0)
+    twice = [
+        replace(run, latency=_queue("t0", 100.0, 60, place))
+        if run.cell.load == asking.loads[1]
+        else run
+        for place, run in enumerate(record.runs)
+    ]
+    other = _found(replace(record, runs=tuple(twice))).goals[0]
+    assert goal.reached is not None
+    assert other.reached is not None
+    assert other.reached.value != goal.reached.value  # both loads have a say
 
 
 def test_the_goal_is_found_for_every_treatment_and_compared() -> None:
@@ -117,8 +179,10 @@ def test_neighbouring_blocks_are_added_up_where_one_has_too_few() -> None:
     reached = found.goals[0].reached
     assert reached is not None
     assert reached.low is None  # four values have no interval at 95 %
-    assert found.points[0].p50_s is not None
-    assert found.points[0].p99_s is None  # 480 of 1000
+    assert _value(found.points[0], Timed.LATENCY, 0.5).low is not None
+    told = found.points[0].at(Timed.LATENCY, 0.99)
+    assert told is not None
+    assert told.value_s is None  # 480 of 1000
 
 
 def test_too_few_transactions_are_no_answer() -> None:
@@ -135,8 +199,8 @@ def test_skipped_and_failed_transactions_miss_the_goal() -> None:
     reached = found.goals[0].reached
     assert reached is not None
     assert (reached.value, reached.high) == (-np.inf, 500.0)
-    assert found.points[0].skipped == BLOCKS * 300
-    assert found.points[0].late == BLOCKS * 20
+    assert found.points[0].skipped == pytest.approx(300 / 2500)
+    assert found.points[0].late == pytest.approx(20 / 2500)
 
 
 def test_all_rates_or_none_may_meet_it() -> None:
@@ -146,6 +210,10 @@ def test_all_rates_or_none_may_meet_it() -> None:
     assert easy is not None
     assert hard is not None
     assert (easy.value, hard.value) == (np.inf, -np.inf)
+    both = [_found(a_record_of(an_asking(limit_s=limit_s))) for limit_s in (1.0, 1e-4)]
+    assert [found.contrasts[0].beyond for found in both] == [1, -1]
+    between = _found(a_record_of(an_asking())).contrasts[0]
+    assert (between.beyond, between.blocks) == (0, BLOCKS)
 
 
 def test_pools_of_clients_have_answers_of_their_own() -> None:
@@ -165,8 +233,8 @@ def test_runs_without_a_log_say_so() -> None:
     bare = replace(record, runs=tuple(replace(run, latency=None) for run in record.runs))
     found = _found(bare)
     assert {goal.reached for goal in found.goals} == {None}
-    assert found.points[0].p99_s is None
-    assert found.points[0].missing == BLOCKS
+    assert found.points[0].at(Timed.LATENCY, 0.99) is None
+    assert (found.points[0].skipped, found.points[0].late) == (None, None)
     assert found.points[0].achieved is not None
 
 
@@ -175,3 +243,13 @@ def test_there_is_nothing_without_open_loops_or_in_a_look() -> None:
     closed = an_experiment(treatments=2, loads=2)
     assert analyse(a_record(np.zeros((8, 2, 2)), closed)).open_loops is None
     assert analyse(a_record_of(an_asking(treatments=1)), curves=False).open_loops is None
+
+
+def test_lost_transactions_move_the_rank_by_whole_ones() -> None:
+    """Of values 1 to n and m lost ones the percentile is the value of its rank, for every n."""
+    for logged in range(100, 250):
+        latency = histogram_of(np.arange(1, logged + 1))
+        for missed, share in ((0, 0.55), (1, 0.9), (2, 0.7), (3, 0.5), (1, 0.6)):
+            taken = _Taken(latency=latency, missed=missed)
+            rank = rank_of(share, logged + missed)
+            assert taken.quantile_s(share) * US_PER_S == pytest.approx(rank, abs=1e-6)

@@ -9,6 +9,7 @@ from command_line import EXPERIMENT, Shell
 from steelyard.cli.capacity import CapacityOptions, _command
 from steelyard.experiment.capacity_text import CapacityQuestion, capacity_text
 from steelyard.experiment.files import load_text
+from steelyard.experiment.form_loads import GOAL_SHARES
 from steelyard.experiment.resolution import Surroundings
 from steelyard.model.errors import ExitCode
 from steelyard.model.experiment import EndpointTarget, Experiment, LocalTarget
@@ -158,6 +159,7 @@ def test_a_file_is_measured_with_its_treatments(shell: Shell) -> None:
         (("--slo", "fast"), "`fast` is not a goal of latency"),
         (("--rate", "120%"), "not a share between 0 % and 100 %"),
         (("--budget", "1m"), "ends before the first block"),
+        (("--rate", "500"), "`--rate 500` has no share of the capacity, so none would be measured"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(shell: Shell, words: tuple[str, ...], said: str) -> None:
@@ -165,3 +167,48 @@ def test_what_cannot_be_asked_is_refused(shell: Shell, words: tuple[str, ...], s
     code, _, err = shell.run("capacity", "embedded", *words, "--dry-run")
     assert code in (ExitCode.BAD_INPUT, ExitCode.REFUSED)
     assert said in err
+
+
+def _with_rates(rates: str) -> None:
+    """Write the usual file with rates of its own."""
+    text = EXPERIMENT.replace("{clients: 1}", f"{{clients: 1, rate: {rates}}}")
+    assert rates in text
+    Path("mine.yaml").write_text(text)
+
+
+def _shares(shell: Shell, *words: str) -> tuple[str, str]:
+    code, out, err = shell.run("capacity", "mine.yaml", *words, "--budget", "60m", "--dry-run")
+    assert code == 0, err
+    return out, err
+
+
+def test_the_rates_of_a_file_stay_unless_others_are_asked_for(shell: Shell) -> None:
+    """Its shares are kept; `--rate` replaces them and says so; without a share it is refused."""
+    _with_rates("[30%, 60%]")
+    out, err = _shares(shell)
+    assert " at 30 % [" in out
+    assert " at 50 % [" not in out
+    out, err = _shares(shell, "--rate", "40%")
+    assert " at 40 % [" in out
+    assert " at 30 % [" not in out
+    assert "--rate 40% replaces the rates of mine.yaml: 30 %, 60 %" in err
+    _with_rates("[100, closed]")
+    code, _, err = shell.run("capacity", "mine.yaml", "--dry-run")
+    assert code == ExitCode.BAD_INPUT
+    assert "rates of its own, 100/s, closed, and none is a share" in err
+    assert "--rate 50%,70%,90%" in err
+    code, _, err = shell.run("capacity", "mine.yaml", "--rate", "300", "--dry-run")
+    assert code == ExitCode.BAD_INPUT
+    assert "`--rate 300` has no share" in err
+
+
+def test_a_goal_has_one_set_of_rates(shell: Shell) -> None:
+    """A file with `slo`, one given to a file, and one given for a target try the same shares."""
+    goal = "p95 < 5ms"
+    asked = [load.share for load in _experiment(goal=goal).loads]
+    assert asked == list(GOAL_SHARES)
+    for text, words in ((f"{EXPERIMENT}slo: {goal}\n", ()), (EXPERIMENT, ("--slo", goal))):
+        Path("mine.yaml").write_text(text)
+        out, _ = _shares(shell, *words)
+        for share in GOAL_SHARES:
+            assert f" at {100.0 * share:g} % [" in out

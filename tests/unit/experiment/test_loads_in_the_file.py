@@ -98,7 +98,7 @@ def test_goals(written: str, share: float, limit_s: float) -> None:
     """Percentile, limit and unit, spaces or not; shares of the capacity are then tried."""
     experiment = load(f"{SMALL}slo: {written}\n").experiment
     assert experiment.goal == LatencyGoal(share=share, limit_s=pytest.approx(limit_s, rel=1e-12))
-    assert [each.share for each in experiment.loads] == [0.2, 0.4, 0.6, 0.7, 0.8, 0.9]
+    assert [each.share for each in experiment.loads] == [0.5, 0.6, 0.7, 0.8, 0.9]
     asked = load(offered("clients: 1, rate: 100", f"slo: {written}\n")).experiment
     assert [each.rate_per_s for each in asked.loads] == [100.0]
 

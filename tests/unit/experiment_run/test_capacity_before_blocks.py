@@ -9,13 +9,15 @@ from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import generator_fails, server_dies
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.capacity import order_of_rounds
+from steelyard.experiment.capacity import closed_loads, order_of_rounds
 from steelyard.experiment.forecast import forecast
 from steelyard.model.errors import MeasurementError
 from steelyard.model.experiment import Calibration, CapacityAsked, Experiment, Load, Measure, Stop
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey
 from steelyard.record.directory import read_campaign
+from steelyard.record.entries import Planned
+from steelyard.record.journal import read_lines
 
 CLIENTS, ROUNDS = (1, 4, 9), 6
 SLICES = len(CLIENTS) * ROUNDS
@@ -105,7 +107,7 @@ def test_it_is_told_kept_and_warned_of(tmp_path: Path) -> None:
     assert "finding the capacity: writes, round 2 of 6" in stage.listener.heard
     stored = sorted((tmp_path / "c" / "raw").glob("capacity-*.txt.gz"))
     assert len(stored) == 2 * SLICES
-    assert stored[0].name == "capacity-00-00-0001-0.txt.gz"
+    assert stored[0].name == "capacity-0-00-00-0001-0.txt.gz"
     assert "capacity-still-rises" in {finding.code for finding in analysis.findings}
 
 
@@ -136,6 +138,49 @@ def test_a_resumed_campaign_keeps_its_rates(tmp_path: Path) -> None:
     assert not any("capacity" in told for told in resumed.listener.heard)
     offered = {load.rate_per_s for load in resumed.world.offered if load.is_open}
     assert offered == {rate.rate_per_s for rate in before.rates}
+
+
+def test_a_search_that_was_interrupted_leaves_neither_findings_nor_holes(tmp_path: Path) -> None:
+    """Killed at the plan, the search is repeated: its files stay, its finding is told once."""
+    asking = an_asking(loads=tuple(replace(load, clients=9) for load in an_asking().loads))
+    whole = Stage.new(asking, tmp_path / "whole")
+    whole.world.noise = 0.0
+    whole.run()
+    lines, _ = read_lines(tmp_path / "whole" / "journal.jsonl")
+    planned = next(line.sequence for line in lines if isinstance(line.entry, Planned))
+    stage = Stage.new(asking, tmp_path / "c")
+    stage.world.noise = 0.0
+    with pytest.raises(Killed):
+        stage.dying(planned, "before").run()
+    assert read_campaign(tmp_path / "c").plan is None
+    resumed = Stage.resumed(asking, tmp_path / "c", stage.clock)
+    resumed.world.noise = 0.0
+    analysis = resumed.run()
+    codes = [finding.code for finding in analysis.findings]
+    assert codes.count("capacity-still-rises") == len(asking.workloads)
+    assert "capacity-of-more-clients" not in codes
+    raw = tmp_path / "c" / "raw"
+    for search in (0, 1):
+        assert len(list(raw.glob(f"capacity-{search}-*.txt.gz"))) == 2 * SLICES
+
+
+def test_closed_loops_have_the_threads_of_the_loads() -> None:
+    """A capacity of 8 threads is none of a load with one; `auto` is as many as there are CPUs."""
+    asked = CapacityAsked(clients=CLIENTS, rounds=ROUNDS)
+    for given, found in ((1, [1, 1, 1]), (8, [1, 4, 8])):
+        loads = (Load(clients=9, threads=given, share=0.7), Load(clients=9, threads=9))
+        tried = closed_loads(an_asking(loads=loads), asked, cpus=16)
+        assert [load.threads for load in tried] == found
+
+
+def test_a_load_of_fewer_clients_than_the_capacity_takes_is_told(tmp_path: Path) -> None:
+    """One client cannot do 70 % of what nine reach, nor one thread what four do."""
+    stage = Stage.new(an_asking(), tmp_path / "c")  # nine clients reach it, four are offered
+    stage.world.noise = 0.0
+    found = [f for f in stage.run().findings if f.code == "capacity-of-more-clients"]
+    assert len(found) == 2
+    assert "the capacity takes 9 clients on 1 thread" in found[0].message
+    assert "offered with 4 clients on 1 thread, too" in found[0].message
 
 
 def test_without_a_share_nothing_is_measured(tmp_path: Path) -> None:

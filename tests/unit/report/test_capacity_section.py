@@ -1,6 +1,7 @@
 """Capacity, rates and goal in a report: in the headline's place, in tables, a chart, and JSON."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from steelyard.report.render import (
     render_terminal,
     summary,
 )
+from steelyard.stats.goal import Reached
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_the_answers_stand_where_the_headlines_do() -> None:
     assert f"fitted, reads, 16 clients: {above} that was measured (at least" in goal.items[1]
     assert f"default, writes, 16 clients: {below} that was measured (at most" in goal.items[2]
     assert "not enough transactions at any of the rates" in goal.items[3]
-    assert goal.items[4].endswith("default, reads, 16 clients: at least +10.0 %.")
+    assert goal.items[4].endswith("default, reads, 16 clients: at least +10.0 % with 95 %.")
     markdown = render_markdown(build_document(open_loops.with_rates()))
     assert markdown.index(goal.items[0]) < markdown.index("## Capacity and rates")
     assert goal.items[0] in render_html(build_document(open_loops.with_rates()))
@@ -56,6 +58,8 @@ def test_the_capacity_is_marked_among_its_points(section: Section) -> None:
     assert [row["clients"] for row in rows if row["capacity"]] == ["8", "8"]
     assert rows[2]["capacity"] == "20,000/s [19,600, 20,400]"
     assert rows[0]["tps"] == "6,000 [5,880, 6,120]"
+    (table,) = [b for b in section.blocks if isinstance(b, Table) and b.title == "Capacity"]
+    assert "held in 91 to 96 % of simulated campaigns" in table.note
     (figure,) = [block for block in section.blocks if isinstance(block, Figure)]
     marked = figure.columns.index("capacity")
     assert sum(bool(row[marked]) for row in figure.rows) == 2
@@ -65,9 +69,10 @@ def test_the_capacity_is_marked_among_its_points(section: Section) -> None:
 def test_rates_say_what_was_offered_and_how_late_it_was(section: Section) -> None:
     """Offered with its share, achieved, percentiles with intervals, late and skipped."""
     row = _table(section, "Rates")[2]
-    assert row["offered"] == "18,000 (90 %)"
+    assert (row["clients"], row["offered"]) == ("16", "18,000 (90 %)")
     assert row["p99"] == "10.0 [9.00, 11.0]"
-    assert (row["late"], row["skipped"], row["lag p99"]) == ("7", "3", "not enough transactions")
+    assert (row["late"], row["skipped"]) == ("0.70 %", "0.30 %")
+    assert row["lag p99"] == "not enough [500 of 1,000]"
 
 
 def test_the_goal_says_what_it_rests_on(section: Section) -> None:
@@ -114,3 +119,64 @@ def test_without_open_loops_nothing_is_said() -> None:
     (found,) = capacity_section(replace(analyses.quick(), open_loops=alone))
     assert len(found.blocks) == 2
     assert len(rate_answers(replace(analyses.quick(), open_loops=alone))) == 1
+
+
+def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
+    """16 clients on 2 and on 8 threads are two rows, so each says which it is."""
+    given = open_loops.rates()
+    two = [replace(open_loops.POOL, threads=threads) for threads in (2, 8)]
+    goals = tuple(replace(given.goals[0], load=load) for load in two)
+    cells = [replace(given.points[0].cell, load=replace(load, share=0.5)) for load in two]
+    points = tuple(replace(given.points[0], cell=cell) for cell in cells)
+    contrasts = tuple(replace(given.contrasts[0], load=load) for load in two)
+    analysis = open_loops.with_rates()
+    analysis = replace(
+        analysis,
+        experiment=replace(analysis.experiment, loads=tuple(cell.load for cell in cells)),
+        open_loops=replace(given, points=points, goals=goals, contrasts=contrasts),
+    )
+    (found,) = capacity_section(analysis)
+    told = ["16 (2 threads)", "16 (8 threads)"]
+    assert [row["clients"] for row in _table(found, "Rates")] == told
+    assert [row["clients"] for row in _table(found, "The highest rate")] == told
+    items = rate_answers(analysis)[1].items
+    assert len(set(items)) == 4
+    assert items[0].startswith("default, reads, 16 clients, 2 threads: about")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "beyond", "told"),
+    [
+        (-math.inf, math.inf, 1, "not comparable, both lie above the measured rates."),
+        (-math.inf, math.inf, -1, "not comparable, both lie below the measured rates."),
+        (-math.inf, math.inf, 0, "undecided with 12 blocks."),
+        (-math.inf, math.log(0.9), 0, "at most -10.0 % with 95 %."),
+        (None, None, 0, "+12.0 %, no interval below 6 blocks."),
+    ],
+)
+def test_a_ratio_says_what_it_does_not_know(
+    low: float | None, high: float | None, beyond: int, told: str
+) -> None:
+    """Open bounds are no censored values; a single bound says how sure it is."""
+    given = open_loops.rates()
+    ratio = Reached(value=math.log(1.12), low=low, high=high)
+    contrast = replace(given.contrasts[0], ratio=ratio, beyond=beyond)
+    analysis = replace(open_loops.with_rates(), open_loops=replace(given, contrasts=(contrast,)))
+    assert rate_answers(analysis)[1].items[-1].endswith(f"16 clients: {told}")
+    effect = summary(analysis)["goal"]["comparisons"][0]["effect_percent"]
+    assert effect == (None if beyond else pytest.approx(12.0))
+
+
+def test_blocks_on_both_sides_of_all_rates_are_no_rate() -> None:
+    """Neither above nor below: the sentence, the table and the JSON say so."""
+    given = open_loops.rates()
+    split = Reached(value=None, low=-math.inf, high=math.inf)
+    goals = (replace(given.goals[0], reached=split),)
+    analysis = replace(open_loops.with_rates(), open_loops=replace(given, goals=goals))
+    (sentence, _) = rate_answers(analysis)[1].items
+    assert "undecided, as many blocks lie below all measured rates as above them" in sentence
+    (section,) = capacity_section(analysis)
+    (row,) = _table(section, "The highest rate")
+    assert row["highest rate"] == "undecided"
+    told = summary(analysis)["goal"]["rates"][0]
+    assert (told["beyond"], told["rate_per_s"]["estimate"]) == ("both", None)

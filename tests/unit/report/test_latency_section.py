@@ -10,6 +10,7 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import Load
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.report.capacity import capacity_section
 from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
 from steelyard.report.latency import latency_section, level_text
 from steelyard.report.render import build_document, render_markdown, summary
@@ -112,11 +113,18 @@ def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
     assert "10.0 % of the transactions" in lead.text
 
 
-def test_the_schedule_is_told_of_open_loops_alone(tails: CampaignAnalysis) -> None:
-    """Offered, achieved, skipped, late, lag and service time."""
-    assert all("at a rate" not in table.title for table in tables(tails))
-    schedule = tables(latencies.open_loop())[-1]
-    assert schedule.rows[-1].cells[3:6] == ("1,600", "1,600", "0.50 %")
+def test_the_schedule_is_told_once_and_of_open_loops_alone(tails: CampaignAnalysis) -> None:
+    """Offered, achieved, skipped, late, lag and service time: one table in the whole report."""
+    assert capacity_section(tails) == ()
+    found = build_document(latencies.open_loop())
+    blocks = [block for section in found.sections for block in section.blocks]
+    offered = [
+        block
+        for block in blocks
+        if isinstance(block, Table) and "offered" in {column.name for column in block.columns}
+    ]
+    (schedule,) = offered
+    assert schedule.rows[-1].cells[3:7] == ("1,600", "1,600 [1,600, 1,600]", "0.50 %", "0.06 %")
 
 
 def tables(analysis: CampaignAnalysis) -> list[Table]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fakes import analyses
+from fakes import analyses, open_loops
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import Layer, Load, Reset, Setting, SwitchCost
 from steelyard.model.plan import CampaignPlan, Status
@@ -115,3 +115,24 @@ def test_several_rounds_are_not_one_early_slice() -> None:
     assert "those of a visit cover about" in several
     assert "early phase of a checkpoint cycle" not in several
     assert "once, in an order drawn by coin" in words(analysis)
+
+
+def test_what_loads_leave_open_follows_from_rates_and_the_capacity() -> None:
+    """Nothing that the report tells elsewhere is called unknown: rates, or the capacity."""
+    equal, highest = "Latency at equal work", "The highest possible rate"
+    analysis = analyses.quick()
+    closed = words(analysis)
+    assert (equal in closed, highest in closed) == (True, False)
+    given = analysis.experiment
+    opened = tuple(replace(load, rate_per_s=500.0) for load in given.loads)
+    both = words(replace(analysis, experiment=replace(given, loads=(*given.loads, *opened))))
+    assert "Latency at equal work in the closed loops" in both
+    assert "The loads with a rate show it." in both
+    alone = replace(analysis, experiment=replace(given, loads=opened))
+    assert f"{highest}: the load was offered at a fixed rate" in words(alone)
+    found = replace(plan_of(analysis), capacities=open_loops.rates().capacities)
+    shares = words(replace(alone, plan=found))
+    assert f"{highest} of fitted: the capacity is that of default" in shares
+    assert "fixed rate" not in shares
+    one = replace(given, loads=opened, treatments=given.treatments[:1])
+    assert highest not in words(replace(alone, experiment=one, plan=found))

@@ -1,10 +1,13 @@
 """The capacity among closed loops: how few clients reach it, and what the choice does to it."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from chance import lowest_rate
 
-from steelyard.stats.capacity import fewest_as_good, find_capacity
+from steelyard.stats.capacity import CAPACITY_COVERAGE, fewest_as_good, find_capacity
 
 CLIENTS = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
 ROUNDS, CAMPAIGNS = 6, 250
@@ -102,3 +105,15 @@ def test_nothing_is_no_capacity() -> None:
     for shape in ((0, 3), (3, 0)):
         with pytest.raises(ValueError, match="no capacity"):
             find_capacity(np.zeros(shape))
+
+
+def test_what_is_cited_stands_in_the_documentation() -> None:
+    """The sections exist, and the coverage that reports tell is that of the simulated curves."""
+    text = (Path(__file__).parents[3] / "docs" / "methods.md").read_text()
+    assert "### The rate under a goal" in text
+    section = text.split("### Capacity: ")[1].split("\n#")[0]
+    rows = re.findall(r"^\| (?:flat|plateau|falling).*$", section, re.MULTILINE)
+    covered = [int(row.split("|")[5].strip(" %")) for row in rows]
+    assert f"{min(covered)} to {max(covered)} %" == CAPACITY_COVERAGE
+    assert f"is {CAPACITY_COVERAGE}" in section
+    assert CAPACITY_COVERAGE in (find_capacity.__doc__ or "")

@@ -172,12 +172,16 @@ def test_five_blocks_have_no_bounds() -> None:
 
 
 def test_the_middle_of_an_even_number_may_be_censored_on_one_side() -> None:
-    """Then the other of the two is told; between both ends it is the lower one."""
+    """Then the other of the two is told; between both ends there is nothing to tell."""
     above = Crossing(least=900.0, read=np.inf, most=np.inf)
     below = Crossing(least=-np.inf, read=-np.inf, most=500.0)
     assert goal_rate([*_between(750), above], LEVEL).value == 750.0
     assert goal_rate([below, *_between(750)], LEVEL).value == 750.0
-    assert goal_rate([below, above], LEVEL).value == -np.inf
+    for blocks in (2, 6):
+        split = goal_rate(blocks // 2 * [below] + blocks // 2 * [above], LEVEL)
+        assert (split.value, split.beyond) == (None, 0.0)
+    assert (split.low, split.high) == (-np.inf, np.inf)
+    assert goal_rate([below, above, above], LEVEL).value == np.inf
 
 
 def test_the_crossing_is_read_on_a_logarithmic_line() -> None:

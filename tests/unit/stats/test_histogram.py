@@ -13,6 +13,7 @@ from steelyard.stats.histogram import (
     from_text,
     histogram_of,
     merged,
+    rank_of,
     to_text,
 )
 
@@ -102,3 +103,19 @@ def test_the_bounds_of_a_bucket_enclose_its_values(values: list[int]) -> None:
     low, high = bucket_bounds(indices)
     assert ((low <= taken) & (taken <= high)).all()
     assert (bucket_bounds(indices + 1)[0] == high + 1).all()
+
+
+def test_a_rank_is_exact_where_a_share_is_not() -> None:
+    """Value k of 1 to n is k, though k / n times n is now and then a little more than k."""
+    rounded = 0
+    for total in range(1, 200):
+        histogram = histogram_of(np.arange(1, total + 1))
+        assert [histogram.value_at(rank) for rank in (1, total)] == [1.0, float(total)]
+        for rank in range(1, total + 1):
+            if rank_of(rank / total, total) != rank:
+                rounded += 1
+                assert histogram.value_at(rank) == rank
+    assert rounded > 0
+    for rank in (0, 3):
+        with pytest.raises(ValueError, match="among 2"):
+            histogram_of([1, 2]).value_at(rank)

@@ -18,7 +18,7 @@ import click
     "-b", "--builtin", metavar="LIST", help="pgbench's scripts; select-only if not given."
 )
 @click.option("-M", "--protocol", metavar="NAME", help="Query mode; prepared if not given.")
-@click.option("--rate", metavar="LIST", help="Shares or rates; 50%,70%,90% if not given.")
+@click.option("--rate", metavar="LIST", help="Shares, with rates beside; else 50%,70%,90%.")
 @click.option("--slo", metavar="GOAL", help="Look for the highest rate with it: 'p99 < 10ms'.")
 @click.option("--slice", "slice_", metavar="TIME", help="Length of a run; 5s if not given.")
 @click.option("--budget", metavar="TIME", help="End after this long; 10m if not given.")
