@@ -1,4 +1,4 @@
-"""Long runs after the last block: one per treatment and workload, at the workload's largest load.
+"""Long runs after the last block: one per treatment and workload, at the largest load.
 
 They show what slices of seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is
 no sample, so they take part in no estimate and no verdict.
@@ -52,13 +52,12 @@ def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
     """Return the long runs in the order to make them: treatments by coin within each workload."""
     if experiment.sustained_s is None:
         return ()
-    load = max(experiment.loads, key=lambda load: (load.clients, load.threads))
     sequence = np.random.SeedSequence(experiment.seed, spawn_key=(_SPAWN_KEY,))
     coin = np.random.Generator(np.random.PCG64(sequence))
     return tuple(
         PlannedRun(
             treatment=experiment.treatments[place].name,
-            cell=CellKey(workload=workload.name, load=load),
+            cell=CellKey(workload=workload.name, load=experiment.largest_load),
         )
         for workload in experiment.workloads
         for place in coin.permutation(len(experiment.treatments))
