@@ -92,3 +92,32 @@ def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
     assert [each.first_look for each in plans] == [6, 6]  # one cell, not three
     assert [each.workloads[0].cells for each in plans] == [None, None]
     assert plans[0].block_s < plans[1].block_s
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_every_discard_is_the_same_closed_loop(tmp_path: Path, long: bool) -> None:  # noqa: FBT001
+    """Whichever rate comes first in a visit: at a fifth of the capacity a server stays cold."""
+    experiment = replace(at_rates(treatments=2), sustained_s=300.0 if long else None)
+    experiment = replace(experiment, loads=(*experiment.loads, Load(clients=4, threads=1)))
+    stage = Stage.new(experiment, tmp_path / "campaign")
+    stage.run()
+    discards = [
+        load
+        for load, step in zip(stage.world.offered, _runs(stage), strict=True)
+        if step.endswith(" 2s")
+    ]
+    assert len(discards) > 3
+    assert set(discards) == {Load(clients=4, threads=1)}
+
+
+def test_a_discard_before_open_loops_alone_has_no_rate(tmp_path: Path) -> None:
+    """The clients of the highest rate, as fast as they can."""
+    stage = Stage.new(at_rates(treatments=2), tmp_path / "campaign")
+    stage.run()
+    steps = zip(stage.world.offered, _runs(stage), strict=True)
+    discards = {load for load, step in steps if step.endswith(" 2s")}
+    assert discards == {Load(clients=2, threads=1)}
+
+
+def _runs(stage: Stage) -> list[str]:
+    return [step for step in stage.world.steps if step.startswith("run ")]
