@@ -17,6 +17,7 @@ from steelyard.analysis.latency_pools import (
     Texts,
     histogram_of_run,
     latencies_of,
+    logs_of_block,
     pool_of,
 )
 from steelyard.analysis.latency_results import (
@@ -129,7 +130,7 @@ def _blocks(seen: Observations, treatment: str, cell: CellKey) -> list[Sequence[
 def _levels(seen: Observations, key: Key, pool: Pool) -> Iterator[LatencyLevels]:
     """Yield the latencies of a cell, then those of its scripts, then lag and service time."""
     blocks = _blocks(seen, *key)
-    logged = [run.latency for runs in blocks for run in runs if run.latency is not None]
+    logged = [latency for runs in blocks for latency in logs_of_block(runs)]
     scripts = [each for latency in logged for each in latency.scripts]
     names = list(dict.fromkeys(each.script for each in scripts))
     longest = [each.longest_s for each in scripts if each.longest_s is not None]

@@ -95,9 +95,15 @@ def histogram_of_run(latency: RunLatency) -> Histogram:
     return merged(map(from_text, latencies(latency)))
 
 
+def logs_of_block(runs: RunsOfBlock) -> list[RunLatency]:
+    """Return the logs of a block's runs; none where one of them is missing."""
+    found = [run.latency for run in runs if run.latency is not None]
+    return found if len(found) == len(runs) else []
+
+
 def _histogram(runs: RunsOfBlock, texts: Texts) -> Histogram | None:
     """Return all transactions of a block; None where a run of it has no log."""
-    found = [run.latency for run in runs if run.latency is not None]
-    if not found or len(found) < len(runs):
+    found = logs_of_block(runs)
+    if not found:
         return None
     return merged(from_text(text) for latency in found for text in texts(latency))
