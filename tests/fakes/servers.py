@@ -76,6 +76,7 @@ class FakeLogReader:
     script: str
     damaged: int = 0
     truncated: tuple[str, ...] = ()
+    settled: list[float | None] = field(default_factory=list)
     _text: bytes = b""
 
     def feed(self, source: str, chunk: bytes) -> None:
@@ -83,8 +84,9 @@ class FakeLogReader:
         assert source
         self._text += chunk
 
-    def finish(self) -> "FakeLogReader":
-        """Return the log itself."""
+    def finish(self, *, ramp_s: float | None = None) -> "FakeLogReader":
+        """Return the log itself, and note the ramp."""
+        self.settled.append(ramp_s)
         return self
 
     @property

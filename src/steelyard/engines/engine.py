@@ -99,8 +99,15 @@ class LogReader(Protocol):
         """Take the next bytes of a file; they may end inside a line."""
         ...
 
-    def finish(self) -> TransactionLog:
-        """Return what was read."""
+    def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
+        """Return what was read.
+
+        Args:
+            ramp_s: When the ramp was over; None: at the latest end that was told at first.
+
+        Raises:
+            MeasurementError: It was over later than was told at first.
+        """
         ...
 
 
@@ -333,7 +340,7 @@ class Engine(Protocol):
         Args:
             request: What is run.
             started_at: Wall clock at second 0.
-            ramp_s: What ended before that is told by second only.
+            ramp_s: The ramp ends no later; what ends in it is told by second only.
         """
         ...
 

@@ -21,6 +21,9 @@ from steelyard.model.units import MIB
 UNREAD_BYTES: Final = 16 * MIB  # a guess: half a minute at 15,000 transactions per second
 _LOOK_S: Final = 1.0
 WINDOW_S: Final = 10.0  # METHOD 7: means of 10 s
+# A guess: how long opening the connections may take, from which the ramp counts. What ends
+# before lies in memory until the ramp is known.
+CONNECTING_S: Final = 30.0
 
 
 class RawStore(Protocol):
@@ -123,8 +126,8 @@ class RunLog:
         """Watch the log grow from now on.
 
         Args:
-            reader: Makes what reads it, from the seconds of the ramp.
-            ramp_s: When the ramp will be over, for a log that is read before that is known.
+            reader: Makes what reads it, from the latest end of the ramp in seconds.
+            ramp_s: When the ramp will be over, if connecting takes no time.
         """
         self._make, self._ramp_s = reader, ramp_s
         self._thread = threading.Thread(target=self._follow, name="log of the run", daemon=True)
@@ -146,10 +149,8 @@ class RunLog:
         Raises:
             RecordError: What is to be kept cannot be written.
         """
-        if ramp_s is not None:
-            self._ramp_s = ramp_s
         try:
-            log = self._whole()
+            log = self._whole(self._ramp_s if ramp_s is None else ramp_s)
         except MeasurementError as error:  # no reason to lose the run
             return Logged(latency=None, trouble=error.message)
         latency = log.run_latency(windows_s=self._order.windows_s)
@@ -159,12 +160,12 @@ class RunLog:
         stored = self._order.store.write_raw(f"{self._order.name}.seconds", log.seconds_text())
         return Logged(latency=replace(latency, seconds=stored))
 
-    def _whole(self) -> TransactionLog:
+    def _whole(self, ramp_s: float) -> TransactionLog:
         self.end()
         if self._failure is not None:
             raise self._failure
-        self._read()
-        log = self._read_by().finish()
+        self._read(ramp_s)
+        log = self._read_by(ramp_s).finish(ramp_s=ramp_s)
         if self._copy is not None:
             self._copy.finish()
         return log
@@ -173,21 +174,21 @@ class RunLog:
         try:
             while not self._over.wait(_LOOK_S):
                 if self._files.unread_bytes() > UNREAD_BYTES:
-                    self._read()
+                    self._read(self._ramp_s + CONNECTING_S)
         except Exception as error:  # noqa: BLE001 - told in the thread that waits for the run
             self._failure = error
 
-    def _read(self) -> None:
+    def _read(self, ramp_s: float) -> None:
         for source, chunk in self._files.read():
-            self._read_by().feed(source, chunk)
+            self._read_by(ramp_s).feed(source, chunk)
             if self._copy is not None:
                 self._copy.feed(source, chunk)
 
-    def _read_by(self) -> LogReader:
-        """Return what reads the log, made when first needed: the ramp is known best at the end."""
+    def _read_by(self, ramp_s: float) -> LogReader:
+        """Return what reads the log, made when first needed by the latest end of the ramp then."""
         if self._reader is None:
             assert self._make is not None  # noqa: S101 - begin comes before result
-            self._reader = self._make(self._ramp_s)
+            self._reader = self._make(ramp_s)
             if self._order.policy is LogPolicy.KEEP:
                 name = f"{self._order.name}.log"
                 file = self._stack.enter_context(self._order.store.raw_file(name))

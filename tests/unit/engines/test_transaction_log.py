@@ -19,7 +19,7 @@ from steelyard.engines.postgres.transaction_log import (
     form_of,
     merge,
 )
-from steelyard.model.errors import InputError
+from steelyard.model.errors import InputError, MeasurementError
 from steelyard.stats.histogram import bucket_indices, from_text, histogram_of, merged
 
 BEGAN = 1795296543.25
@@ -179,6 +179,39 @@ def test_blocks_say_what_single_lines_say(
     text = b"".join(lines)
     log = read([("log", piece) for piece in cut_up(text, chance)], form, ramp_s)
     assert_same(log, plainly(text, form, ramp_s), ramp_s)
+
+
+@settings(max_examples=150, deadline=None)
+@given(logs(), st.sampled_from([0.0, 2.0, 2.5]), st.randoms(use_true_random=False))
+def test_a_ramp_may_be_known_at_the_end_only(
+    drawn: tuple[LogForm, list[bytes]], ramp_s: float, chance: random.Random
+) -> None:
+    """Read before that is known or afterwards: every figure is the same."""
+    form, lines = drawn
+    reader = LogReader(form, started_at=BEGAN, ramp_s=4.0)
+    for piece in cut_up(b"".join(lines), chance):
+        reader.feed("log", piece)
+    assert_same(reader.finish(ramp_s=ramp_s), plainly(b"".join(lines), form, ramp_s), ramp_s)
+
+
+def test_a_long_log_holds_back_what_may_be_its_ramp() -> None:
+    """The workers count what lies beyond for certain; the cut is where it is told at the end."""
+    lines = [b"0 %d %d 0 %d 0\n" % (n, n, 1795296544 + n // 10_000) for n in range(300_000)]
+    text = b"".join(lines)
+    reader = LogReader(CLOSED, started_at=1795296543.0, ramp_s=12.0)
+    for begin in range(0, len(text), 1 << 20):
+        reader.feed("log", text[begin : begin + (1 << 20)])
+    log = reader.finish(ramp_s=5.0)
+    (script,) = log.run_latency(windows_s=None).scripts
+    assert from_text(script.latency).total == 300_000 - 40_000
+    assert log.transactions == 300_000
+
+
+def test_a_ramp_that_ended_too_late_is_told() -> None:
+    """Nothing of the ramp slips into the percentiles unseen."""
+    reader = LogReader(CLOSED, started_at=BEGAN, ramp_s=4.0)
+    with pytest.raises(MeasurementError, match=r"ramp ended after 4\.5 s"):
+        reader.finish(ramp_s=4.5)
 
 
 @settings(max_examples=300, deadline=None)

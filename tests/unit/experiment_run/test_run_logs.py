@@ -104,7 +104,7 @@ def test_a_slice_is_not_disturbed_by_the_reading_of_its_log(scene: _Scene) -> No
 
 
 def test_a_long_log_is_read_while_it_grows(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond what may lie in memory it is read, by the ramp that is expected; nothing twice."""
+    """Beyond what may lie in memory it is read, nothing twice; its ramp is settled at the end."""
     monkeypatch.setattr(run_log, "UNREAD_BYTES", 100)
     with scene.log() as log:
         log.begin(scene.made, 2.3)
@@ -113,7 +113,8 @@ def test_a_long_log_is_read_while_it_grows(scene: _Scene, monkeypatch: pytest.Mo
         scene.write("5\n" * 3)
         logged = log.result(2.1, 75)
     assert logged.trouble == ""
-    assert scene.ramps == [2.3]
+    assert scene.ramps == [2.3 + run_log.CONNECTING_S]
+    assert scene.reader.settled == [2.1]
     assert len(scene.reader.fed) > 1
 
 

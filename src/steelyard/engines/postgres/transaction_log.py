@@ -13,10 +13,12 @@ Source: PostgreSQL 18, ``doLog`` and ``processXactStats`` in pgbench.c; recordin
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 from steelyard.engines.postgres.log_counts import TransactionLog, log_of, merge
 from steelyard.engines.postgres.log_form import LogForm, form_of
-from steelyard.engines.postgres.log_lines import LONGEST_LINE, Origin, parse_lines
+from steelyard.engines.postgres.log_lines import LONGEST_LINE, Lines, Origin, parse_lines
+from steelyard.model.errors import MeasurementError
 
 __all__ = ["LogForm", "LogReader", "TransactionLog", "form_of", "merge"]
 
@@ -27,8 +29,22 @@ _TOGETHER = 32  # counts that are added up at once
 _US_PER_S = 1_000_000
 
 
+_Pieces = list[bytes | memoryview]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Undecided:
+    """Whole lines of which some lie where the run's measured part begins, so far as is known."""
+
+    pieces: _Pieces
+
+
 class LogReader:
-    """Counts the transactions of one generator's log files."""
+    """Counts the transactions of one generator's log files.
+
+    When the ramp was over is known best after the run. What may belong to it is held back, as it
+    was fed, and counted at the end.
+    """
 
     def __init__(self, form: LogForm, *, started_at: float, ramp_s: float) -> None:
         """Start without a transaction.
@@ -36,17 +52,18 @@ class LogReader:
         Args:
             form: What the lines mean.
             started_at: Wall clock in seconds since the epoch; second 0 begins here.
-            ramp_s: What ended before ``started_at + ramp_s`` is counted by second only.
+            ramp_s: The ramp ends no later than ``started_at + ramp_s``.
         """
         self._form = form
         self._origin = Origin(
             started_us=round(started_at * _US_PER_S), ramp_us=round(ramp_s * _US_PER_S)
         )
         self._open_lines: dict[str, bytes] = {}
-        self._whole: list[bytes | memoryview] = []
+        self._whole: _Pieces = []
         self._whole_bytes = 0
         self._counted: list[list[TransactionLog]] = []
-        self._waiting: deque[Future[TransactionLog]] = deque()
+        self._undecided: list[_Undecided] = []
+        self._waiting: deque[Future[TransactionLog | _Undecided]] = deque()
         self._pool: ThreadPoolExecutor | None = None
 
     def feed(self, source: str, chunk: bytes) -> None:
@@ -70,9 +87,18 @@ class LogReader:
             if self._whole_bytes >= _BLOCK_BYTES // 2:
                 self._hand_over()
 
-    def finish(self) -> TransactionLog:
-        """Return all that was fed; a line without an end is not counted."""
-        self._add(self._log_of(self._whole))
+    def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
+        """Return all that was fed; a line without an end is not counted.
+
+        Args:
+            ramp_s: What ended before that is counted by second only; None: before the latest end
+                of the ramp that was told at first.
+
+        Raises:
+            MeasurementError: The ramp ended later than was told at first.
+        """
+        origin = self._settled(ramp_s)
+        self._take(self._counted_or_held(self._whole))
         self._whole, self._whole_bytes = [], 0
         self._collect(0)
         if self._pool is not None:
@@ -80,22 +106,43 @@ class LogReader:
             self._pool = None
         cut = tuple(sorted(name for name, rest in self._open_lines.items() if rest))
         self._open_lines = {}
-        ramp_s = self._origin.ramp_us / _US_PER_S
-        last = TransactionLog(form=self._form, ramp_s=ramp_s, truncated=cut)
-        return merge([last, *(log for logs in self._counted for log in logs)])
+        settled_s = origin.ramp_us / _US_PER_S
+        logs = [replace(log, ramp_s=settled_s) for level in self._counted for log in level]
+        logs += [self._log_of(each.pieces, origin) for each in self._undecided]
+        last = TransactionLog(form=self._form, ramp_s=settled_s, truncated=cut)
+        return merge([last, *logs])
+
+    def _settled(self, ramp_s: float | None) -> Origin:
+        """Return where the ramp ended, known at last."""
+        if ramp_s is None:
+            return self._origin
+        settled = replace(self._origin, ramp_us=round(ramp_s * _US_PER_S))
+        if settled.ramp_us > self._origin.ramp_us:
+            raise MeasurementError(
+                f"the ramp ended after {ramp_s:.1f} s, and transactions that ended after"
+                f" {self._origin.ramp_us / _US_PER_S:.1f} s are counted already",
+                hint="Connecting took long: use fewer clients, or a slice, which is read after it.",
+            )
+        return settled
 
     def _hand_over(self) -> None:
         """Let a worker count the whole lines."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="transaction-log")
-        self._waiting.append(self._pool.submit(self._log_of, self._whole))
+        self._waiting.append(self._pool.submit(self._counted_or_held, self._whole))
         self._whole, self._whole_bytes = [], 0
         self._collect(_WAITING)
 
     def _collect(self, waiting: int) -> None:
         """Take what is counted, until at most so many blocks are under way."""
         while len(self._waiting) > waiting:
-            self._add(self._waiting.popleft().result())
+            self._take(self._waiting.popleft().result())
+
+    def _take(self, block: TransactionLog | _Undecided) -> None:
+        if isinstance(block, _Undecided):
+            self._undecided.append(block)
+        else:
+            self._add(block)
 
     def _add(self, log: TransactionLog) -> None:
         """Keep counts, few of each size: each is added up with others a few times only."""
@@ -107,6 +154,18 @@ class LogReader:
             logs.clear()
         self._counted.append([log])
 
-    def _log_of(self, pieces: list[bytes | memoryview]) -> TransactionLog:
+    def _counted_or_held(self, pieces: _Pieces) -> TransactionLog | _Undecided:
+        """Return the counts of a block that lies after the ramp for certain, else the block."""
         lines = parse_lines(pieces, self._form, self._origin)
-        return log_of(lines, self._form, self._origin)
+        if _is_decided(lines):
+            return log_of(lines, self._form, self._origin)
+        return _Undecided(pieces=pieces)
+
+    def _log_of(self, pieces: _Pieces, origin: Origin) -> TransactionLog:
+        return log_of(parse_lines(pieces, self._form, origin), self._form, origin)
+
+
+def _is_decided(lines: Lines) -> bool:
+    """Return whether all transactions ended after the latest end of the ramp."""
+    after = lines.ramped is None or bool(lines.ramped.all())
+    return after and all(each.ramped for each in lines.unsuccessful)
