@@ -40,6 +40,7 @@ class World:
         refuses: How often the server refuses to start from now on.
         offered: Loads of all uses of the generator, in order.
         lost_from_logs: How many transactions of each run are not logged.
+        skipped: Never started in each run.
     """
 
     clock: FakeClock
@@ -58,6 +59,7 @@ class World:
     started_at: float = 0.0
     uses: int = 0
     lost_from_logs: int = 0
+    skipped: int = 0
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
 
@@ -249,6 +251,7 @@ class FakeEngine:
             failed=printed.get("failed", 0),
             connection_s=0.0,
             series=series,
+            skipped=self._world.skipped,
         )
 
     def processed(self, completed: Sequence[Completed]) -> int:

@@ -137,7 +137,7 @@ class Taker:
             clock_jump_s=done.jump_s,
             failure=done.failure,
             log_trouble=logged.trouble if logged is not None else None,
-            skipped=latency.skipped if latency is not None else None,
+            skipped=done.measurement.skipped if done.measurement is not None else None,
             server_died=died,
         )
         return Taken(

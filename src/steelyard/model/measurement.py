@@ -40,6 +40,8 @@ class Measurement:
         failed: Failed transactions of the whole run.
         connection_s: Time to open all connections; None if not reported.
         series: One entry per progress interval of the whole run, ramp included.
+        skipped: Never started after the ramp, because they were later than the latency limit; 0
+            also in records of versions that did not read it.
     """
 
     transactions: float
@@ -49,6 +51,7 @@ class Measurement:
     failed: int
     connection_s: float | None
     series: tuple[Second, ...]
+    skipped: int = 0
 
     @property
     def tps(self) -> float:

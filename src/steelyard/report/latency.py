@@ -112,12 +112,13 @@ def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
 def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
     told = [each for each in found.levels if each.timed is Timed.LATENCY]
     scripts = any(each.script for each in told)
+    whole = all(each.sampled >= 1.0 for each in told)
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
         _right("clients"),
         *((Column(name="script", spare=True),) if scripts else ()),
-        _right("transactions", spare=True),
+        _right("transactions" if whole else "transactions logged", spare=True),
         *(_right(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
         _right("max", "ms"),
     )

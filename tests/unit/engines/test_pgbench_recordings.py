@@ -104,6 +104,21 @@ def test_failed_transactions_are_counted_apart(version: int, name: str) -> None:
     assert name == "retries" or in_series > 0
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_skipped_transactions_are_those_after_the_ramp(version: int) -> None:
+    """The summary counts the whole run; what progress lines of the ramp tell is taken off."""
+    recording = recorded(version, "rate")
+    completed = recording.completed()
+    in_all = _number(r"transactions skipped: (\d+)", completed.stdout)
+    assert in_all > 0
+    lines = [int(n) for n in re.findall(r", (\d+) skipped", completed.stderr)]
+    for ramp_s in range(3):
+        measured = parse_run(completed, ramp_s=ramp_s, started_at=recording.started_at)
+        assert measured.skipped == in_all - sum(lines[:ramp_s])
+    closed = recorded(version, "failures")
+    assert parse_run(closed.completed(), ramp_s=0.0, started_at=0.0).skipped == 0
+
+
 @pytest.mark.parametrize("recording", _BAD, ids=str)
 def test_a_failed_run_is_no_measurement(recording: Recording) -> None:
     """Aborted clients and absent servers are errors with pgbench's own last words."""

@@ -11,8 +11,8 @@ from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.forecast import Forecast, forecast, require_first_look
 from steelyard.experiment.planning import plan_campaign
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Load, Stop
-from steelyard.model.latency import LatencyGoal
+from steelyard.model.experiment import Experiment, Load, Measure, Stop
+from steelyard.model.latency import LatencyGoal, LogPolicy
 from steelyard.model.plan import Status
 from steelyard.record.directory import read_campaign
 from steelyard.report.markdown import render_markdown
@@ -117,6 +117,18 @@ def test_a_discard_before_open_loops_alone_has_no_rate(tmp_path: Path) -> None:
     steps = zip(stage.world.offered, _runs(stage), strict=True)
     discards = {load for load, step in steps if step.endswith(" 2s")}
     assert discards == {Load(clients=2, threads=1)}
+
+
+def test_skipped_transactions_count_without_a_log(tmp_path: Path) -> None:
+    """The generator's summary tells them: with `log: off` too a server may not keep up."""
+    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, log=LogPolicy.OFF)
+    limited = Load(clients=2, threads=1, rate_per_s=10_000.0, latency_limit_s=0.1)
+    stage = Stage.new(replace(at_rates(), measure=measure, loads=(limited,)), tmp_path / "campaign")
+    stage.world.skipped = 45_000
+    stage.run()
+    found = [each for run in read_campaign(stage.path).runs for each in run.findings]
+    told = {each.message for each in found if each.code == "rate-not-reached"}
+    assert any("45000 of about 50000" in message for message in told)
 
 
 def _runs(stage: Stage) -> list[str]:

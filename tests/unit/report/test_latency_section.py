@@ -107,6 +107,9 @@ def test_closed_and_open_loops_have_their_own_words(tails: CampaignAnalysis) -> 
 def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
     """Who reads a maximum must know that the longest may be missing."""
     levels = tuple(replace(each, sampled=0.1) for each in latency_of(tails).levels)
+    part = replace(tails, latency=replace(latency_of(tails), levels=levels))
+    for analysis, name in ((tails, "transactions"), (part, "transactions logged")):
+        assert name in [column.name for column in tables(analysis)[0].columns]
     lead = section_of(replace(tails, latency=replace(latency_of(tails), levels=levels))).blocks[0]
     assert isinstance(lead, Paragraph)
     assert "10.0 % of the transactions" in lead.text

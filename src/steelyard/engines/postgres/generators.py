@@ -110,6 +110,7 @@ def _merged(parts: Sequence[_Part]) -> Measurement:
         failed=sum(one.failed for one in taken),
         connection_s=max(connections) if len(connections) == len(taken) else None,
         series=_series([one.series for one in taken]),
+        skipped=sum(one.skipped for one in taken),
     )
 
 

@@ -43,6 +43,7 @@ _PROGRESS = re.compile(
     rf"^progress: (?P<end>{_NUMBER}) s, (?P<tps>{_NUMBER}) tps, "
     rf"lat (?P<latency>{_NUMBER}|NaN|-nan) ms stddev [^\s,]+(?:, (?P<failed>\d{{1,18}}) failed)?"
 )
+_SKIPPED = re.compile(r", (\d{1,18}) skipped")
 # libpq's environment variables for its keywords; the rest (keepalives) has none.
 _VARIABLES = {
     "hostaddr": "PGHOSTADDR",
@@ -183,6 +184,7 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
     tps = _required(rf"^tps = ({_NUMBER}) ", summary)
     series = parse_progress(completed.stderr, started_at=started_at)
     ramp = _ramp(series, ramp_s)
+    skipped = int(_optional(r"^number of transactions skipped: (\d{1,18})\b", summary) or 0)
     # A run without a transaction is a result, too: a treatment may have caused it.
     whole_s = processed / tps if tps else sum(second.seconds for second in series)
     if not whole_s:
@@ -201,6 +203,7 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
         failed=int(_optional(r"^number of failed transactions: (\d{1,18})\b", summary) or 0),
         connection_s=None if connection_ms is None else connection_ms / MS_PER_S,
         series=series,
+        skipped=max(skipped - sum(_skipped(completed.stderr)[: round(ramp_s)]), 0),
     )
 
 
@@ -246,6 +249,13 @@ def parse_progress(text: str, *, started_at: float) -> tuple[Second, ...]:
         )
         previous_s = end_s
     return tuple(series)
+
+
+def _skipped(text: str) -> list[int]:
+    """Return the skipped transactions of each progress interval; 0 where a line tells of none."""
+    lines = [line for line in text.splitlines() if _PROGRESS.match(line)]
+    found = [_SKIPPED.search(line) for line in lines]
+    return [0 if match is None else int(match[1]) for match in found]
 
 
 def _ramp(series: tuple[Second, ...], ramp_s: float) -> tuple[Second, ...]:
