@@ -66,7 +66,7 @@ def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
 
 def forecast_s(experiment: Experiment, *, discard_s: float, switch_s: float) -> float:
     """Return about how long all long runs take, beside the budget."""
-    each = sustained_s(experiment) + experiment.measure.ramp_s + durations.RUN_OVERHEAD_S
+    each = sustained_s(experiment) + _around_s(experiment)
     return len(sustained_runs(experiment)) * (each + discard_s + switch_s)
 
 
@@ -81,8 +81,13 @@ def most_further_s(experiment: Experiment) -> float:
     each = further_s(experiment)
     if not each:
         return 0.0
-    around = experiment.measure.ramp_s + durations.RUN_OVERHEAD_S
-    return len(sustained_runs(experiment)) * MOST_FURTHER * (each + around)
+    return len(sustained_runs(experiment)) * MOST_FURTHER * (each + _around_s(experiment))
+
+
+def _around_s(experiment: Experiment) -> float:
+    """Return what a long run takes beside its length."""
+    tail_s = durations.tail_s(experiment.largest_load)
+    return experiment.measure.ramp_s + tail_s + durations.RUN_OVERHEAD_S
 
 
 def is_settled(recorded: Sequence[SustainedRun]) -> bool:
