@@ -53,6 +53,10 @@ _LEVEL_NOTE = (
     " takes. Percentiles are never averaged, and each is within 0.4 % of"
     " that of its transactions. max is the longest of all: it grows with their number."
 )
+_OPEN_NOTE = (
+    " Under a rate the transactions are those that were scheduled in the slice, however late they"
+    " ended: pgbench goes on for a second after it, which does not count."
+)
 _CHANGE_NOTE = (
     "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
     f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
@@ -123,7 +127,8 @@ def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
         _right("max", "ms"),
     )
     rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
-    return Table(title=TITLE, columns=columns, rows=rows, note=_LEVEL_NOTE)
+    note = f"{_LEVEL_NOTE}{_OPEN_NOTE if any(each.cell.load.is_open for each in told) else ''}"
+    return Table(title=TITLE, columns=columns, rows=rows, note=note)
 
 
 def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool) -> Row:

@@ -16,8 +16,8 @@ from steelyard.analysis.latency_results import MAXIMUM, Basis, LatencyAnalysis, 
 from steelyard.analysis.pairs import compare_pair
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Load
-from steelyard.model.latency import RunLatency
 from steelyard.model.findings import Validity
+from steelyard.model.latency import RunLatency
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.schedule import CellKey
 from steelyard.stats.histogram import histogram_of

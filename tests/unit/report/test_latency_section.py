@@ -118,6 +118,9 @@ def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
 def test_the_schedule_is_told_of_open_loops_alone(tails: CampaignAnalysis) -> None:
     """Offered, achieved, skipped, late, lag and service time."""
     assert all("at a rate" not in table.title for table in tables(tails))
+    tail = "scheduled in the slice, however late they ended"
+    assert tail not in tables(tails)[0].note
+    assert tail in tables(latencies.open_loop())[0].note
     schedule = tables(latencies.open_loop())[-1]
     assert schedule.rows[-1].cells[3:6] == ("1,600", "1,600", "0.50 %")
 
