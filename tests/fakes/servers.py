@@ -60,6 +60,7 @@ class World:
     uses: int = 0
     lost_from_logs: int = 0
     skipped: int = 0
+    logs_in_memory: bool = True
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
 
@@ -448,6 +449,10 @@ class FakePlatform:
         path = self._made() / "logs"
         path.mkdir(exist_ok=True)
         return path
+
+    def logs_in_memory(self) -> bool:
+        """Return what the world says."""
+        return self._world.logs_in_memory
 
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float

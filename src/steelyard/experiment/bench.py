@@ -308,6 +308,11 @@ class Bench:
         """Return where the generator's logs of a treatment go."""
         return self._platforms[treatment].log_directory()
 
+    def logs_in_memory(self) -> bool:
+        """Return whether the logs of all treatments go into memory, not to a disk."""
+        places = [platform.logs_in_memory() for platform in self._distinct()]  # each chooses now
+        return all(places)
+
     def _scripts(self, workload: Workload, directory: Path) -> list[tuple[Path, int]]:
         """Write the workload's scripts where the generator can read them."""
         home = directory / workload.name

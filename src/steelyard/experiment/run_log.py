@@ -1,29 +1,35 @@
 """The generator's log of one run: read behind it, counted, kept where asked, and removed.
 
-What a slice logs is read after it, so that nothing disturbs it while it is measured. Only a run
-that logs more than may lie in memory is read while it goes on.
+What a slice logs is read after it, so that nothing disturbs it while it is measured, and a faster
+treatment no more than a slower one. Only the log of a long run is read while it goes on, and that
+of a slice for which memory has no room left.
 """
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, Self
 
 from steelyard.engines.engine import LogReader, TransactionLog
-from steelyard.gateways.files import translated
+from steelyard.gateways.files import free_bytes, translated
 from steelyard.gateways.growing import GrowingFiles
 from steelyard.model.errors import MeasurementError, RecordError
 from steelyard.model.latency import LogPolicy, RunLatency
 from steelyard.model.units import MIB
+from steelyard.stats.sampling import chance_of_so_few
 
-UNREAD_BYTES: Final = 16 * MIB  # a guess: half a minute at 15,000 transactions per second
+UNREAD_BYTES: Final = 16 * MIB  # of a long run; a guess: half a minute at 15,000 per second
+# A guess: two seconds of 400,000 lines per second. A full tmpfs would lose lines, and stop servers.
+SCARCE_BYTES: Final = 32 * MIB
 _LOOK_S: Final = 1.0
 WINDOW_S: Final = 10.0  # METHOD 7: means of 10 s
 # A guess: how long opening the connections may take, from which the ramp counts. What ends
 # before lies in memory until the ramp is known.
 CONNECTING_S: Final = 30.0
+# A guess: of a billion whole logs one is called incomplete.
+LOST_LEVEL: Final = 1e-9
 
 
 class RawStore(Protocol):
@@ -100,6 +106,7 @@ class RunLog:
 
     def __init__(self, directory: Path, order: LogOrder) -> None:
         self.prefix = directory / "log"
+        self._directory = directory
         self._files = GrowingFiles(directory)
         self._order = order
         self._make: Callable[[float], LogReader] | None = None
@@ -173,10 +180,25 @@ class RunLog:
     def _follow(self) -> None:
         try:
             while not self._over.wait(_LOOK_S):
-                if self._files.unread_bytes() > UNREAD_BYTES:
+                if self._is_too_much(self._files.unread_bytes()):
                     self._read(self._ramp_s + CONNECTING_S)
         except Exception as error:  # noqa: BLE001 - told in the thread that waits for the run
             self._failure = error
+            self._waste()
+
+    def _is_too_much(self, unread_bytes: int) -> bool:
+        """Return whether what is unread cannot wait for the end of the run."""
+        if self._order.windows_s is not None:
+            return unread_bytes > UNREAD_BYTES
+        return unread_bytes > 0 and free_bytes(self._directory) < SCARCE_BYTES
+
+    def _waste(self) -> None:
+        """Let a log that nobody reads any more take no room in memory, to the end of the run."""
+        self._files.drop()
+        while not self._over.wait(_LOOK_S):
+            with suppress(MeasurementError):
+                self._files.unread_bytes()  # opens what is new
+            self._files.drop()
 
     def _read(self, ramp_s: float) -> None:
         for source, chunk in self._files.read():
@@ -201,10 +223,11 @@ def trouble_of(log: TransactionLog, processed: int, sampled: float) -> str:
     if log.damaged or log.truncated:
         cut = f", {len(log.truncated)} files end inside a line" if log.truncated else ""
         return f"{log.damaged} lines of the transaction log are damaged{cut}"
-    whole = sampled >= 1.0
-    if (whole and log.transactions != processed) or log.transactions > processed:
-        return (
-            f"the transaction log holds {log.transactions} transactions, and the load generator"
-            f" counts {processed}"
-        )
-    return ""
+    held, share = log.transactions, min(sampled, 1.0)
+    if held <= processed and chance_of_so_few(held, of=processed, share=share) >= LOST_LEVEL:
+        return ""
+    drawn = f", of which it should log {100.0 * share:g} %" if share < 1.0 else ""
+    return (
+        f"the transaction log holds {held} transactions, and the load generator counts"
+        f" {processed}{drawn}"
+    )

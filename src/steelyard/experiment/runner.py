@@ -28,6 +28,7 @@ from steelyard.experiment.capacity import (
 from steelyard.experiment.ceilings import CeilingTaker
 from steelyard.experiment.completing import BlockCompleter
 from steelyard.experiment.differences import reset_for, switch_cost
+from steelyard.experiment.log_choice import choose_logs
 from steelyard.experiment.noise_profiles import profile_for
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.redoing import MAX_TRIES
@@ -116,6 +117,7 @@ class Campaign:
         for finding in self.findings:
             self.directory.journal.append(Noted(finding=finding))
         self.bench.prepare(self.progress.stage)
+        self._choose_logs()
         plan = self.directory.read().plan or self._freeze()
         schedule = read_schedule(self.directory.path)
         self.bench.offer(plan.rates)
@@ -123,6 +125,15 @@ class Campaign:
         status = self._take_blocks(plan, schedule)
         self._sustain(plan)
         return status
+
+    def _choose_logs(self) -> None:
+        """Note where the transaction logs go, and what earlier sessions have not told of it."""
+        choice = choose_logs(self.experiment, self.bench)
+        self.facts += choice.facts
+        told = self.directory.read().findings
+        for finding in choice.findings:
+            if finding not in told:
+                self.directory.journal.append(Noted(finding=finding))
 
     def _sustain(self, plan: CampaignPlan) -> None:
         """Make the long runs that are not in the journal yet."""

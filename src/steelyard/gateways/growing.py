@@ -27,6 +27,7 @@ class GrowingFiles:
         self._directory = directory
         self._open: dict[str, int] = {}
         self._read: dict[str, int] = {}
+        self._left: set[str] = set()
 
     def unread_bytes(self) -> int:
         """Return how many bytes were written and not read yet.
@@ -50,19 +51,28 @@ class GrowingFiles:
                 yield from self._on(name, descriptor)
 
     def remove(self) -> None:
-        """Close and remove every file, whoever made it."""
+        """Close and remove every file, whoever made it; what stays is passed over from then on."""
         for descriptor in self._open.values():
             os.close(descriptor)
         self._open.clear()
         self._read.clear()
-        with suppress(OSError):  # then the end of the campaign removes the directory
-            for path in self._directory.iterdir():
-                path.unlink()
+        with suppress(OSError):  # without the directory there is nothing to remove
+            for path in list(self._directory.iterdir()):
+                try:
+                    path.unlink()
+                except OSError:  # then the end of the campaign removes the directory
+                    self._left.add(path.name)
+
+    def drop(self) -> None:
+        """Give back the space of all that was opened, read or not: nobody wants it any more."""
+        for descriptor in self._open.values():
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
 
     def _look(self) -> None:
         with translated(self._directory, MeasurementError):
             for name in sorted(path.name for path in self._directory.iterdir()):
-                if name not in self._open:
+                if name not in self._open and name not in self._left:
                     self._open[name] = self._opened(name)
                     self._read[name] = 0
 

@@ -13,6 +13,7 @@ from steelyard.gateways.files import (
     remove_tree,
     short_directory,
 )
+from steelyard.model.errors import PreflightError
 from steelyard.model.units import MIB
 from steelyard.platforms.platform import Ledger
 
@@ -42,6 +43,14 @@ class LogPlace:
         self._beside = beside
         self._memory = memory
         self._made: Path | None = None
+        self._chosen: bool | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Return whether logs go into memory; chosen once, for all runs of the campaign."""
+        if self._chosen is None:
+            self._chosen = self._has_room() and self._is_made()
+        return self._chosen
 
     def directory(self) -> Path:
         """Return a directory that the generator's account may write and nobody else read.
@@ -49,10 +58,27 @@ class LogPlace:
         Raises:
             PreflightError: Neither memory nor disk takes one.
         """
-        if not is_in_memory(self._memory) or free_bytes(self._memory) < LEAST_FREE_BYTES:
+        if not self.in_memory:
             path = self._beside() / "logs"
             make_directory(path, account=self._account, mode=0o700)
             return path
+        return self._memory_directory()
+
+    def _has_room(self) -> bool:
+        return is_in_memory(self._memory) and free_bytes(self._memory) >= LEAST_FREE_BYTES
+
+    def _is_made(self) -> bool:
+        """Return whether memory takes a directory: it may be read-only, or out of inodes."""
+        try:
+            self._memory_directory()
+        except PreflightError:
+            path = self.remove()
+            if path is not None:
+                self._ledger.removed(path)
+            return False
+        return True
+
+    def _memory_directory(self) -> Path:
         if self._made is None or not self._made.is_dir():
             self._made = short_directory(
                 "steelyard-", account=self._account, announce=self._noted, parent=self._memory

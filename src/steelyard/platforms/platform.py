@@ -154,6 +154,10 @@ class Platform(Protocol):
         """Return a private directory for the generator's logs, in memory where there is room."""
         ...
 
+    def logs_in_memory(self) -> bool:
+        """Return whether that directory lies in memory: the same for all runs of a session."""
+        ...
+
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:

@@ -9,12 +9,14 @@ import json
 import os
 import zlib
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import translated
 from steelyard.model.errors import RecordError
+from steelyard.model.latency import LogPolicy
 from steelyard.record.entries import ENTRY, Entry, Line
 
 FORMAT = 1
@@ -124,7 +126,7 @@ def _decode(raw: bytes, *, expected_sequence: int) -> Line:
     if fields["sequence"] != expected_sequence:
         raise ValueError(f"it is number {fields['sequence']}, expected {expected_sequence}")
     try:
-        entry = ENTRY.validate_python(fields["entry"])
+        entry = ENTRY.validate_python(_as_it_was(fields["entry"]))
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{first['msg']} at {'.'.join(map(str, first['loc']))}") from error
@@ -134,6 +136,20 @@ def _decode(raw: bytes, *, expected_sequence: int) -> Line:
         elapsed_s=fields["elapsed_s"],
         entry=entry,
     )
+
+
+def _as_it_was(entry: Any) -> Any:  # noqa: ANN401 - JSON that is not validated yet
+    """Return an entry that says what its version did: the first ones logged no transaction.
+
+    Where such a campaign goes on, its further blocks are not logged either: a log costs throughput.
+    """
+    try:
+        measure = entry["experiment"]["measure"]
+    except (KeyError, TypeError):
+        return entry
+    if isinstance(measure, dict):
+        measure.setdefault("log", LogPolicy.OFF.value)
+    return entry
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -83,6 +83,12 @@ def test_a_latency_limit_is_given_in_milliseconds() -> None:
         (("--max-tries=3",), True),
         (("--max-tries", "0"), True),
         (("-r", "--max-t=10"), True),
+        (("--ma=3",), True),
+        (("--m", "3"), True),
+        (("--max-tries=01",), False),
+        (("--max-tries=10",), True),
+        (("--max-tries=3", "--max-tries=1"), False),
+        (("--max-tries=1", "--m=3"), True),
     ],
 )
 def test_retries_are_a_column_where_more_than_one_try_is_allowed(

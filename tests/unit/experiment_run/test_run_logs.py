@@ -3,6 +3,7 @@
 import errno
 import gzip
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -65,9 +66,13 @@ class _Scene:
     reader: _Reader
     ramps: list[float] = field(default_factory=list)
 
-    def log(self, policy: LogPolicy = LogPolicy.HISTOGRAMS) -> RunLog:
-        """Return the log of a run."""
-        return RunLog(self.logs, LogOrder(name="r", store=_Store(path=self.raw), policy=policy))
+    def log(
+        self, policy: LogPolicy = LogPolicy.HISTOGRAMS, windows_s: float | None = None
+    ) -> RunLog:
+        """Return the log of a run; of a long one where there are windows."""
+        store = _Store(path=self.raw)
+        order = LogOrder(name="r", store=store, policy=policy, windows_s=windows_s)
+        return RunLog(self.logs, order)
 
     def made(self, ramp_s: float) -> _Reader:
         """Return the reader, and note the ramp."""
@@ -103,10 +108,35 @@ def test_a_slice_is_not_disturbed_by_the_reading_of_its_log(scene: _Scene) -> No
     assert from_text(logged.latency.scripts[0].latency).total == 100_000
 
 
+def test_a_slice_is_read_after_it_however_much_it_logs(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The faster arm of a campaign is not disturbed more than the slower one."""
+    monkeypatch.setattr(run_log, "UNREAD_BYTES", 100)
+    with scene.log() as log:
+        log.begin(scene.made, 2.3)
+        scene.write("1\n" * 1000)
+        assert not scene.reader.told.wait(0.3)
+        assert log.result(2.1, 1000).trouble == ""
+
+
+def test_a_slice_is_read_early_where_memory_is_full(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers have their segments in the same memory: what would fill it is read at once."""
+    monkeypatch.setattr(run_log, "free_bytes", lambda _: run_log.SCARCE_BYTES - 1)
+    with scene.log() as log:
+        log.begin(scene.made, 2.3)
+        scene.write("1\n" * 10)
+        assert scene.reader.told.wait(30)
+        assert log.result(2.1, 10).trouble == ""
+    assert scene.reader.settled == [2.1]
+
+
 def test_a_long_log_is_read_while_it_grows(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond what may lie in memory it is read, nothing twice; its ramp is settled at the end."""
     monkeypatch.setattr(run_log, "UNREAD_BYTES", 100)
-    with scene.log() as log:
+    with scene.log(windows_s=10.0) as log:
         log.begin(scene.made, 2.3)
         scene.write("1\n" * 60)
         assert scene.reader.told.wait(30)
@@ -138,7 +168,7 @@ def test_whatever_ends_a_run_nothing_of_its_log_is_left(scene: _Scene) -> None:
 def test_a_log_is_kept_line_by_line(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of two files that end inside lines are whole lines in the stored one."""
     monkeypatch.setattr(run_log, "UNREAD_BYTES", 0)
-    with scene.log(LogPolicy.KEEP) as log:
+    with scene.log(LogPolicy.KEEP, windows_s=10.0) as log:
         log.begin(scene.made, 0.0)
         scene.write("12 34", "log.1")
         assert scene.reader.told.wait(30)
@@ -168,7 +198,7 @@ def test_a_full_record_ends_the_run_with_its_error(
         scene.reader.told.set()
         raise RecordError("no space is left")
 
-    with scene.log() as log:
+    with scene.log(windows_s=10.0) as log:
         log.begin(full, 0.0)
         scene.write("3\n")
         assert scene.reader.told.wait(30)
@@ -198,6 +228,29 @@ def test_a_full_disk_of_the_record_is_a_sentence(
     assert list(scene.logs.iterdir()) == []
 
 
+def test_a_log_that_nobody_reads_any_more_fills_no_memory(
+    scene: _Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reading failed early in a long run: what the generator still writes is given back."""
+    monkeypatch.setattr(run_log, "UNREAD_BYTES", 0)
+    until = time.monotonic() + 30.0
+
+    def broken(_ramp_s: float) -> _Reader:
+        scene.reader.told.set()
+        raise RecordError("no space is left")
+
+    with scene.log(windows_s=10.0) as log:
+        log.begin(broken, 0.0)
+        scene.write("3\n")
+        assert scene.reader.told.wait(30)
+        scene.write("4\n" * 100_000, "log.18")
+        while (scene.logs / "log.18").stat().st_blocks and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (scene.logs / "log.18").stat().st_blocks == 0
+        with pytest.raises(RecordError):
+            log.result(0.0, 3)
+
+
 def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _Scene) -> None:
     """The run has its throughput."""
     with scene.log() as log:
@@ -216,6 +269,10 @@ def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _S
         (_Reader(_text=b"11"), 10, 1.0, "holds 11 transactions"),
         (_Reader(_text=b"9"), 10, 0.5, ""),
         (_Reader(_text=b"11"), 10, 0.5, "holds 11 transactions"),
+        (_Reader(_text=b"0"), 10, 0.5, ""),
+        (_Reader(_text=b"49000"), 100_000, 0.5, "of which it should log 50 %"),
+        (_Reader(_text=b"49900"), 100_000, 0.5, ""),
+        (_Reader(_text=b"0"), 0, 1.0, ""),
         (_Reader(_text=b"10", damaged=2), 10, 1.0, "2 lines of the transaction log are damaged"),
         (_Reader(_text=b"10", truncated=("log.1",)), 10, 1.0, "1 files end inside a line"),
     ],
@@ -223,7 +280,7 @@ def test_a_log_directory_that_somebody_removed_costs_the_latency_alone(scene: _S
 def test_a_log_must_hold_what_the_generator_counts(
     log: _Reader, processed: int, sampled: float, told: str
 ) -> None:
-    """A share of all transactions holds no more than all; anything else is equal or unusable."""
+    """A share of all transactions holds what chance draws; without one, all of them."""
     trouble = trouble_of(log, processed, sampled)
     assert (told in trouble) if told else trouble == ""
 
@@ -255,6 +312,34 @@ def test_every_run_of_a_campaign_has_its_latency(tmp_path: Path) -> None:
         assert (tmp_path / "c" / "raw" / run.latency.seconds).exists()
     stored = list((tmp_path / "c" / "raw").glob("*.log.gz"))
     assert len(stored) == len(runs) + 1  # the servers' own
+
+
+def _on_disk(stage: Stage) -> None:
+    stage.world.logs_in_memory = False
+
+
+@pytest.mark.parametrize(
+    ("policy", "act", "place", "codes"),
+    [
+        (LogPolicy.HISTOGRAMS, lambda _: None, ["memory"], []),
+        (LogPolicy.HISTOGRAMS, _on_disk, ["disk"], ["logs-on-disk"]),
+        (LogPolicy.OFF, _on_disk, [], []),
+    ],
+)
+def test_a_campaign_tells_where_its_logs_were(
+    tmp_path: Path,
+    policy: LogPolicy,
+    act: Callable[[Stage], None],
+    place: list[str],
+    codes: list[str],
+) -> None:
+    """The place is a fact of the record; a disk is a finding; without logs it is neither."""
+    _campaign(tmp_path / "c", _measure(policy), act)
+    record = read_campaign(tmp_path / "c")
+    assert record.environment is not None
+    told = [fact.value for fact in record.environment.facts if "logs" in fact.name]
+    assert told == place
+    assert [f.code for f in record.findings if f.code.startswith("logs")] == codes
 
 
 def test_without_a_log_there_is_no_latency_and_no_finding(tmp_path: Path) -> None:

@@ -77,3 +77,28 @@ def test_a_directory_that_is_gone_is_a_measurement_error(tmp_path: Path) -> None
     with pytest.raises(MeasurementError, match="gone"):
         files.unread_bytes()
     files.remove()
+
+
+def test_one_file_that_stays_keeps_no_other(tmp_path: Path) -> None:
+    """All that can be removed is, and what is left of a run is not counted into the next."""
+    for number in range(6):
+        (tmp_path / f"{number}-stays").mkdir()
+        (tmp_path / f"{number}-log").write_text("earlier")
+    files = GrowingFiles(tmp_path)
+    files.remove()
+    assert not list(tmp_path.glob("*-log"))
+    (tmp_path / "log").write_text("now")
+    assert list(files.read()) == [("log", b"now")]
+    files.remove()
+
+
+def test_what_nobody_wants_takes_no_room(tmp_path: Path) -> None:
+    """Unread or read, what was opened is given back while the writer goes on."""
+    with (tmp_path / "log").open("wb", buffering=0) as writer:
+        writer.write(b"x" * (1 << 20))
+        files = GrowingFiles(tmp_path)
+        assert files.unread_bytes() == 1 << 20
+        files.drop()
+        assert os.fstat(writer.fileno()).st_blocks == 0
+        writer.write(b"end")
+    files.remove()

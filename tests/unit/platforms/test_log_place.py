@@ -1,11 +1,12 @@
 """Where logs go: in memory where there is room, told to the ledger first, and gone at the end."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from fakes.programs import FakeLedger
+from steelyard.model.errors import PreflightError
 from steelyard.platforms import log_place
 from steelyard.platforms.log_place import LogPlace
 
@@ -53,6 +54,47 @@ def test_without_room_in_memory_they_lie_beside_the_scripts(
     assert made == tmp_path / "live" / "logs"
     assert made.stat().st_mode & 0o777 == 0o700
     assert place.remove() is None
+
+
+@pytest.mark.parametrize("closed", [PreflightError("read-only"), PreflightError("no inodes")])
+def test_memory_that_takes_no_directory_is_passed_over(
+    place: LogPlace,
+    ledger: FakeLedger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    closed: PreflightError,
+) -> None:
+    """Room alone is not enough; the disk is taken, and the ledger owes nothing."""
+    (tmp_path / "memory").mkdir()
+
+    def refused(
+        prefix: str, *, account: str | None, announce: Callable[[Path], None], parent: Path
+    ) -> Path:
+        assert account is None
+        announce(parent / prefix)
+        raise closed
+
+    monkeypatch.setattr(log_place, "short_directory", refused)
+    assert place.directory() == tmp_path / "live" / "logs"
+    assert not place.in_memory
+    assert ledger.open == set()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_all_runs_of_a_session_have_one_place(
+    place: LogPlace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """Room that comes or goes moves no arm: the logs of all lie in memory, or of none."""
+    (tmp_path / "memory").mkdir()
+    rooms = {True: log_place.LEAST_FREE_BYTES, False: log_place.LEAST_FREE_BYTES - 1}
+    monkeypatch.setattr(log_place, "free_bytes", lambda _: rooms[first])
+    made = place.directory()
+    monkeypatch.setattr(log_place, "free_bytes", lambda _: rooms[not first])
+    assert place.directory() == made
+    assert place.in_memory is first
 
 
 def test_what_dies_while_it_is_noted_leaves_nothing_unknown(

@@ -1,5 +1,7 @@
 """The journal as it is meant: what was appended is read back, and time adds up."""
 
+import json
+import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from sample_entries import KINDS, a_story, any_of, write_journal
 
 from fakes.clock import FakeClock
-from steelyard.record.entries import Ended, Entry
+from steelyard.record.entries import Ended, Entry, Started
 from steelyard.record.journal import Journal, encode, read_lines
 
 
@@ -95,3 +97,23 @@ def test_entries_are_one_line_of_json_each(tmp_path: Path) -> None:
     assert content.count(b"\n") == len(a_story())
     assert content.endswith(b"}\n")
     assert isinstance(read_lines(tmp_path / "j")[0][-1].entry, Ended)
+
+
+@pytest.mark.parametrize("policy", [None, "histograms", "keep", "off"])
+def test_a_campaign_of_a_version_without_logs_goes_on_without(
+    tmp_path: Path, policy: str | None
+) -> None:
+    """Later blocks are logged only where earlier ones were; what a journal says is kept."""
+    content = write_journal(tmp_path / "new.jsonl", a_story()[:1])
+    body = json.loads(content)
+    measure = body["entry"]["experiment"]["measure"]
+    measure.pop("log")
+    if policy is not None:
+        measure["log"] = policy
+    del body["crc32"]
+    text = json.dumps(body, separators=(",", ":"))[:-1]
+    line = f'{text},"crc32":"{zlib.crc32(text.encode()):08x}"}}\n'
+    (tmp_path / "journal.jsonl").write_text(line)
+    (started,), _ = read_lines(tmp_path / "journal.jsonl")
+    assert isinstance(started.entry, Started)
+    assert started.entry.experiment.measure.log == (policy or "off")

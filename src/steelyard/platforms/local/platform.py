@@ -265,6 +265,10 @@ class LocalPlatform:
         """Return a private directory for the generator's logs, in memory where there is room."""
         return self._logs.directory()
 
+    def logs_in_memory(self) -> bool:
+        """Return whether that directory lies in memory."""
+        return self._logs.in_memory
+
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
