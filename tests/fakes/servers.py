@@ -40,6 +40,7 @@ class World:
         refuses: How often the server refuses to start from now on.
         offered: Loads of all uses of the generator, in order.
         lost_from_logs: How many transactions of each run are not logged.
+        skipped: Never started in each run.
     """
 
     clock: FakeClock
@@ -58,6 +59,7 @@ class World:
     started_at: float = 0.0
     uses: int = 0
     lost_from_logs: int = 0
+    skipped: int = 0
     logs_in_memory: bool = True
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
@@ -224,7 +226,12 @@ class FakeEngine:
         return seconds + 60.0
 
     def parse_run(
-        self, completed: Sequence[Completed], *, ramp_s: float, started_at: float
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,
+        started_at: float,
+        slice_s: float | None = None,
     ) -> Measurement:
         """Return what the fake platform printed, a second of it per interval."""
         (only,) = completed
@@ -242,14 +249,18 @@ class FakeEngine:
             for number in range(printed["seconds"])
         )
         assert started_at > 0
+        after_s = printed["seconds"] - ramp_s
+        measured_s = after_s if slice_s is None else slice_s
         return Measurement(
-            transactions=printed["rate"] * (printed["seconds"] - ramp_s),
-            seconds=printed["seconds"] - ramp_s,
+            transactions=printed["rate"] * measured_s,
+            seconds=measured_s,
+            tail_transactions=printed["rate"] * (after_s - measured_s),
             latency_mean_s=0.001,
             latency_stddev_s=None,
             failed=printed.get("failed", 0),
             connection_s=0.0,
             series=series,
+            skipped=self._world.skipped,
         )
 
     def processed(self, completed: Sequence[Completed]) -> int:
@@ -257,10 +268,18 @@ class FakeEngine:
         printed = [json.loads(each.stdout) for each in completed]
         return sum(int(each["rate"] * each["seconds"]) for each in printed)
 
-    def log_reader(self, request: RunRequest, *, started_at: float, ramp_s: float) -> FakeLogReader:
+    def log_reader(
+        self,
+        request: RunRequest,
+        *,
+        started_at: float,
+        ramp_s: float,
+        slice_s: float | None = None,
+    ) -> FakeLogReader:
         """Return a reader of the numbers that the fake platform logs."""
         assert started_at > 0
         assert ramp_s >= 0
+        assert (slice_s is not None) is request.load.is_open
         return FakeLogReader(script=request.workload.name)
 
     def ceilings(self) -> None:

@@ -23,7 +23,7 @@ RunsOfBlock = Sequence[Run]  # of one treatment and cell: one per round
 
 
 def whole_transactions(run: Run, ramp_s: float) -> float | None:
-    """Return all transactions of a run, ramp included, as totals of evidence include it.
+    """Return all transactions of a run, ramp and tail included, as totals of evidence do.
 
     Progress intervals give those of the ramp; it is cut by count, as the generator's parser does.
     None without a measurement, without a transaction, or where the ramp's intervals are lacking.
@@ -32,7 +32,7 @@ def whole_transactions(run: Run, ramp_s: float) -> float | None:
     if measured is None or len(measured.series) < intervals:
         return None
     ramp = sum(second.transactions for second in measured.series[:intervals])
-    return measured.transactions + ramp or None
+    return ramp + measured.transactions + measured.tail_transactions or None
 
 
 def by_block(seen: Observations, value: Callable[[RunsOfBlock], float | None]) -> FloatArray:

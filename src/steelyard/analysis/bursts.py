@@ -136,21 +136,34 @@ def _burst_only(
         if not workloads or lasts_s is None:
             continue
         longest = max(
-            (each.length_s for each in sustained if each.run.treatment == treatment.name),
-            default=0.0,
+            (each for each in sustained if each.run.treatment == treatment.name),
+            key=lambda each: each.length_s,
+            default=None,
         )
-        told = f"the longest run took {format_duration(longest)}" if longest else "no run was long"
+        is_open = longest is not None and longest.run.cell.load.is_open
+        closed = ", a load without a `rate`" if is_open else ""
         yield Finding(
             code="burst-not-sustained",
             severity=Severity.WARNING,
             message=(
                 f"{treatment.name}: {BURST_ONLY} ({', '.join(workloads)}): its burst credits last"
-                f" {format_duration(lasts_s)} at full load by `burst_lasts`, and {told}"
+                f" {format_duration(lasts_s)} at full load by `burst_lasts`,"
+                f" and {_longest(longest)}"
             ),
-            remedy=f"Ask for `sustain: {_beyond(lasts_s)}` or longer, with full credits.",
+            remedy=f"Ask for `sustain: {_beyond(lasts_s)}` or longer{closed}, with full credits.",
             source="METHOD 7; `burst_lasts` of the experiment file",
             subject=treatment.name,
         )
+
+
+def _longest(long: SustainedSummary | None) -> str:
+    """Return what the longest run did not show; at a rate it takes less than full load does."""
+    if long is None or not long.length_s:
+        return "no run was long"
+    load = long.run.cell.load
+    rate = "" if load.rate_per_s is not None else " of the capacity"
+    at = f" at {load.rate_label}{rate}, not at full load" if load.is_open else ""
+    return f"the longest run took {format_duration(long.length_s)}{at}"
 
 
 def _beyond(lasts_s: float) -> str:

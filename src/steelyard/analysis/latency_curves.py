@@ -6,8 +6,10 @@ import numpy as np
 
 from steelyard.analysis.latency_pools import histogram_of_run
 from steelyard.analysis.latency_results import Moment, TailCurve, TailPoint
+from steelyard.analysis.long_runs import last_try, usable_parts
 from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.findings import Validity
 from steelyard.model.measurement import SustainedRun
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S
@@ -56,13 +58,19 @@ def slice_moments(seen: Observations) -> Iterator[Moment]:
 
 
 def window_moments(record: CampaignRecord, treatments: Sequence[str]) -> Iterator[Moment]:
-    """Yield the windows of the long runs, further parts going on where the first ended."""
-    last = {(run.cell, run.treatment, run.part): run for run in record.sustained}
+    """Yield the windows of the long runs, further parts going on where the first ended.
+
+    Only parts of the last try, and none that is invalid.
+    """
     for cell in dict.fromkeys(run.cell for run in record.sustained):
         for treatment in treatments:
-            parts = [run for key, run in last.items() if key[:2] == (cell, treatment)]
-            for run in sorted(parts, key=lambda run: run.part):
-                yield from _windows(run, run.started_at - min(each.started_at for each in parts))
+            tried = [
+                run for run in record.sustained if (run.cell, run.treatment) == (cell, treatment)
+            ]
+            parts = usable_parts(last_try(tried))
+            for run in parts:
+                if run.validity is not Validity.INVALID:
+                    yield from _windows(run, run.started_at - parts[0].started_at)
 
 
 def _windows(run: SustainedRun, from_s: float) -> Iterator[Moment]:

@@ -81,7 +81,8 @@ class SustainedSummary:
         drop_beside_neighbours: A lasting drop that neighbours explain, which is no cliff.
         too_short: It has too few seconds for a cliff to show.
         unsettled: It still ended in what may be a cliff when it was not extended any more.
-        burst_only: It is shorter than the burst credits of its target last.
+        burst_only: It is shorter than the burst credits of its target last at full load, or an
+            open loop, which takes less out of them than full load.
     """
 
     run: SustainedRun

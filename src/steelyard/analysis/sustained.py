@@ -79,7 +79,7 @@ def _summary(record: CampaignRecord, tried: Sequence[SustainedRun]) -> Sustained
         drop_beside_neighbours=drop if beside else None,
         too_short=bool(measured) and scan is None,
         unsettled=scan is not None and scan.calls_for_more,
-        burst_only=lasts_s is not None and series.end_s < lasts_s,
+        burst_only=lasts_s is not None and (series.end_s < lasts_s or parts[0].cell.load.is_open),
     )
 
 

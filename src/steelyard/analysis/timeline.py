@@ -10,7 +10,7 @@ import numpy as np
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.observations import Observations
 from steelyard.model.evidence import Evidence, Quantity, Series, WaitClass
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.measurement import Measurement, Run
 from steelyard.model.schedule import CellKey
 
@@ -71,14 +71,9 @@ def timelines(seen: Observations, experiment: Experiment) -> tuple[Timeline, ...
     found: list[Timeline] = []
     for workload in experiment.workloads if seen.blocks else ():
         columns = seen.columns_of(workload.name)
-        column = max(columns, key=lambda place: _size(seen.cells[place].load))
+        column = max(columns, key=lambda place: seen.cells[place].load.size)
         found.extend(_of_cell(seen, experiment, column))
     return tuple(found)
-
-
-def _size(load: Load) -> tuple[bool, int]:
-    """Return what makes a load the largest: a closed loop keeps all its clients busy."""
-    return not load.is_open, load.clients
 
 
 def _of_cell(seen: Observations, experiment: Experiment, column: int) -> Iterator[Timeline]:

@@ -44,7 +44,7 @@ class RunRequest:
     """One run to take.
 
     Attributes:
-        seconds: Length of the whole run, ramp included.
+        seconds: Length of the whole run, ramp and tail included.
         scripts: Paths of the workload's scripts where the generator can read them, with weights.
         log: How the names of the generator's logs begin, with their directory; None: it logs no
             transactions.
@@ -321,9 +321,20 @@ class Engine(Protocol):
         ...
 
     def parse_run(
-        self, completed: Sequence[Completed], *, ramp_s: float, started_at: float
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,
+        started_at: float,
+        slice_s: float | None = None,
     ) -> Measurement:
         """Return what all generators of a run measured together.
+
+        Args:
+            completed: Of each of them.
+            ramp_s: Thrown away at the start.
+            started_at: Wall clock at the start.
+            slice_s: So long after the ramp a tail begins that does not count; None: none does.
 
         Raises:
             MeasurementError: One of them failed, or its output is not understood.
@@ -334,13 +345,22 @@ class Engine(Protocol):
         """Return how many transactions they count as processed, ramp included."""
         ...
 
-    def log_reader(self, request: RunRequest, *, started_at: float, ramp_s: float) -> LogReader:
+    def log_reader(
+        self,
+        request: RunRequest,
+        *,
+        started_at: float,
+        ramp_s: float,
+        slice_s: float | None = None,
+    ) -> LogReader:
         """Return what reads the logs of a run.
 
         Args:
             request: What is run.
             started_at: Wall clock at second 0.
             ramp_s: The ramp ends no later; what ends in it is told by second only.
+            slice_s: Of an open loop: only what was scheduled so long after the ramp counts, however
+                late it ended; None: what ended after the ramp does.
         """
         ...
 

@@ -71,6 +71,11 @@ class Bench:
         """Return the settings by name, as the server reported them after the last switch."""
         return {setting.name: setting.value for setting in self._effective}
 
+    @property
+    def warming_load(self) -> Load:
+        """Return the load of every discard: the largest, as a closed loop."""
+        return self._experiment.largest_load.as_closed
+
     def offer(self, rates: Sequence[CellRate]) -> None:
         """Offer these rates from now on, where a load is a share of the capacity."""
         self._rates = {rate.cell: rate.rate_per_s for rate in rates}
@@ -262,10 +267,15 @@ class Bench:
     def discard(self, planned: PlannedRun, *, seconds: int) -> str:
         """Run the generator for its effect on the server alone; return how it failed, or nothing.
 
+        The load is that of ``warming_load``, whatever runs afterwards: how warm a server is must
+        not depend on the order of the runs.
+
         Raises:
             MeasurementError: It did not end in time.
             TargetError: The server is gone.
         """
+        cell = replace(planned.cell, load=self.warming_load)
+        planned = replace(planned, cell=cell)
         completed = self.run(planned, self.request(planned, seconds=seconds))
         failed = [each for each in completed if not each.succeeded]
         # One that was ended because of another has a signal as its status, which is negative.

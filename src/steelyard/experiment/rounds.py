@@ -169,10 +169,10 @@ def _run_sd(noise: WorkloadNoise, slice_s: float) -> float:
 def _round_s(experiment: Experiment, frame: VisitFrame) -> float:
     """Return the seconds of one round in a visit."""
     cells = len(experiment.workloads) * len(experiment.loads)
-    each = durations.run_s(experiment)
+    runs_s = durations.cells_s(experiment)
     if frame.mode is Mode.BACK_TO_BACK:
-        return len(experiment.treatments) * cells * (each + frame.times.switch_s)
-    return cells * each
+        return len(experiment.treatments) * (runs_s + cells * frame.times.switch_s)
+    return runs_s
 
 
 def _least_round_s(experiment: Experiment, frame: VisitFrame) -> float:

@@ -23,7 +23,7 @@ class RunFacts:
         limits: Control group limits that the treatment asks for, by name.
         in_force: Settings as the running server reports them, by name.
         asked_s: Length of the measured part as it was asked for; None: as long as it took.
-        skipped: Transactions that were never started, after the ramp; None: not known.
+        skipped: Transactions that were never started, after the ramp; None: no result.
         neighbours: Share of CPU and disk that others may use; None: whatever they like.
     """
 

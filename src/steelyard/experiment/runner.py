@@ -322,7 +322,7 @@ class Campaign:
         taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
 
         def take(treatment: str, workload: str, seconds: int) -> Measurement:
-            cell = CellKey(workload=workload, load=self.experiment.loads[0].as_closed)
+            cell = CellKey(workload=workload, load=self.bench.warming_load)
             planned = PlannedRun(treatment=treatment, cell=cell)
             reason = ""
             for attempt in range(1, MAX_TRIES + 1):

@@ -1,4 +1,4 @@
-"""Long runs after the last block: one per treatment and workload, at the workload's largest load.
+"""Long runs after the last block: one per treatment and workload, at the largest load.
 
 They show what slices of seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is
 no sample, so they take part in no estimate and no verdict.
@@ -52,13 +52,12 @@ def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
     """Return the long runs in the order to make them: treatments by coin within each workload."""
     if experiment.sustained_s is None:
         return ()
-    load = max(experiment.loads, key=lambda load: (load.clients, load.threads))
     sequence = np.random.SeedSequence(experiment.seed, spawn_key=(_SPAWN_KEY,))
     coin = np.random.Generator(np.random.PCG64(sequence))
     return tuple(
         PlannedRun(
             treatment=experiment.treatments[place].name,
-            cell=CellKey(workload=workload.name, load=load),
+            cell=CellKey(workload=workload.name, load=experiment.largest_load),
         )
         for workload in experiment.workloads
         for place in coin.permutation(len(experiment.treatments))
@@ -67,7 +66,7 @@ def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
 
 def forecast_s(experiment: Experiment, *, discard_s: float, switch_s: float) -> float:
     """Return about how long all long runs take, beside the budget."""
-    each = sustained_s(experiment) + experiment.measure.ramp_s + durations.RUN_OVERHEAD_S
+    each = sustained_s(experiment) + _around_s(experiment)
     return len(sustained_runs(experiment)) * (each + discard_s + switch_s)
 
 
@@ -82,8 +81,13 @@ def most_further_s(experiment: Experiment) -> float:
     each = further_s(experiment)
     if not each:
         return 0.0
-    around = experiment.measure.ramp_s + durations.RUN_OVERHEAD_S
-    return len(sustained_runs(experiment)) * MOST_FURTHER * (each + around)
+    return len(sustained_runs(experiment)) * MOST_FURTHER * (each + _around_s(experiment))
+
+
+def _around_s(experiment: Experiment) -> float:
+    """Return what a long run takes beside its length."""
+    tail_s = durations.tail_s(experiment.largest_load)
+    return experiment.measure.ramp_s + tail_s + durations.RUN_OVERHEAD_S
 
 
 def is_settled(recorded: Sequence[SustainedRun]) -> bool:

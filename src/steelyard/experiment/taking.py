@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from steelyard.engines.engine import Engine, RunRequest
+from steelyard.experiment import durations
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.probes.watch import Watch
 from steelyard.experiment.run_facts import RunFacts
@@ -37,15 +38,21 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Length:
-    """How long a run is: ``seconds`` after its ramp."""
+    """How long a run is: ``seconds`` after its ramp, and what follows them in an open loop."""
 
     seconds: float
     ramp_s: float
+    tail_s: float = 0.0
 
     @property
     def whole_s(self) -> int:
         """Return the seconds that the generator is asked for."""
-        return round(self.seconds + self.ramp_s)
+        return round(self.seconds + self.ramp_s + self.tail_s)
+
+    @property
+    def slice_s(self) -> float | None:
+        """Return after how long the tail begins; None where there is none."""
+        return self.seconds if self.tail_s else None
 
     def ramp_over_s(self, series: Sequence[Second]) -> float | None:
         """Return when the ramp was over, as ``Measurement`` counts it; None where nobody knows."""
@@ -93,7 +100,9 @@ class Taker:
         transactions are logged where there is an ``order``.
         """
         with self._log(planned, order) as log:
-            return self._take(planned, _Length(seconds=seconds, ramp_s=ramp_s), log, bearing)
+            tail_s = durations.tail_s(planned.cell.load)
+            length = _Length(seconds=seconds, ramp_s=ramp_s, tail_s=tail_s)
+            return self._take(planned, length, log, bearing)
 
     def _log(
         self, planned: PlannedRun, order: LogOrder | None
@@ -120,7 +129,7 @@ class Taker:
             done.completed = watch.around(lambda: self._run(planned, request, log, wall, length))
             done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             done.measurement = self.engine.parse_run(
-                done.completed, ramp_s=length.ramp_s, started_at=wall
+                done.completed, ramp_s=length.ramp_s, started_at=wall, slice_s=length.slice_s
             )
         except MeasurementError as error:
             done.failure = error.message
@@ -137,7 +146,7 @@ class Taker:
             clock_jump_s=done.jump_s,
             failure=done.failure,
             log_trouble=logged.trouble if logged is not None else None,
-            skipped=latency.skipped if latency is not None else None,
+            skipped=done.measurement.skipped if done.measurement is not None else None,
             server_died=died,
         )
         return Taken(
@@ -161,7 +170,9 @@ class Taker:
     ) -> tuple[Completed, ...]:
         if log is not None:
             log.begin(
-                lambda ramp_s: self.engine.log_reader(request, started_at=wall, ramp_s=ramp_s),
+                lambda ramp_s: self.engine.log_reader(
+                    request, started_at=wall, ramp_s=ramp_s, slice_s=length.slice_s
+                ),
                 self.clock.now() - wall + length.ramp_s,
             )
         return self.bench.run(planned, request)

@@ -255,6 +255,16 @@ class Load:
         return self.rate_per_s is not None or self.share is not None
 
     @property
+    def size(self) -> tuple[float, ...]:
+        """Return what makes a load the largest: a closed loop keeps all its clients busy.
+
+        Of open loops the highest rate is; what a share becomes is unknown here, and taken as more
+        than a fixed rate.
+        """
+        rates = (self.share or 0.0, self.rate_per_s or 0.0)
+        return (float(not self.is_open), *rates, self.clients, self.threads)
+
+    @property
     def as_closed(self) -> "Load":
         """Return the same clients without a rate: as much as the server gives."""
         return replace(self, rate_per_s=None, share=None, latency_limit_s=None)
@@ -443,6 +453,11 @@ class Experiment:
     def closed_loads(self) -> tuple[Load, ...]:
         """Return the loads whose throughput is an answer: that of an open loop was asked for."""
         return tuple(load for load in self.loads if not load.is_open)
+
+    @property
+    def largest_load(self) -> Load:
+        """Return the load that stands for all: a closed loop with the most clients, if any."""
+        return max(self.loads, key=lambda load: load.size)
 
     @property
     def compares_throughput(self) -> bool:

@@ -33,13 +33,16 @@ class Measurement:
     """One run as the generator reported it, connection time and ramp excluded.
 
     Attributes:
-        transactions: Completed after the ramp.
-        seconds: From the end of the ramp to the end of the last transaction.
+        transactions: Completed after the ramp, and before the tail of an open loop.
+        seconds: From the end of the ramp to the end of the last transaction, or to the tail.
         latency_mean_s: Mean over the whole run as seen by the client; None if not reported.
         latency_stddev_s: Standard deviation of it; None if not reported.
         failed: Failed transactions of the whole run.
         connection_s: Time to open all connections; None if not reported.
         series: One entry per progress interval of the whole run, ramp included.
+        tail_transactions: Completed after the measured part, in the tail of an open loop.
+        skipped: Never started after the ramp, because they were later than the latency limit; 0
+            also in records of versions that did not read it.
     """
 
     transactions: float
@@ -49,6 +52,8 @@ class Measurement:
     failed: int
     connection_s: float | None
     series: tuple[Second, ...]
+    tail_transactions: float = 0.0
+    skipped: int = 0
 
     @property
     def tps(self) -> float:

@@ -22,7 +22,7 @@ from steelyard.report.document import (
 )
 from steelyard.report.formats import MISSING, bounds, count, ended, part_ms
 from steelyard.report.waterfall import PART_LABELS, REMAINDER, bars, steps, waterfall_figure
-from steelyard.report.wording import cell_name, largest_load
+from steelyard.report.wording import cell_name
 
 _NOTABLE_BEYOND = 0.05  # of the latency: a guess
 _LEAST_SHARE = 0.0005
@@ -45,7 +45,7 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     reasons = analysis.reasons
     if reasons is None:
         return ()
-    largest = largest_load(analysis.experiment)
+    largest = analysis.experiment.largest_load
     told = [each for each in reasons.explanations if each.cell.load == largest]
     changes = [each for each in reasons.budget.changes if each.cell.load == largest]
     blocks: list[Block] = []

@@ -10,7 +10,7 @@ from steelyard.model.units import US_PER_S, format_percent
 from steelyard.model.verdicts import Estimate
 from steelyard.report.document import Align, Block, Column, Paragraph, Row, Section, Table
 from steelyard.report.formats import MISSING, bounds, effect_interval, effect_value, significant
-from steelyard.report.wording import cell_name, largest_load
+from steelyard.report.wording import cell_name
 
 TITLE = "What a transaction costs"
 POINTWISE = (
@@ -86,7 +86,7 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 
 def is_largest(analysis: CampaignAnalysis, change: LedgerChange) -> bool:
     """Return whether a comparison is one at the largest load."""
-    return change.cell.load == largest_load(analysis.experiment)
+    return change.cell.load == analysis.experiment.largest_load
 
 
 def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:

@@ -50,6 +50,10 @@ _LEVEL_NOTE = (
     " takes. Percentiles are never averaged, and each is within 0.4 % of"
     " that of its transactions. max is the longest of all: it grows with their number."
 )
+_OPEN_NOTE = (
+    " Under a rate the transactions are those that were scheduled in the slice, however late they"
+    " ended: pgbench goes on for a second after it, which does not count."
+)
 _CHANGE_NOTE = (
     "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
     f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
@@ -101,17 +105,19 @@ def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
 def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
     told = [each for each in found.levels if each.timed is Timed.LATENCY]
     scripts = any(each.script for each in told)
+    whole = all(each.sampled >= 1.0 for each in told)
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
         _right("clients"),
         *((Column(name="script", spare=True),) if scripts else ()),
-        _right("transactions", spare=True),
+        _right("transactions" if whole else "transactions logged", spare=True),
         *(_right(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
         _right("max", "ms"),
     )
     rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
-    return Table(title=TITLE, columns=columns, rows=rows, note=_LEVEL_NOTE)
+    note = f"{_LEVEL_NOTE}{_OPEN_NOTE if any(each.cell.load.is_open for each in told) else ''}"
+    return Table(title=TITLE, columns=columns, rows=rows, note=note)
 
 
 def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool) -> Row:

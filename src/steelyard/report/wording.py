@@ -118,11 +118,6 @@ def _has_twin(experiment: Experiment, load: Load) -> bool:
     return bool(threads - {load.threads})
 
 
-def largest_load(experiment: Experiment) -> Load:
-    """Return the load that stands for all: a closed loop with the most clients, if there is one."""
-    return max(experiment.closed_loads or experiment.loads, key=lambda load: load.clients)
-
-
 def cells_together(experiment: Experiment) -> str:
     """Return in what sense the intervals of the cells hold (METHOD.md 3.5)."""
     if stopping.has_many_cells(len(experiment.closed_loads)):

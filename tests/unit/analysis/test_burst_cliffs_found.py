@@ -241,6 +241,19 @@ def test_what_no_run_outlasted_is_marked(record: CampaignRecord) -> None:
     assert "burst, not sustained" not in render_markdown(build_document(outlasted))
 
 
+def test_an_open_loop_does_not_clear_the_mark(record: CampaignRecord) -> None:
+    """Credits that last at a rate may still run out at full load, however long it went on."""
+    at_a_rate = CellKey(workload="reads", load=Load(clients=1, threads=1, rate_per_s=200.0))
+    long = a_long_run(falling(left=1.0), cell=at_a_rate)
+    analysis = analysed(with_credits(record, 600.0), long)
+    assert analysis.burst_only == {("slow", "reads")}
+    told = finding(analysis, "burst-not-sustained")
+    assert told is not None
+    assert "at 200/s, not at full load" in told.message
+    assert "a load without a `rate`" in told.remedy
+    assert only(analysis).burst_only
+
+
 def test_known_credits_make_no_other_target() -> None:
     """A treatment that differs in them alone needs no server of its own."""
     assert LocalTarget(burst_lasts_s=60.0) == LocalTarget()

@@ -16,8 +16,9 @@ from steelyard.analysis.latency_results import MAXIMUM, Basis, LatencyAnalysis, 
 from steelyard.analysis.pairs import compare_pair
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Load
+from steelyard.model.findings import Validity
 from steelyard.model.latency import RunLatency
-from steelyard.model.measurement import Run
+from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.schedule import CellKey
 from steelyard.stats.histogram import histogram_of
 
@@ -120,19 +121,26 @@ def test_the_maximum_is_the_longest_of_all_runs() -> None:
     assert (level.value_s.value, level.value_s.low) == (1.234567, None)
 
 
-def test_the_maximum_is_that_of_the_blocks_beside_it() -> None:
-    """A run of a block that is left out of the percentiles does not give the longest, either."""
-    record = a_logged_record()
-    first, *others = record.runs
-    assert first.latency is not None
-    odd = replace(first.latency.scripts[0], longest_s=99.0)
-    slow = replace(first, latency=replace(first.latency, scripts=(odd,)))
-    bare = replace(first, latency=None)  # a second round of the same block
-    levels = latency_of(replace(record, runs=(slow, bare, *others))).levels
-    level = next(each for each in levels if each.treatment == first.treatment).at(MAXIMUM)
-    assert level is not None
-    assert level.value_s is not None
-    assert level.value_s.value < 99.0
+def test_the_maximum_is_of_the_blocks_that_count() -> None:
+    """The longest of a block that is left out of the percentiles is no maximum beside them."""
+    record = a_logged_record(rounds=2)
+
+    def changed(run: Run) -> Run:
+        if (run.block, run.treatment) != (3, "t0") or run.latency is None:
+            return run
+        if run.position > 0:
+            return replace(run, latency=None)
+        odd = replace(run.latency.scripts[0], longest_s=99.0)
+        return replace(run, latency=replace(run.latency, scripts=(odd,)))
+
+    runs = tuple(changed(run) for run in record.runs)
+    assert sum(run.latency is None for run in runs) == 1
+    level = latency_of(replace(record, runs=runs)).levels[0]
+    longest = level.at(MAXIMUM)
+    assert level.blocks == BLOCKS - 1
+    assert longest is not None
+    assert longest.value_s is not None
+    assert longest.value_s.value < 99.0
 
 
 def test_a_block_with_an_unusable_log_is_left_out() -> None:
@@ -232,12 +240,30 @@ def test_a_pool_of_nothing_has_no_least_block() -> None:
 
 def test_windows_of_a_part_go_on_after_the_one_before() -> None:
     """A long run that was extended is one line over the seconds since its first start."""
-    record = latencies._tails_record()
-    first = record.sustained[0]
-    further = replace(first, part=1, started_at=first.started_at + 600.0)
+    record, first, further = an_extended_run()
     found = latency_of(replace(record, sustained=(first, further)))
     at = [moment.at for moment in found.windows]
     assert at == [10.0 * place for place in range(1, 121)]
+
+
+def an_extended_run() -> tuple[CampaignRecord, SustainedRun, SustainedRun]:
+    """Return a campaign, a long run of 600 s, and a part of as much after it."""
+    record = latencies._tails_record()
+    first = replace(record.sustained[0], measurement=record.runs[0].measurement)
+    return record, first, replace(first, part=1, started_at=first.started_at + 600.0)
+
+
+def test_windows_are_those_of_the_last_try_and_of_valid_parts() -> None:
+    """A part of an earlier try, from another hour, and one that failed are not drawn."""
+    record, first, further = an_extended_run()
+    again = replace(first, started_at=first.started_at + 5_000.0)
+    tried = replace(record, sustained=(first, further, again))
+    assert [each.at for each in latency_of(tried).windows] == [10.0 * n for n in range(1, 61)]
+    failed = replace(further, validity=Validity.INVALID)
+    cut = replace(record, sustained=(first, failed))
+    assert [each.at for each in latency_of(cut).windows] == [10.0 * n for n in range(1, 61)]
+    broken = replace(first, validity=Validity.INVALID)
+    assert latency_of(replace(record, sustained=(broken,))).windows == ()
 
 
 def test_factors_are_compared_by_their_weights() -> None:

@@ -104,6 +104,40 @@ def test_failed_transactions_are_counted_apart(version: int, name: str) -> None:
     assert name == "retries" or in_series > 0
 
 
+@pytest.mark.parametrize("recording", [r for r in _GOOD if r.name != "stalled"], ids=str)
+def test_a_tail_counts_apart(recording: Recording) -> None:
+    """Ramp, slice and tail are all there is; the slice is that of the progress lines between."""
+    completed = recording.completed()
+    whole = parse_run(completed, ramp_s=0.0, started_at=recording.started_at)
+    taken = parse_run(completed, ramp_s=1.0, started_at=recording.started_at, slice_s=1.0)
+    assert taken.transactions == whole.series[1].transactions
+    assert taken.seconds == whole.series[1].seconds
+    in_all = whole.series[0].transactions + taken.transactions + taken.tail_transactions
+    assert in_all == pytest.approx(whole.transactions)
+    lines = [int(n) for n in re.findall(r", (\d+) skipped", completed.stderr)]
+    assert taken.skipped == (lines[1] if lines else 0)
+    without = parse_run(completed, ramp_s=1.0, started_at=recording.started_at)
+    assert without.tail_transactions == 0.0
+    assert without.transactions > taken.transactions
+    beyond = parse_run(completed, ramp_s=1.0, started_at=recording.started_at, slice_s=99.0)
+    assert beyond == without
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_skipped_transactions_are_those_after_the_ramp(version: int) -> None:
+    """The summary counts the whole run; what progress lines of the ramp tell is taken off."""
+    recording = recorded(version, "rate")
+    completed = recording.completed()
+    in_all = _number(r"transactions skipped: (\d+)", completed.stdout)
+    assert in_all > 0
+    lines = [int(n) for n in re.findall(r", (\d+) skipped", completed.stderr)]
+    for ramp_s in range(3):
+        measured = parse_run(completed, ramp_s=ramp_s, started_at=recording.started_at)
+        assert measured.skipped == in_all - sum(lines[:ramp_s])
+    closed = recorded(version, "failures")
+    assert parse_run(closed.completed(), ramp_s=0.0, started_at=0.0).skipped == 0
+
+
 @pytest.mark.parametrize("recording", _BAD, ids=str)
 def test_a_failed_run_is_no_measurement(recording: Recording) -> None:
     """Aborted clients and absent servers are errors with pgbench's own last words."""

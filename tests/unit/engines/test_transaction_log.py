@@ -50,8 +50,9 @@ class Plain:
         return [value for values in found for value in values]
 
 
-def plainly(text: bytes, form: LogForm, ramp_s: float) -> Plain:
+def plainly(text: bytes, form: LogForm, ramp_s: float, slice_s: float | None = None) -> Plain:
     """Read whole lines one by one, with a regular expression."""
+    end_us = None if slice_s is None else round((ramp_s + slice_s) * 10**6)
     pattern = (
         rb"\d+ \d+ (?P<time>\d{1,16}|[a-z][a-z_-]{0,31}) (?P<script>\d{1,4}) "
         rb"(?P<epoch>\d{10}) (?P<us>\d{1,6})"
@@ -69,7 +70,10 @@ def plainly(text: bytes, form: LogForm, ramp_s: float) -> Plain:
         if abs(since // 10**6) > 31 * 86400:
             plain.damaged += 1
             continue
-        place = (since // 10**6, int(found["script"]), since >= round(ramp_s * 10**6))
+        waited = int(found["time"]) if end_us is not None and found["time"].isdigit() else 0
+        counts = since - waited >= round(ramp_s * 10**6)
+        counts &= end_us is None or since - waited < end_us
+        place = (since // 10**6, int(found["script"]), counts)
         retries = int(found["retries"]) if form.retries else 0
         if found["time"].isdigit():
             time = int(found["time"])
@@ -192,6 +196,65 @@ def test_a_ramp_may_be_known_at_the_end_only(
     for piece in cut_up(b"".join(lines), chance):
         reader.feed("log", piece)
     assert_same(reader.finish(ramp_s=ramp_s), plainly(b"".join(lines), form, ramp_s), ramp_s)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    logs().filter(lambda drawn: drawn[0].open_loop),
+    st.sampled_from([0.0, 2.0, 2.5]),
+    st.sampled_from([1.0, 2.25, 5.0]),
+    st.randoms(use_true_random=False),
+)
+def test_an_open_loop_counts_what_was_scheduled_in_its_slice(
+    drawn: tuple[LogForm, list[bytes]], ramp_s: float, slice_s: float, chance: random.Random
+) -> None:
+    """Every figure is that of a loop over the lines, wherever the ramp was thought to end."""
+    form, lines = drawn
+    text = b"".join(lines)
+    reader = LogReader(form, started_at=BEGAN, ramp_s=4.0, slice_s=slice_s)
+    for piece in cut_up(text, chance):
+        reader.feed("log", piece)
+    log = reader.finish(ramp_s=ramp_s)
+    assert_same(log, plainly(text, form, ramp_s, slice_s), ramp_s)
+    windows = log.run_latency(windows_s=3.0).windows
+    assert all(window.end_s <= math.ceil(ramp_s + slice_s) for window in windows)
+
+
+def test_what_waits_at_the_end_of_a_slice_counts_with_all_its_waiting() -> None:
+    """A stall over the end: all that was due before is there; what was due in the tail is not."""
+    form = LogForm(scripts=("reads",), open_loop=True, retries=False)
+    began, after_us = 1795296543, 6_500_000  # ramp 1 s, slice 5 s; nothing ends from 5.5 to 6.5 s
+    due_us = [n * 10_000 for n in range(700)]
+    ends_us = [after_us if 5_500_000 <= due < after_us else due + 100 for due in due_us]
+    lines = [
+        f"0 {n} {end - due} 0 {began + end // 10**6} {end % 10**6} {end - due - 100}\n"
+        for n, (due, end) in enumerate(zip(due_us, ends_us, strict=True))
+        if end > due + 50
+    ]
+    reader = LogReader(form, started_at=float(began), ramp_s=1.0, slice_s=5.0)
+    reader.feed("log", "".join(lines).encode())
+    log = reader.finish()
+    (script,) = log.run_latency(windows_s=None).scripts
+    counted = from_text(script.latency)
+    assert counted.total == 500
+    assert script.longest_s == 1.0
+    assert counted.share_above(500_000) == pytest.approx(50 / 500)
+    assert log.transactions == 700
+
+
+def test_a_long_open_loop_counts_alike_in_blocks() -> None:
+    """What lies inside for certain goes to the workers, its ends are settled at last."""
+    lines = [
+        b"0 %d 300000 0 %d %d 5\n" % (n, 1795296543 + n // 10_000, n % 10_000 * 100)
+        for n in range(300_000)
+    ]
+    text = b"".join(lines)
+    form = LogForm(scripts=("a",), open_loop=True, retries=False)
+    reader = LogReader(form, started_at=1795296543.0, ramp_s=12.0, slice_s=20.0)
+    for begin in range(0, len(text), 1 << 20):
+        reader.feed("log", text[begin : begin + (1 << 20)])
+    (script,) = reader.finish(ramp_s=5.0).run_latency(windows_s=None).scripts
+    assert from_text(script.latency).total == 200_000
 
 
 def test_a_long_log_holds_back_what_may_be_its_ramp() -> None:

@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
+from steelyard.analysis.block_values import whole_transactions
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.durations import cells_s
 from steelyard.experiment.forecast import Forecast, forecast, require_first_look
 from steelyard.experiment.planning import plan_campaign
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Load, Stop
-from steelyard.model.latency import LatencyGoal
+from steelyard.model.experiment import Experiment, Load, Measure, Stop
+from steelyard.model.latency import LatencyGoal, LogPolicy
 from steelyard.model.plan import Status
 from steelyard.record.directory import read_campaign
 from steelyard.report.markdown import render_markdown
@@ -92,3 +94,75 @@ def test_the_plan_says_that_nothing_is_compared(tmp_path: Path) -> None:
     assert [each.first_look for each in plans] == [6, 6]  # one cell, not three
     assert [each.workloads[0].cells for each in plans] == [None, None]
     assert plans[0].block_s < plans[1].block_s
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_every_discard_is_the_same_closed_loop(tmp_path: Path, long: bool) -> None:  # noqa: FBT001
+    """Whichever rate comes first in a visit: at a fifth of the capacity a server stays cold."""
+    experiment = replace(at_rates(treatments=2), sustained_s=300.0 if long else None)
+    experiment = replace(experiment, loads=(*experiment.loads, Load(clients=4, threads=1)))
+    stage = Stage.new(experiment, tmp_path / "campaign")
+    stage.run()
+    discards = [
+        load
+        for load, step in zip(stage.world.offered, _runs(stage), strict=True)
+        if step.endswith(" 2s")
+    ]
+    assert len(discards) > 3
+    assert set(discards) == {Load(clients=4, threads=1)}
+
+
+def test_a_discard_before_open_loops_alone_has_no_rate(tmp_path: Path) -> None:
+    """The clients of the highest rate, as fast as they can."""
+    stage = Stage.new(at_rates(treatments=2), tmp_path / "campaign")
+    stage.run()
+    steps = zip(stage.world.offered, _runs(stage), strict=True)
+    discards = {load for load, step in steps if step.endswith(" 2s")}
+    assert discards == {Load(clients=2, threads=1)}
+
+
+def test_open_loops_go_on_for_a_second_that_does_not_count(tmp_path: Path) -> None:
+    """What was due before the end is still sent then; closed loops end with their slice."""
+    experiment = replace(at_rates(), sustained_s=300.0)
+    experiment = replace(experiment, loads=(*experiment.loads, Load(clients=4, threads=1)))
+    stage = Stage.new(experiment, tmp_path / "campaign")
+    stage.run()
+    asked = {(load.is_open, step.rpartition(" ")[2]) for load, step in _offered(stage)}
+    assert asked == {(True, "7s"), (False, "6s"), (False, "2s"), (False, "301s")}
+    for run in read_campaign(stage.path).runs:
+        assert run.measurement is not None
+        assert run.measurement.seconds == 5.0
+        tail = run.measurement.tail_transactions
+        assert tail == (run.measurement.tps if run.cell.load.is_open else 0.0)
+        whole = sum(second.transactions for second in run.measurement.series)
+        assert whole_transactions(run, 1.0) == pytest.approx(whole)
+
+
+def test_tails_are_forecast(tmp_path: Path) -> None:
+    """A block of two open loops is two seconds longer for each treatment, a long run one."""
+    rated = replace(at_rates(treatments=2), sustained_s=300.0)
+    closed = replace(rated, loads=tuple(load.as_closed for load in rated.loads))
+    assert cells_s(rated) - cells_s(closed) == 2.0
+    found, plain = expected_of(rated, tmp_path), expected_of(closed, tmp_path / "again")
+    assert found.block_s - plain.block_s == pytest.approx(4.0)
+    assert found.sustained_s - plain.sustained_s == pytest.approx(2.0)
+
+
+def test_skipped_transactions_count_without_a_log(tmp_path: Path) -> None:
+    """The generator's summary tells them: with `log: off` too a server may not keep up."""
+    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0, log=LogPolicy.OFF)
+    limited = Load(clients=2, threads=1, rate_per_s=10_000.0, latency_limit_s=0.1)
+    stage = Stage.new(replace(at_rates(), measure=measure, loads=(limited,)), tmp_path / "campaign")
+    stage.world.skipped = 45_000
+    stage.run()
+    found = [each for run in read_campaign(stage.path).runs for each in run.findings]
+    told = {each.message for each in found if each.code == "rate-not-reached"}
+    assert any("45000 of about 50000" in message for message in told)
+
+
+def _offered(stage: Stage) -> list[tuple[Load, str]]:
+    return list(zip(stage.world.offered, _runs(stage), strict=True))
+
+
+def _runs(stage: Stage) -> list[str]:
+    return [step for step in stage.world.steps if step.startswith("run ")]

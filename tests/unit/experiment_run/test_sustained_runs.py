@@ -10,7 +10,7 @@ from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.servers import generator_fails, server_dies
 from steelyard.analysis.campaign import analyse
 from steelyard.experiment.sustained import sustained_runs, sustained_s
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, Load
 from steelyard.model.findings import Validity
 from steelyard.record.directory import read_campaign
 from steelyard.record.tables import write_tables
@@ -141,3 +141,21 @@ def test_reports_and_tables_keep_them_apart(tmp_path: Path) -> None:
     seconds = pq.read_table(tmp_path / "intervals.parquet")
     assert sum(seconds["sustained"].to_pylist()) == 4 * 601
     assert analyse(record).sustained == analysis.sustained
+
+
+@pytest.mark.parametrize(
+    ("loads", "expected"),
+    [
+        ((Load(clients=4, threads=1, rate_per_s=100.0), Load(clients=4, threads=1)), 1),
+        ((Load(clients=8, threads=1, rate_per_s=9.0), Load(clients=2, threads=1)), 1),
+        (tuple(Load(clients=4, threads=1, share=s) for s in (0.2, 0.9, 0.5)), 1),
+        (tuple(Load(clients=c, threads=1, rate_per_s=r) for c, r in ((8, 50.0), (4, 80.0))), 1),
+        (tuple(Load(clients=c, threads=t) for c, t in ((8, 1), (8, 2), (4, 4))), 1),
+    ],
+)
+def test_the_load_of_long_runs_takes_most_out_of_a_bucket(
+    loads: tuple[Load, ...], expected: int
+) -> None:
+    """A closed loop with the most clients; else the highest rate, not the first of the list."""
+    found = {planned.cell.load for planned in sustained_runs(an_asking(loads=loads))}
+    assert found == {loads[expected]}

@@ -108,6 +108,9 @@ def test_closed_and_open_loops_have_their_own_words(tails: CampaignAnalysis) -> 
 def test_a_sampled_log_is_told(tails: CampaignAnalysis) -> None:
     """Who reads a maximum must know that the longest may be missing."""
     levels = tuple(replace(each, sampled=0.1) for each in latency_of(tails).levels)
+    part = replace(tails, latency=replace(latency_of(tails), levels=levels))
+    for analysis, name in ((tails, "transactions"), (part, "transactions logged")):
+        assert name in [column.name for column in tables(analysis)[0].columns]
     lead = section_of(replace(tails, latency=replace(latency_of(tails), levels=levels))).blocks[0]
     assert isinstance(lead, Paragraph)
     assert "10.0 % of the transactions" in lead.text
@@ -125,6 +128,13 @@ def test_the_schedule_is_told_once_and_of_open_loops_alone(tails: CampaignAnalys
     ]
     (schedule,) = offered
     assert schedule.rows[-1].cells[3:7] == ("1,600", "1,600 [1,600, 1,600]", "0.50 %", "0.06 %")
+
+
+def test_the_end_of_an_open_loop_is_told(tails: CampaignAnalysis) -> None:
+    """The note says that what was scheduled counts, where there is an open loop."""
+    tail = "scheduled in the slice, however late they ended"
+    assert tail not in tables(tails)[0].note
+    assert tail in tables(latencies.open_loop())[0].note
 
 
 def tables(analysis: CampaignAnalysis) -> list[Table]:

@@ -295,16 +295,30 @@ class PostgresEngine:
         return seconds + _DEADLINE_BEYOND_RUN_S
 
     def parse_run(
-        self, completed: Sequence[Completed], *, ramp_s: float, started_at: float
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,
+        started_at: float,
+        slice_s: float | None = None,
     ) -> Measurement:
         """Return what all pgbench processes of a run measured together."""
-        return generators.parse_run(completed, ramp_s=ramp_s, started_at=started_at)
+        return generators.parse_run(
+            completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s
+        )
 
     def processed(self, completed: Sequence[Completed]) -> int:
         """Return how many transactions they count as processed, ramp included."""
         return sum(pgbench.processed_of(each) for each in completed)
 
-    def log_reader(self, request: RunRequest, *, started_at: float, ramp_s: float) -> LogReader:
+    def log_reader(
+        self,
+        request: RunRequest,
+        *,
+        started_at: float,
+        ramp_s: float,
+        slice_s: float | None = None,
+    ) -> LogReader:
         """Return what reads pgbench's logs of a run."""
         workload = request.workload
         scripts = (workload.builtin,) if workload.builtin else _script_names(workload)
@@ -315,7 +329,7 @@ class PostgresEngine:
             latency_limit_s=request.load.latency_limit_s,
             sampled=request.sampling,
         )
-        return LogReader(form, started_at=started_at, ramp_s=ramp_s)
+        return LogReader(form, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s)
 
     def ceilings(self) -> PostgresCeilings:
         """Return the tools to measure what a server can do at most."""

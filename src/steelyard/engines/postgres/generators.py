@@ -73,13 +73,20 @@ def _shares(whole: int, parts: int) -> list[int]:
     return [whole // parts + (place < whole % parts) for place in range(parts)]
 
 
-def parse_run(completed: Sequence[Completed], *, ramp_s: float, started_at: float) -> Measurement:
+def parse_run(
+    completed: Sequence[Completed],
+    *,
+    ramp_s: float,
+    started_at: float,
+    slice_s: float | None = None,
+) -> Measurement:
     """Return what all processes of a run measured together.
 
     Args:
         completed: Of each process.
         ramp_s: Thrown away at the start, whole seconds.
         started_at: Wall clock at the start.
+        slice_s: So long after the ramp the tail of an open loop begins; None: there is none.
 
     Raises:
         MeasurementError: One failed, or its output is not understood.
@@ -91,7 +98,7 @@ def parse_run(completed: Sequence[Completed], *, ramp_s: float, started_at: floa
     parts = [
         _Part(
             processed=pgbench.processed_of(each),
-            taken=pgbench.parse_run(each, ramp_s=ramp_s, started_at=started_at),
+            taken=pgbench.parse_run(each, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s),
         )
         for each in completed
     ]
@@ -110,6 +117,8 @@ def _merged(parts: Sequence[_Part]) -> Measurement:
         failed=sum(one.failed for one in taken),
         connection_s=max(connections) if len(connections) == len(taken) else None,
         series=_series([one.series for one in taken]),
+        tail_transactions=sum(one.tail_transactions for one in taken),
+        skipped=sum(one.skipped for one in taken),
     )
 
 

@@ -54,6 +54,8 @@ class TransactionLog:
     Attributes:
         form: Of all of them.
         ramp_s: What ended before is in no sum of the whole run.
+        end_s: Where an open loop's measured part ended, whose tail is in no such sum either; None:
+            it has no tail.
         cells: Latencies by second, side of the ramp's end, script and bucket.
         lag: Counts after the ramp, shape (buckets,); zeros in a closed loop.
         service: Likewise, from the start to the end.
@@ -68,6 +70,7 @@ class TransactionLog:
 
     form: LogForm
     ramp_s: float
+    end_s: float | None = None
     cells: Cells = NO_CELLS
     lag: IntArray = field(default_factory=_NOWHERE.copy)
     service: IntArray = field(default_factory=_NOWHERE.copy)
@@ -166,16 +169,21 @@ class TransactionLog:
         )
 
     def _windows(self, length_s: float) -> Iterator[LatencyWindow]:
-        """Yield windows without a gap: one in which nothing ended is a stall, and is empty."""
+        """Yield windows without a gap: one in which nothing ended is a stall, and is empty.
+
+        What was still waiting at the end of the measured part counts in its last second.
+        """
         length = max(round(length_s), 1)
         first = math.floor(self.ramp_s)
+        final = math.inf if self.end_s is None else math.ceil(self.end_s) - 1
         sums: dict[int, IntArray] = {}
         last = first
         for slot in slots(self.cells, len(self.form.scripts)):
             if slot.ramped:
-                window = (slot.second - first) // length
+                second = int(min(slot.second, final))
+                window = (second - first) // length
                 sums[window] = sums.get(window, _NOWHERE) + slot.histogram.counts
-                last = slot.second + 1
+                last = second + 1
         for window in range(max(sums, default=-1) + 1):
             begin = first + window * length
             yield LatencyWindow(
@@ -192,7 +200,7 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
         InputError: There is none, or they are of different forms or ramps.
     """
     parts = list(logs)
-    if len({(part.form, part.ramp_s) for part in parts}) != 1:
+    if len({(part.form, part.ramp_s, part.end_s) for part in parts}) != 1:
         raise InputError(
             "only logs of the same scripts, columns and ramp can be merged",
             hint="Merge the logs of generators that were started together.",
@@ -206,6 +214,7 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
     return TransactionLog(
         form=parts[0].form,
         ramp_s=parts[0].ramp_s,
+        end_s=parts[0].end_s,
         cells=summed([part.cells for part in parts]),
         lag=np.sum([part.lag for part in parts], axis=0),
         service=np.sum([part.service for part in parts], axis=0),
@@ -234,6 +243,7 @@ def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
     return TransactionLog(
         form=form,
         ramp_s=origin.ramp_us / _US_PER_S,
+        end_s=None if origin.end_us is None else origin.end_us / _US_PER_S,
         cells=counted(keys_of(lines, buckets, len(form.scripts))),
         lag=_dense(lag_us),
         service=_dense(time_us - lag_us) if form.open_loop else _NOWHERE,

@@ -39,10 +39,17 @@ class Origin:
     Attributes:
         started_us: Since the epoch; second 0 begins here.
         ramp_us: What ended before this much later is in no sum of the whole run.
+        end_us: Of an open loop: in these sums is what was scheduled from ``ramp_us`` to this,
+            whenever it ended; None: what ended after the ramp.
     """
 
     started_us: int
     ramp_us: int
+    end_us: int | None = None
+
+    def holds(self, since_us: int) -> bool:
+        """Return whether what was so long after the start lies in the measured part."""
+        return since_us >= self.ramp_us and (self.end_us is None or since_us < self.end_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +60,7 @@ class Unsuccessful:
         word: What stands for the time: ``skipped``, ``failed``, ``serialization``, ``deadlock``.
         script: Number of the script.
         second: Since the start.
-        ramped: It ended after the ramp.
+        ramped: It ended after the ramp, and before the end of an open loop's measured part.
         retries: Further tries; 0 where they are not logged.
     """
 
@@ -72,7 +79,8 @@ class Lines:
         time_us: Shape (n,), latencies; under a rate from the scheduled start.
         script: Shape (n,), numbers of scripts.
         second: Shape (n,), in which they ended, since the start.
-        ramped: Shape (n,), whether they ended after the ramp; None: all did.
+        ramped: Shape (n,), whether they ended after the ramp, or in an open loop were scheduled
+            between its end and that of the measured part; None: all were.
         lag_us: Shape (n,), from the scheduled start to the start; None in a closed loop.
         retries: Shape (n,); None where they are not logged.
         unsuccessful: All others.
@@ -197,9 +205,14 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
         return _numbers(padded, fields.ends[:, number], fields.widths[:, number])
 
     second, ramped = _placed(padded, fields, origin)
+    time_us = column(_TIME)
+    if origin.end_us is not None:
+        ended_us = column(_EPOCH) * _US_PER_S + column(_US) - origin.started_us
+        scheduled_us = ended_us - time_us
+        ramped = (scheduled_us >= origin.ramp_us) & (scheduled_us < origin.end_us)
     single = int(fields.widths[:, _SCRIPT].max(initial=1)) == 1
     return Lines(
-        time_us=column(_TIME),
+        time_us=time_us,
         script=_single_digits(padded, fields) if single else column(_SCRIPT),
         second=second,
         ramped=ramped,
@@ -309,15 +322,20 @@ def _one(line: bytes, form: LogForm, origin: Origin) -> tuple[int, ...] | Unsucc
         return None
     script, retries = int(fields[_SCRIPT]), int(fields[-1]) if form.retries else 0
     since_us = int(fields[_EPOCH]) * _US_PER_S + int(fields[_US]) - origin.started_us
-    second, ramped = since_us // _US_PER_S, since_us >= origin.ramp_us
+    second = since_us // _US_PER_S
     if time.isdigit() and len(time) <= _MOST_DIGITS[_TIME]:
         lag = int(fields[_LAG]) if form.open_loop else 0
-        return int(time), script, second, ramped, lag, retries
+        placed_us = since_us if origin.end_us is None else since_us - int(time)
+        return int(time), script, second, origin.holds(placed_us), lag, retries
     known = script < len(form.scripts) and abs(second) <= FURTHEST_S
     if _WORD.fullmatch(time) is None or not known:
         return None
     return Unsuccessful(
-        word=time.decode(), script=script, second=second, ramped=ramped, retries=retries
+        word=time.decode(),
+        script=script,
+        second=second,
+        ramped=origin.holds(since_us),  # when it was due is not logged
+        retries=retries,
     )
 
 

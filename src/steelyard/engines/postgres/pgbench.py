@@ -7,6 +7,7 @@ Progress goes to standard error, the summary to standard output.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from steelyard.engines.engine import RunRequest
 from steelyard.model.command import Completed, ServerAddress
@@ -43,6 +44,7 @@ _PROGRESS = re.compile(
     rf"^progress: (?P<end>{_NUMBER}) s, (?P<tps>{_NUMBER}) tps, "
     rf"lat (?P<latency>{_NUMBER}|NaN|-nan) ms stddev [^\s,]+(?:, (?P<failed>\d{{1,18}}) failed)?"
 )
+_SKIPPED = re.compile(r", (\d{1,18}) skipped")
 # libpq's environment variables for its keywords; the rest (keepalives) has none.
 _VARIABLES = {
     "hostaddr": "PGHOSTADDR",
@@ -68,6 +70,22 @@ _VARIABLES = {
 }
 _INTERVAL_S = 1.0  # --progress=1
 _EPOCH = 1e9  # a progress time beyond this is a time stamp, before it seconds since the start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts:
+    """What happened in some part of a run."""
+
+    transactions: float
+    seconds: float
+    skipped: int
+
+    def __sub__(self, other: "_Counts") -> "_Counts":
+        return _Counts(
+            transactions=self.transactions - other.transactions,
+            seconds=self.seconds - other.seconds,
+            skipped=self.skipped - other.skipped,
+        )
 
 
 def refuse_own_flags(flags: tuple[str, ...]) -> None:
@@ -167,16 +185,20 @@ def environment(address: ServerAddress) -> Mapping[str, str]:
     return {name: value for name, value in variables.items() if value}
 
 
-def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Measurement:
+def parse_run(
+    completed: Completed, *, ramp_s: float, started_at: float, slice_s: float | None = None
+) -> Measurement:
     """Return what one run measured after its ramp.
 
     Transactions after the ramp are all transactions minus those that progress lines report up to
-    its end; no second is dropped, so stalls stay in.
+    its end; no second is dropped, so stalls stay in. Where a tail follows they are those of the
+    progress lines between.
 
     Args:
         completed: Of a run with ``--progress=1``.
         ramp_s: Thrown away at the start, whole seconds.
         started_at: Wall clock at the start, to turn time stamps into seconds.
+        slice_s: So long after the ramp the tail of an open loop begins; None: there is none.
 
     Raises:
         MeasurementError: pgbench failed, or its output is not understood.
@@ -187,7 +209,6 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
     processed = processed_of(completed)
     tps = _required(rf"^tps = ({_NUMBER}) ", summary)
     series = parse_progress(completed.stderr, started_at=started_at)
-    ramp = _ramp(series, ramp_s)
     # A run without a transaction is a result, too: a treatment may have caused it.
     whole_s = processed / tps if tps else sum(second.seconds for second in series)
     if not whole_s:
@@ -198,14 +219,27 @@ def parse_run(completed: Completed, *, ramp_s: float, started_at: float) -> Meas
     latency_ms = _optional(rf"^latency average = ({_NUMBER}) ms", summary)
     stddev_ms = _optional(rf"^latency stddev = ({_NUMBER}) ms", summary)
     connection_ms = _optional(rf"^initial connection time = ({_NUMBER}) ms", summary)
+    whole = _Counts(
+        transactions=processed,
+        seconds=whole_s,
+        skipped=int(_optional(r"^number of transactions skipped: (\d{1,18})\b", summary) or 0),
+    )
+    intervals = _intervals(series, _skipped(completed.stderr))
+    begin = round(ramp_s)
+    end = None if slice_s is None else begin + round(slice_s)
+    after_ramp = whole - _total(intervals[:begin])
+    # A tail that no line tells of cannot be told from what came before.
+    measured = after_ramp if end is None or len(series) < end else _total(intervals[begin:end])
     return Measurement(
-        transactions=max(processed - sum(second.transactions for second in ramp), 0.0),
-        seconds=max(whole_s - sum(second.seconds for second in ramp), 1e-3),
+        transactions=max(measured.transactions, 0.0),
+        seconds=max(measured.seconds, 1e-3),
         latency_mean_s=None if latency_ms is None else latency_ms / MS_PER_S,
         latency_stddev_s=None if stddev_ms is None else stddev_ms / MS_PER_S,
         failed=int(_optional(r"^number of failed transactions: (\d{1,18})\b", summary) or 0),
         connection_s=None if connection_ms is None else connection_ms / MS_PER_S,
         series=series,
+        tail_transactions=max(after_ramp.transactions - measured.transactions, 0.0),
+        skipped=max(measured.skipped, 0),
     )
 
 
@@ -253,9 +287,28 @@ def parse_progress(text: str, *, started_at: float) -> tuple[Second, ...]:
     return tuple(series)
 
 
-def _ramp(series: tuple[Second, ...], ramp_s: float) -> tuple[Second, ...]:
-    """Return the intervals that belong to the ramp, by count: each is nominally one second."""
-    return series[: round(ramp_s)]
+def _skipped(text: str) -> list[int]:
+    """Return the skipped transactions of each progress interval; 0 where a line tells of none."""
+    lines = [line for line in text.splitlines() if _PROGRESS.match(line)]
+    found = [_SKIPPED.search(line) for line in lines]
+    return [0 if match is None else int(match[1]) for match in found]
+
+
+def _intervals(series: Sequence[Second], skipped: Sequence[int]) -> list[_Counts]:
+    """Return the counts of each interval; each is nominally one second."""
+    numbers = (*skipped, *(0 for _ in series))  # never fewer
+    return [
+        _Counts(transactions=second.transactions, seconds=second.seconds, skipped=number)
+        for second, number in zip(series, numbers, strict=False)
+    ]
+
+
+def _total(intervals: Sequence[_Counts]) -> _Counts:
+    return _Counts(
+        transactions=sum(each.transactions for each in intervals),
+        seconds=sum(each.seconds for each in intervals),
+        skipped=sum(each.skipped for each in intervals),
+    )
 
 
 def _required(pattern: str, text: str) -> float:

@@ -46,17 +46,25 @@ class LogReader:
     was fed, and counted at the end.
     """
 
-    def __init__(self, form: LogForm, *, started_at: float, ramp_s: float) -> None:
+    def __init__(
+        self, form: LogForm, *, started_at: float, ramp_s: float, slice_s: float | None = None
+    ) -> None:
         """Start without a transaction.
 
         Args:
             form: What the lines mean.
             started_at: Wall clock in seconds since the epoch; second 0 begins here.
             ramp_s: The ramp ends no later than ``started_at + ramp_s``.
+            slice_s: Of an open loop: what was scheduled within so long after the ramp counts,
+                whenever it ended; None: what ended after the ramp does.
         """
         self._form = form
+        self._slice_us = None if slice_s is None else round(slice_s * _US_PER_S)
+        # What counts wherever the ramp ends: it lasts no longer than that, and no less than 0 s.
         self._origin = Origin(
-            started_us=round(started_at * _US_PER_S), ramp_us=round(ramp_s * _US_PER_S)
+            started_us=round(started_at * _US_PER_S),
+            ramp_us=round(ramp_s * _US_PER_S),
+            end_us=self._slice_us,
         )
         self._open_lines: dict[str, bytes] = {}
         self._whole: _Pieces = []
@@ -107,20 +115,23 @@ class LogReader:
         cut = tuple(sorted(name for name, rest in self._open_lines.items() if rest))
         self._open_lines = {}
         settled_s = origin.ramp_us / _US_PER_S
-        logs = [replace(log, ramp_s=settled_s) for level in self._counted for log in level]
+        end_s = None if origin.end_us is None else origin.end_us / _US_PER_S
+        logs = [
+            replace(log, ramp_s=settled_s, end_s=end_s) for level in self._counted for log in level
+        ]
         logs += [self._log_of(each.pieces, origin) for each in self._undecided]
-        last = TransactionLog(form=self._form, ramp_s=settled_s, truncated=cut)
+        last = TransactionLog(form=self._form, ramp_s=settled_s, end_s=end_s, truncated=cut)
         return merge([last, *logs])
 
     def _settled(self, ramp_s: float | None) -> Origin:
         """Return where the ramp ended, known at last."""
-        if ramp_s is None:
-            return self._origin
-        settled = replace(self._origin, ramp_us=round(ramp_s * _US_PER_S))
+        ramp_us = self._origin.ramp_us if ramp_s is None else round(ramp_s * _US_PER_S)
+        end_us = None if self._slice_us is None else ramp_us + self._slice_us
+        settled = replace(self._origin, ramp_us=ramp_us, end_us=end_us)
         if settled.ramp_us > self._origin.ramp_us:
             raise MeasurementError(
-                f"the ramp ended after {ramp_s:.1f} s, and transactions that ended after"
-                f" {self._origin.ramp_us / _US_PER_S:.1f} s are counted already",
+                f"the ramp ended after {ramp_us / _US_PER_S:.1f} s, and transactions that ended"
+                f" after {self._origin.ramp_us / _US_PER_S:.1f} s are counted already",
                 hint="Connecting took long: use fewer clients, or a slice, which is read after it.",
             )
         return settled
@@ -166,6 +177,6 @@ class LogReader:
 
 
 def _is_decided(lines: Lines) -> bool:
-    """Return whether all transactions ended after the latest end of the ramp."""
+    """Return whether all transactions count wherever the ramp ends."""
     after = lines.ramped is None or bool(lines.ramped.all())
     return after and all(each.ramped for each in lines.unsuccessful)
