@@ -25,11 +25,8 @@ from steelyard.analysis.results import (
 )
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import (
-    EndpointTarget,
     Experiment,
     Layer,
-    Load,
-    LocalTarget,
     Measure,
     Reset,
     Setting,
@@ -40,6 +37,7 @@ from steelyard.model.experiment import (
     Workload,
 )
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.load import Load
 from steelyard.model.noise import ASSUMED_NOISE
 from steelyard.model.plan import (
     ANEW,
@@ -50,6 +48,7 @@ from steelyard.model.plan import (
     StoppingRule,
 )
 from steelyard.model.schedule import Mode
+from steelyard.model.target import EndpointTarget, LocalTarget
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.two_level import Components
 

@@ -18,15 +18,15 @@ from steelyard.model.environment import Fact
 from steelyard.model.experiment import (
     Experiment,
     Layer,
-    Load,
-    LocalTarget,
     Measure,
     Setting,
     Stop,
     Treatment,
     Workload,
 )
+from steelyard.model.load import Load
 from steelyard.model.plan import CampaignPlan
+from steelyard.model.target import LocalTarget
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Entry, Line, Resumed, Started
 from steelyard.record.journal import Journal, encode

@@ -16,9 +16,9 @@ from fakes.scenes import STARTED_AT, Scene, runs_of
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.experiment import Load
 from steelyard.model.findings import Validity
 from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
+from steelyard.model.load import Load
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.plan import Status
 from steelyard.model.schedule import CellKey

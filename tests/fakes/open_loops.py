@@ -8,8 +8,8 @@ from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RateP
 from steelyard.analysis.latency_results import Basis, LatencyLevels, PercentileLevel, Timed
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.capacity import Capacity, CapacityPoint
-from steelyard.model.experiment import Load
 from steelyard.model.latency import LatencyGoal
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.goal import Reached

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median, stdev
 
 from steelyard.analysis.results import CellSummary, Comparison, StallTest, WarmupCheck
-from steelyard.model.experiment import Load
 from steelyard.model.findings import Validity
+from steelyard.model.load import Load
 from steelyard.model.measurement import Measurement, Run, Second
 from steelyard.model.plan import Status
 from steelyard.model.schedule import CellKey, Mode

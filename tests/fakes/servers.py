@@ -19,9 +19,10 @@ from steelyard.model.cgroup import KEYS
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Layer, Load, Setting, SwitchCost, Workload
+from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
 from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
+from steelyard.model.load import Load
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text

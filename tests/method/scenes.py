@@ -12,7 +12,7 @@ from simulator import Simulator, log_effects
 from steelyard.analysis.comparisons import Terms, compare_headline
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.experiment.schedule import make_schedule
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey, Mode
 from steelyard.stats.interval import block_interval
 from steelyard.stats.pooling import pooled_contrasts

@@ -11,7 +11,8 @@ import numpy as np
 
 from steelyard.analysis import comparisons, decision, stopping
 from steelyard.experiment.schedule import make_schedule
-from steelyard.model.experiment import Load, Stop
+from steelyard.model.experiment import Stop
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey, Mode
 from steelyard.model.verdicts import Verdict
 

@@ -9,7 +9,8 @@ from simulator import Simulator
 
 from steelyard.analysis import comparisons, stopping
 from steelyard.analysis.decision import decide
-from steelyard.model.experiment import Load, Stop
+from steelyard.model.experiment import Stop
+from steelyard.model.load import Load
 from steelyard.model.verdicts import Verdict
 
 CELLS, REAL, BLOCKS = 39, 19, 24

@@ -22,8 +22,8 @@ from steelyard.analysis.latency_results import (
 from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import Capacity
-from steelyard.model.experiment import Load
 from steelyard.model.latency import LatencyGoal, RunLatency
+from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S

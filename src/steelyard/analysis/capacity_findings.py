@@ -11,8 +11,9 @@ import numpy as np
 from steelyard.analysis.numerals import count
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import Capacity, CapacityPoint
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.load import Load
 from steelyard.stats.capacity import find_capacity
 from steelyard.stats.confidence import FloatArray
 

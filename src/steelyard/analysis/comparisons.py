@@ -12,7 +12,7 @@ import numpy as np
 from steelyard.analysis.numerals import count
 from steelyard.analysis.results import Comparison
 from steelyard.analysis.stopping import cell_level, has_many_cells, headline_level
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.plan import StoppingRule
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate, Verdict

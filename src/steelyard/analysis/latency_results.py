@@ -7,7 +7,7 @@ intervals stand alone, at the level of one look, and take part in no verdict on 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 

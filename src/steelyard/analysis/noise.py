@@ -11,8 +11,9 @@ from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import Comparison
 from steelyard.analysis.stopping import cell_level, headline_level, stopping_rule
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE, WorkloadNoise
 from steelyard.model.plan import CampaignPlan, Status

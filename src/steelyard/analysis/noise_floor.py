@@ -5,7 +5,7 @@ Deviations are of ln(tps): 0.02 means about 2 %.
 
 from dataclasses import dataclass
 
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.noise import WorkloadNoise
 from steelyard.model.schedule import Mode
 from steelyard.model.verdicts import Estimate

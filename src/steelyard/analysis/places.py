@@ -11,9 +11,10 @@ from dataclasses import replace
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.numerals import count
 from steelyard.analysis.results import Comparison
-from steelyard.model.experiment import EndpointTarget, Experiment, LocalTarget, SwitchCost, Target
+from steelyard.model.experiment import Experiment, SwitchCost
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import CampaignPlan
+from steelyard.model.target import EndpointTarget, LocalTarget, Target
 from steelyard.stats.two_level import LEAST_INSTANCES
 
 

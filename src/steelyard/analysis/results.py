@@ -14,8 +14,9 @@ from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.statement_costs import StatementFit
 from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import Fact
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Validity
+from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import CellKey

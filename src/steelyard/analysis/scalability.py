@@ -8,8 +8,9 @@ import numpy as np
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import CurvePoint, FallingLoad, ScalabilityCurve
 from steelyard.analysis.stopping import FIXED_ALPHA
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate

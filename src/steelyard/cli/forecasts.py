@@ -7,7 +7,8 @@ from steelyard.experiment.capacity import asked_capacity
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.experiment.sustained import sustained_runs, sustained_s
-from steelyard.model.experiment import Experiment, Load, SwitchCost
+from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.load import Load
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
 from steelyard.report.formats import count

@@ -12,9 +12,10 @@ from typing import Protocol
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.evidence import Absence, WaitClass
-from steelyard.model.experiment import Load, Setting, SwitchCost, Workload
+from steelyard.model.experiment import Setting, SwitchCost, Workload
 from steelyard.model.findings import Finding
 from steelyard.model.latency import RunLatency
+from steelyard.model.load import Load
 from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.program import ServerProgram
 

@@ -13,8 +13,9 @@ from steelyard.engines.postgres.factory import Surroundings, postgres_engine
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.endpoints import assemble_endpoints
 from steelyard.gateways.files import cache_directory
-from steelyard.model.experiment import Experiment, Layer, LocalTarget
+from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.outside import OnServer
+from steelyard.model.target import LocalTarget
 from steelyard.platforms.local.account import server_account
 from steelyard.platforms.local.groups import GroupPlan, ServerGroups
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform

@@ -18,7 +18,8 @@ from steelyard.model.capacity import CellRate
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Layer, Load, SwitchCost, Treatment, Workload
+from steelyard.model.experiment import Experiment, Layer, SwitchCost, Treatment, Workload
+from steelyard.model.load import Load
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
 from steelyard.model.schedule import CellKey, PlannedRun

@@ -19,9 +19,10 @@ from steelyard.experiment.taking import Taken, Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.model.capacity import Capacity, CapacityPoint, CellRate
 from steelyard.model.errors import MeasurementError
-from steelyard.model.experiment import CapacityAsked, Experiment, Load
+from steelyard.model.experiment import CapacityAsked, Experiment
 from steelyard.model.findings import Validity
 from steelyard.model.latency import LogPolicy
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey, PlannedRun
 from steelyard.stats.capacity import find_capacity
 from steelyard.stats.confidence import FloatArray

@@ -14,7 +14,8 @@ from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import Processes
 from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.experiment import EndpointTarget, Experiment, Layer
+from steelyard.model.experiment import Experiment, Layer
+from steelyard.model.target import EndpointTarget
 from steelyard.model.units import format_duration, format_percent
 from steelyard.platforms.platform import Platform
 

@@ -11,7 +11,8 @@ from steelyard.experiment.differences import switch_cost
 from steelyard.experiment.forecast import Forecast, forecast
 from steelyard.experiment.schedule import mode_for
 from steelyard.model.attribution import Attribution, AttributionKind
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
+from steelyard.model.load import Load
 from steelyard.model.schedule import Mode
 from steelyard.stats import factorial
 

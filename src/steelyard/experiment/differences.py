@@ -5,14 +5,9 @@ from itertools import combinations
 
 from steelyard.engines.engine import Engine
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import (
-    Experiment,
-    Reset,
-    SwitchCost,
-    Target,
-    Treatment,
-)
+from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
 from steelyard.model.schedule import Mode
+from steelyard.model.target import Target
 
 
 def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:

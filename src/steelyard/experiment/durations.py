@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from steelyard.model.experiment import Experiment, Load, Reset
+from steelyard.model.experiment import Experiment, Reset
+from steelyard.model.load import Load
 from steelyard.model.schedule import Mode
 
 # From research on one machine; replaced by measured values before the plan is frozen.

@@ -10,7 +10,8 @@ from steelyard.experiment.doors import Doors
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import EndpointTarget, Experiment, Layer, SwitchCost
+from steelyard.model.experiment import Experiment, Layer, SwitchCost
+from steelyard.model.target import EndpointTarget
 from steelyard.platforms.endpoint.connection import keywords_of
 from steelyard.platforms.endpoint.databases import DatasetNeeds
 from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform

@@ -24,7 +24,8 @@ from steelyard.experiment.resolution import Surroundings, resolve
 from steelyard.experiment.scripts import read_scripts
 from steelyard.experiment.validation import Draft, validate
 from steelyard.model.errors import ExperimentFileError, InputError, Problem
-from steelyard.model.experiment import EndpointTarget, Experiment
+from steelyard.model.experiment import Experiment
+from steelyard.model.target import EndpointTarget
 from steelyard.tuning.profiles import MachineFacts
 
 PRESET = "preset:"

@@ -15,9 +15,10 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.experiment.doors import system_doors
 from steelyard.gateways.files import cache_directory, make_directory, read_text, write_text
 from steelyard.gateways.host import Host
-from steelyard.model.experiment import Experiment, LocalTarget, Target, Workload
+from steelyard.model.experiment import Experiment, Workload
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.model.target import LocalTarget, Target
 from steelyard.platforms.local.machine import capacity, machine_facts
 
 FORMAT = 1

@@ -23,22 +23,20 @@ from steelyard.model.experiment import (
     Calibration,
     CapacityAsked,
     Design,
-    EndpointTarget,
     Experiment,
     Layer,
-    Load,
-    LocalTarget,
     Measure,
     Reset,
     Script,
     Setting,
     Stop,
     SwitchCost,
-    Target,
     Treatment,
     Workload,
 )
 from steelyard.model.latency import LatencyGoal, LogPolicy
+from steelyard.model.load import Load
+from steelyard.model.target import EndpointTarget, LocalTarget, Target
 from steelyard.tuning.profiles import MachineFacts
 
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS
+from steelyard.model.load import Load
 from steelyard.model.measurement import Measurement
 
 

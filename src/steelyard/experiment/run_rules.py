@@ -6,6 +6,7 @@ What a treatment brings about itself stays in; the rules for that are in ``analy
 from collections.abc import Iterator
 from typing import Final
 
+from steelyard.experiment.generator_rules import LOG_UNUSABLE, SATURATED
 from steelyard.experiment.rate_rules import RATE_NOT_REACHED
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.model.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
@@ -13,7 +14,6 @@ from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     FOREIGN_DISK,
-    GENERATOR_SATURATED,
     KEPT,
     NEIGHBOUR_CPU,
     NOTHING_TO_JUDGE,
@@ -30,7 +30,6 @@ from steelyard.model.units import format_bytes, format_share
 
 CLOCK_JUMP_S: Final = 0.5  # wall against monotonic clock over one run; NTP slews by far less
 STEAL_SHARE: Final = 0.05
-SATURATED_SHARE: Final = 0.95
 _ON: Final = frozenset({"on", "true", "yes", "1"})
 _LOG: Final = "Look into the server's log in raw/."
 
@@ -164,32 +163,6 @@ def _with_known_io(evidence: Evidence | None) -> list[tuple[OtherProcess, float]
     return [(other, other.io_bytes) for other in others if other.io_bytes is not None]
 
 
-def _generator_saturated(facts: RunFacts) -> Iterator[Ruling]:
-    used, cpus = facts.total(Quantity.GENERATOR_CPU_S), facts.level(Quantity.CPUS)
-    if facts.evidence is None or used is None or cpus is None:
-        yield _unmeasured(GENERATOR_SATURATED)
-        return
-    processes = facts.load.generators
-    threads = min(max(facts.load.threads, processes), max(int(cpus), 1))
-    share = used / (threads * facts.evidence.seconds) if facts.evidence.seconds > 0 else 0.0
-    if share < SATURATED_SHARE:
-        yield KEPT
-        return
-    several = f" in {processes} processes" if processes > 1 else ""
-    yield broken(
-        f"the load generator used {format_share(share)} of what its {threads} threads{several} can"
-        f" (at least {format_share(SATURATED_SHARE)}): it was measured, not the server",
-        remedy=_MORE_GENERATORS.format(more=processes + 1),
-    )
-
-
-def _log_unusable(facts: RunFacts) -> Iterator[Ruling]:
-    if facts.log_trouble is None:
-        yield NOTHING_TO_JUDGE
-    else:
-        yield broken(facts.log_trouble) if facts.log_trouble else KEPT
-
-
 def _shared_cpus(facts: RunFacts) -> Iterator[Ruling]:
     mine, theirs = (facts.limits.get(name) for name in ("generator_cpuset", "cpuset"))
     if mine is None and theirs is None:
@@ -227,10 +200,6 @@ _NEIGHBOURS_SHARE: Final = Threshold(
     shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
     reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
     " (system services, a shell) stays far below it",
-)
-_MORE_GENERATORS: Final = (
-    "Add a generator (`loads.generators: {more}`) or threads (`loads.threads`), make the scripts"
-    " simpler, or put the load generator on a machine of its own."
 )
 _QUIETEN: Final = "Quieten the machine, or allow more with `measure.neighbours`."
 
@@ -347,44 +316,8 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         source="METHOD 3.1; threshold: a guess",
         judge=_foreign_disk,
     ),
-    Rule(
-        code=GENERATOR_SATURATED,
-        judges=Judges.RUN,
-        severity=Severity.ERROR,
-        what="The load generator used nearly all CPU time that its threads can use.",
-        why="Throughput is then the generator's, and treatments look alike.",
-        thresholds=(
-            Threshold(
-                value=SATURATED_SHARE,
-                shown=f"{format_share(SATURATED_SHARE)} of its threads' time",
-                reason="a guess: the rest is what a thread needs to be woken at all",
-            ),
-        ),
-        remedy=_MORE_GENERATORS.format(more=2),
-        source="PostgreSQL's documentation, pgbench, Good Practices; threshold: a guess",
-        judge=_generator_saturated,
-    ),
-    Rule(
-        code="log-unusable",
-        judges=Judges.RUN,
-        severity=Severity.INFO,
-        what="The log of transactions does not hold what the load generator counts: lines are"
-        " missing, damaged or cut off.",
-        why="Percentiles of a part of the transactions may be those of the fast or of the slow"
-        " ones. The run has no latency then; its throughput does not rest on the log and counts.",
-        thresholds=(
-            Threshold(
-                value=0.0,
-                shown="no transaction and no line",
-                reason="the generator counts what it logs, so that both are equal when all is well;"
-                " a share of them is missing lines where chance draws so few once in a billion",
-            ),
-        ),
-        remedy="Look whether /dev/shm or the disk of the cache is full, log a share of the"
-        " transactions (`measure.log_sampling`), or none (`measure.log: off`).",
-        source="PostgreSQL's documentation, pgbench, Per-Transaction Logging",
-        judge=_log_unusable,
-    ),
+    SATURATED,
+    LOG_UNUSABLE,
     Rule(
         code="shared-cpus",
         judges=Judges.RUN,

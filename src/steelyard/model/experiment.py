@@ -5,13 +5,15 @@ expanded. What stays open until the machine is known (``discard: auto``, ``reset
 None, and the record says what it became.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
 from steelyard.model.attribution import Attribution
 from steelyard.model.ceilings import CeilingsAsked
 from steelyard.model.latency import LatencyGoal, LogPolicy
+from steelyard.model.load import Load
+from steelyard.model.target import EndpointTarget, LocalTarget, Target
 
 DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
@@ -65,81 +67,6 @@ class Design(StrEnum):
 
     BLOCKS = "blocks"  # interleaved and repeated: what every interval and verdict rests on
     ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTarget:
-    """A server that Steelyard starts on this machine.
-
-    Attributes:
-        bin: Directory of the server's programs, a version such as ``15``, or ``embedded``
-            for the PyPI wheel.
-        directory: Where data directories are made; None means Steelyard's cache.
-        port: TCP port on the loopback interface; None means a free one.
-        connection: How the generator connects: ``socket`` or ``tcp``.
-        run_as: Account for the server when Steelyard runs as root; None means a default one.
-        initdb: Further initdb options, equal in all treatments of an experiment.
-        restore: ``reflink``, ``copy`` or ``template``; None means the cheapest that works.
-        burst_lasts_s: How long full burst credits of the platform last at full load; None where
-            it has none, or where that is not known. It makes no target another one.
-    """
-
-    kind: Literal["local"] = "local"
-    bin: str = "embedded"
-    directory: str | None = None
-    port: int | None = None
-    connection: str = "socket"
-    run_as: str | None = None
-    initdb: tuple[str, ...] = ()
-    restore: str | None = None
-    burst_lasts_s: float | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointTarget:
-    """A server that is there already; what is not given, libpq finds as it always does.
-
-    None of its fields can hold a password: that comes from pgpass or ``PGPASSWORD``.
-
-    Attributes:
-        uri: libpq URI, or None when the separate keys are used.
-        host: Name, address, or directory of the Unix socket.
-        dbname: Database to connect to; measured in only with ``allow_existing``.
-        service: Name of a section of the service file.
-        allow_existing: Measure in the named database, which Steelyard did not make.
-        restart_command: Restarts the server; without it nothing that needs a restart is changed.
-        restore: ``template`` or ``vacuum``; None means the best that works.
-        burst_lasts_s: How long full burst credits of the platform last at full load; None where
-            it has none, or where that is not known. It makes no target another one.
-    """
-
-    kind: Literal["endpoint"] = "endpoint"
-    uri: str | None = None
-    host: str | None = None
-    port: int | None = None
-    user: str | None = None
-    dbname: str | None = None
-    service: str | None = None
-    allow_existing: bool = False
-    restart_command: tuple[str, ...] = ()
-    restore: str | None = None
-    burst_lasts_s: float | None = field(default=None, compare=False)
-
-    @property
-    def connection(self) -> str:
-        """Return how the generator connects: as everybody does, by the address."""
-        return "address"
-
-    @property
-    def place(self) -> str:
-        """Return what the file says of the place, for people."""
-        port = f":{self.port}" if self.port else ""
-        named = self.uri or self.service or f"{self.host or ''}{port}"
-        return named or "as libpq finds it"
-
-
-# The union grows with the targets: cloudnative-pg, rds, aurora, redis-*. `kind` tells them apart.
-Target = LocalTarget | EndpointTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -215,72 +142,6 @@ class Workload:
     scale_factor: int | None = None
     prepare: tuple[Script, ...] = ()
     scripts: tuple[Script, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """Load offered to the server.
-
-    Attributes:
-        clients: Server sessions open at once, always the total.
-        threads: Worker threads of the generator, always the total.
-        rate_per_s: Open-loop arrival rate of all generators together; None: see ``share``.
-        share: Open-loop arrival rate as a share of the capacity that is measured before the first
-            block; None means closed loop, unless ``rate_per_s`` is given.
-        latency_limit_s: Open loop only: transactions that are later than this already are skipped
-            (pgbench's ``--latency-limit``); None: none is.
-        generators: Processes of the generator, started together, among which clients, threads and
-            rate are divided.
-    """
-
-    clients: int
-    threads: int
-    rate_per_s: float | None = None
-    share: float | None = None
-    latency_limit_s: float | None = None
-    generators: int = 1
-
-    def __lt__(self, other: "Load") -> bool:
-        return self._rank < other._rank
-
-    @property
-    def _rank(self) -> tuple[float, ...]:
-        """Return what orders loads: closed loops before open ones."""
-        rates = (self.rate_per_s or 0.0, self.share or 0.0, self.latency_limit_s or 0.0)
-        return (self.clients, self.threads, *rates, self.generators)
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether transactions are scheduled at a rate, whatever the server does."""
-        return self.rate_per_s is not None or self.share is not None
-
-    @property
-    def size(self) -> tuple[float, ...]:
-        """Return what makes a load the largest: a closed loop keeps all its clients busy.
-
-        Of open loops the highest rate is; what a share becomes is unknown here, and taken as more
-        than a fixed rate.
-        """
-        rates = (self.share or 0.0, self.rate_per_s or 0.0)
-        return (float(not self.is_open), *rates, self.clients, self.threads)
-
-    @property
-    def as_closed(self) -> "Load":
-        """Return the same clients without a rate: as much as the server gives."""
-        return replace(self, rate_per_s=None, share=None, latency_limit_s=None)
-
-    @property
-    def rate_label(self) -> str:
-        """Return the rate for tables: ``500/s``, ``70 %``; empty for a closed loop."""
-        if self.rate_per_s is not None:
-            return f"{self.rate_per_s:.10g}/s"
-        return "" if self.share is None else f"{100.0 * self.share:g} %"
-
-    @property
-    def label(self) -> str:
-        """Return the load as a short word for tables: ``8 clients at 500/s``."""
-        rate = f" at {self.rate_label}" if self.is_open else ""
-        return f"{self.clients} client{'s' if self.clients != 1 else ''}{rate}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

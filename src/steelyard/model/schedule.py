@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 
 
 class Mode(StrEnum):

@@ -9,7 +9,7 @@ from steelyard.gateways.files import write_bytes
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import RecordError
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.measurement import Measurement, Run, SustainedRun
 from steelyard.record.latency_table import LATENCY_COLUMNS, latency_columns
 

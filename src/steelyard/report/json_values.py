@@ -1,6 +1,6 @@
 """Plain values for ``summary.json``: what every part of it is made of."""
 
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.verdicts import Estimate
 from steelyard.report.formats import present
 

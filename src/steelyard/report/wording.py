@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from steelyard.analysis import decision, stopping
 from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
+from steelyard.model.load import Load
 from steelyard.model.plan import Status
 from steelyard.model.units import format_duration, format_percent
 from steelyard.model.verdicts import Verdict

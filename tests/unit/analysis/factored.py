@@ -8,7 +8,8 @@ from made_records import a_record, an_experiment, noise
 
 from steelyard.model.attribution import Attribution, AttributionKind, Combination, Factor
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment, LocalTarget, Treatment
+from steelyard.model.experiment import Experiment, Treatment
+from steelyard.model.target import LocalTarget
 from steelyard.stats import factorial
 
 NAMES = ("huge-pages", "buffers", "commit", "wal", "io", "jit", "slots")

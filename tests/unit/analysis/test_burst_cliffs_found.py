@@ -13,10 +13,11 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment, Fact
 from steelyard.model.evidence import Evidence, Quantity, Series, WaitClass
-from steelyard.model.experiment import EndpointTarget, Load, LocalTarget
 from steelyard.model.findings import Finding, Validity
+from steelyard.model.load import Load
 from steelyard.model.measurement import Measurement, Second, SustainedRun
 from steelyard.model.schedule import CellKey
+from steelyard.model.target import EndpointTarget, LocalTarget
 from steelyard.record.directory import read_campaign
 from steelyard.report.render import build_document, render_html, render_markdown, summary
 

@@ -13,7 +13,7 @@ from steelyard.analysis.comparisons import (
 )
 from steelyard.analysis.decision import decide
 from steelyard.analysis.stopping import stopping_rule
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.plan import Status
 from steelyard.model.verdicts import Verdict
 from steelyard.stats.interval import block_interval

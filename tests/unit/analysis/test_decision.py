@@ -7,7 +7,7 @@ import pytest
 from steelyard.analysis.decision import decide
 from steelyard.analysis.results import Comparison
 from steelyard.analysis.stopping import stopping_rule
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.plan import Status
 from steelyard.model.verdicts import Estimate, Verdict
 

@@ -15,9 +15,9 @@ from steelyard.analysis.latency_pools import Pool
 from steelyard.analysis.latency_results import MAXIMUM, Basis, LatencyAnalysis, Timed
 from steelyard.analysis.pairs import compare_pair
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Load
 from steelyard.model.findings import Validity
 from steelyard.model.latency import RunLatency
+from steelyard.model.load import Load
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.schedule import CellKey
 from steelyard.stats.histogram import histogram_of

@@ -10,9 +10,10 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.judging.machine_rules import AMPLIFICATION, DISK_FREE_SHARE
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.evidence import Absence, Quantity
-from steelyard.model.experiment import EndpointTarget, Experiment, Layer
+from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.rules import NOT_JUDGED
+from steelyard.model.target import EndpointTarget
 from steelyard.report.findings import collected
 
 MIB = 2.0**20

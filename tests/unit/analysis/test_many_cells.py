@@ -5,7 +5,7 @@ import pytest
 
 from steelyard.analysis.comparisons import Pair, Terms, compare, compare_cells
 from steelyard.analysis.stopping import cell_level, has_many_cells, stopping_rule
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.verdicts import Verdict
 from steelyard.stats.interval import block_p_value
 

@@ -14,8 +14,9 @@ from steelyard.analysis.observations import observe
 from steelyard.analysis.pairs import compare_pair
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.latency import LatencyGoal
+from steelyard.model.load import Load
 from steelyard.report.builder import build_document
 from steelyard.report.markdown import render_markdown
 from steelyard.report.summary import summary

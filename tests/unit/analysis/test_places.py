@@ -9,8 +9,9 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.pairs import compare_pair
 from steelyard.analysis.stopping import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import EndpointTarget, LocalTarget, SwitchCost, Target
+from steelyard.model.experiment import SwitchCost
 from steelyard.model.findings import Severity
+from steelyard.model.target import EndpointTarget, LocalTarget, Target
 from steelyard.model.verdicts import Verdict
 from steelyard.stats.two_level import LEAST_INSTANCES
 

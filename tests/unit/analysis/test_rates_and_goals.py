@@ -11,8 +11,9 @@ from steelyard.analysis.capacity import OpenLoops, RatePoint, _Taken
 from steelyard.analysis.latency_results import Basis, Timed
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import CellRate
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.latency import LatencyGoal, RunLatency, ScriptLatency
+from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S

@@ -15,9 +15,10 @@ from steelyard.model.campaign import CampaignRecord
 from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.environment import Environment
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Layer, LocalTarget
+from steelyard.model.experiment import Layer
 from steelyard.model.measurement import Run, Second
 from steelyard.model.rules import Standing
+from steelyard.model.target import LocalTarget
 
 MIB = 2.0**20
 

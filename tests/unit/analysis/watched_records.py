@@ -12,7 +12,8 @@ from steelyard.analysis.reasons import Reasons
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.model.evidence import Quantity, WaitClass
-from steelyard.model.experiment import Experiment, Layer, Load, Setting
+from steelyard.model.experiment import Experiment, Layer, Setting
+from steelyard.model.load import Load
 
 CLIENTS = 8
 DEFAULT = Seen(

@@ -11,7 +11,8 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.cli.main import cli
 from steelyard.model.errors import InputError, RecordError
-from steelyard.model.experiment import LocalTarget, Measure, Stop, Treatment
+from steelyard.model.experiment import Measure, Stop, Treatment
+from steelyard.model.target import LocalTarget
 from steelyard.record.entries import Created
 
 

@@ -12,8 +12,9 @@ from steelyard.experiment.files import load_text
 from steelyard.experiment.form_loads import GOAL_SHARES
 from steelyard.experiment.resolution import Surroundings
 from steelyard.model.errors import ExitCode
-from steelyard.model.experiment import EndpointTarget, Experiment, LocalTarget
+from steelyard.model.experiment import Experiment
 from steelyard.model.latency import LatencyGoal
+from steelyard.model.target import EndpointTarget, LocalTarget
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)

@@ -18,7 +18,8 @@ from steelyard.experiment.files import load_experiment
 from steelyard.experiment.form import LATER_LAYERS, SECTIONS
 from steelyard.experiment.schema import experiment_schema
 from steelyard.model.errors import ExitCode, ExperimentFileError, PreflightError
-from steelyard.model.experiment import EndpointTarget, LocalTarget, Stop
+from steelyard.model.experiment import Stop
+from steelyard.model.target import EndpointTarget, LocalTarget
 from steelyard.model.units import GIB
 from steelyard.record import entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings

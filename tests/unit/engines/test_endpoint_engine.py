@@ -13,16 +13,9 @@ from steelyard.engines.postgres.factory import Surroundings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import (
-    EndpointTarget,
-    Experiment,
-    Layer,
-    Load,
-    Setting,
-    SwitchCost,
-    Treatment,
-    Workload,
-)
+from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Treatment, Workload
+from steelyard.model.load import Load
+from steelyard.model.target import EndpointTarget
 
 _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 _SETTINGS: list[tuple[object, ...]] = [

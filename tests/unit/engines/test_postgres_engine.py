@@ -15,15 +15,9 @@ from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
-from steelyard.model.experiment import (
-    Experiment,
-    Load,
-    LocalTarget,
-    Script,
-    SwitchCost,
-    Treatment,
-    Workload,
-)
+from steelyard.model.experiment import Experiment, Script, SwitchCost, Treatment, Workload
+from steelyard.model.load import Load
+from steelyard.model.target import LocalTarget
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="steelyard", database="postgres")
 _READS = Workload(name="reads", builtin="select-only", scale_factor=10)

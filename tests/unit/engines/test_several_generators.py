@@ -14,7 +14,8 @@ from steelyard.engines.postgres import generators, pgbench
 from steelyard.engines.postgres.generators import divided
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.errors import MeasurementError
-from steelyard.model.experiment import Load, Workload
+from steelyard.model.experiment import Workload
+from steelyard.model.load import Load
 
 _AT = 1_795_297_411.0
 _PROGRESS = "progress: {end:.3f} s, {tps:.1f} tps, lat {ms:.3f} ms stddev 0.100, 0 failed\n"

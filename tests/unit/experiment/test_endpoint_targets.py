@@ -6,7 +6,8 @@ from pydantic import TypeAdapter
 
 from steelyard.experiment.files import allow_existing
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import EndpointTarget, Experiment
+from steelyard.model.experiment import Experiment
+from steelyard.model.target import EndpointTarget
 
 
 def at(keys: str = "", more: str = "") -> str:

@@ -14,8 +14,9 @@ from ruamel.yaml import YAML
 from steelyard.experiment.schema import experiment_schema
 from steelyard.experiment.twin import aa_twin
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import CapacityAsked, Experiment, Load, Measure, SwitchCost
+from steelyard.model.experiment import CapacityAsked, Experiment, Measure, SwitchCost
 from steelyard.model.latency import LatencyGoal, LogPolicy
+from steelyard.model.load import Load
 
 ONE_TREATMENT = SMALL.replace("  other: {extends: default}\n", "")
 

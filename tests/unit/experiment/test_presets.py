@@ -10,7 +10,8 @@ from steelyard.experiment.files import load_experiment
 from steelyard.experiment.presets import preset_names, preset_summary, preset_text
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.model.errors import ExitCode, ExperimentFileError, InputError
-from steelyard.model.experiment import Calibration, Load, Reset, SwitchCost
+from steelyard.model.experiment import Calibration, Reset, SwitchCost
+from steelyard.model.load import Load
 from steelyard.model.schedule import Mode
 
 

@@ -20,8 +20,6 @@ from steelyard.model.errors import ExperimentFileError
 from steelyard.model.experiment import (
     Calibration,
     Layer,
-    Load,
-    LocalTarget,
     Measure,
     Reset,
     Script,
@@ -29,6 +27,8 @@ from steelyard.model.experiment import (
     Stop,
     SwitchCost,
 )
+from steelyard.model.load import Load
+from steelyard.model.target import LocalTarget
 
 
 def settings(text: str, treatment: str = "other") -> dict[str, str]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.experiment.schedule import make_schedule
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey, Mode, Schedule
 
 CELLS = tuple(CellKey(workload="w", load=Load(clients=n + 1, threads=1)) for n in range(3))

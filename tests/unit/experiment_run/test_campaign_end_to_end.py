@@ -8,10 +8,11 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.analysis.campaign import analyse
 from steelyard.model.errors import Interrupted, MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, LocalTarget, Measure, Reset, Stop, Treatment
+from steelyard.model.experiment import Experiment, Measure, Reset, Stop, Treatment
 from steelyard.model.findings import Validity
 from steelyard.model.plan import Status
 from steelyard.model.schedule import Mode
+from steelyard.model.target import LocalTarget
 from steelyard.model.verdicts import Verdict
 from steelyard.record.directory import left_over, read_campaign, read_schedule
 from steelyard.record.entries import BlockStarted, Planned, RunFinished

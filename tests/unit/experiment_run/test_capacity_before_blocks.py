@@ -12,7 +12,8 @@ from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.capacity import closed_loads, order_of_rounds
 from steelyard.experiment.forecast import forecast
 from steelyard.model.errors import MeasurementError
-from steelyard.model.experiment import Calibration, CapacityAsked, Experiment, Load, Measure, Stop
+from steelyard.model.experiment import Calibration, CapacityAsked, Experiment, Measure, Stop
+from steelyard.model.load import Load
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey
 from steelyard.record.directory import read_campaign

@@ -23,7 +23,8 @@ from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.model.command import Command, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import Interrupted, PreflightError, SteelyardError, TargetError
-from steelyard.model.experiment import Experiment, LocalTarget, Measure, Stop
+from steelyard.model.experiment import Experiment, Measure, Stop
+from steelyard.model.target import LocalTarget
 from steelyard.record.directory import left_over, read_campaign
 from steelyard.record.entries import EnvironmentRead, Planned
 from steelyard.record.journal import read_lines

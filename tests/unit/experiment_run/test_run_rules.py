@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from steelyard.experiment.generator_rules import SATURATED_SHARE
 from steelyard.experiment.rate_rules import least_done
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.run_rules import (
     CLOCK_JUMP_S,
     RUN_RULES,
-    SATURATED_SHARE,
     STEAL_SHARE,
 )
 from steelyard.experiment.validity import judge, rule_of, validity_of
@@ -23,8 +23,9 @@ from steelyard.model.evidence import (
     OtherProcess,
     Quantity,
 )
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Load
+from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.load import Load
 from steelyard.model.measurement import Measurement
 from steelyard.model.rules import Ruling, Standing
 from steelyard.model.run_needs import OTHERS_IO, RUN_NEEDS, missing_for

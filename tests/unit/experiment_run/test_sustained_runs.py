@@ -10,8 +10,9 @@ from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.servers import generator_fails, server_dies
 from steelyard.analysis.campaign import analyse
 from steelyard.experiment.sustained import sustained_runs, sustained_s
-from steelyard.model.experiment import Experiment, Load
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Validity
+from steelyard.model.load import Load
 from steelyard.record.directory import read_campaign
 from steelyard.record.tables import write_tables
 from steelyard.report.render import build_document, render_html, render_markdown, summary

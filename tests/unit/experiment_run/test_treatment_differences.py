@@ -13,15 +13,9 @@ from steelyard.experiment.differences import (
     switch_cost,
 )
 from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.experiment import (
-    Experiment,
-    LocalTarget,
-    Measure,
-    Reset,
-    SwitchCost,
-    Treatment,
-)
+from steelyard.model.experiment import Experiment, Measure, Reset, SwitchCost, Treatment
 from steelyard.model.schedule import Mode
+from steelyard.model.target import LocalTarget
 
 
 def _treatment(name: str, **settings: str) -> Treatment:

@@ -11,8 +11,8 @@ from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
-from steelyard.model.experiment import EndpointTarget
 from steelyard.model.outside import Foreign, OnServer
+from steelyard.model.target import EndpointTarget
 from steelyard.platforms.endpoint.databases import GENERATOR_TABLES, DatasetNeeds
 from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
 from steelyard.platforms.endpoint.restarting import Means

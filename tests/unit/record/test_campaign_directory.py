@@ -12,7 +12,7 @@ from fakes.clock import FakeClock
 from steelyard.experiment.schedule import make_schedule
 from steelyard.model.environment import Environment, Fact
 from steelyard.model.errors import ExitCode, RecordError, SteelyardError
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey, Mode
 from steelyard.record.directory import (
     CampaignDirectory,

@@ -19,8 +19,8 @@ from steelyard.model.evidence import (
     WaitEvent,
     Waits,
 )
-from steelyard.model.experiment import Load
 from steelyard.model.latency import RunLatency, ScriptLatency
+from steelyard.model.load import Load
 from steelyard.record.entries import Line, RunFinished
 from steelyard.record.replay import replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables

@@ -7,7 +7,7 @@ import pytest
 from fakes import analyses, latencies
 from steelyard.analysis.latency_results import Basis, LatencyAnalysis, PercentileLevel
 from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
 from steelyard.report.capacity import capacity_section

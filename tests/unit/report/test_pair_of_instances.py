@@ -7,8 +7,8 @@ import pytest
 
 from fakes import analyses
 from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.model.experiment import EndpointTarget
 from steelyard.model.plan import Status
+from steelyard.model.target import EndpointTarget
 from steelyard.model.verdicts import Verdict
 from steelyard.report import wording
 from steelyard.report.render import build_document, render_markdown, render_terminal, summary

@@ -6,7 +6,7 @@ import pytest
 
 from fakes import analyses
 from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.plan import Status
 from steelyard.model.verdicts import Estimate, Verdict
 from steelyard.report import wording

@@ -13,7 +13,7 @@ from steelyard.analysis.contrasts import HeadlineContrast
 from steelyard.analysis.latency import compare_percentiles, percentile_of
 from steelyard.analysis.latency_pools import Pool
 from steelyard.analysis.latency_results import LatencyChange
-from steelyard.model.experiment import Load
+from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey
 from steelyard.stats.histogram import Histogram, histogram_of
 from steelyard.stats.signed_rank import achieved_level, critical_value

@@ -13,7 +13,7 @@ from steelyard.analysis.judging.facts import (
 )
 from steelyard.analysis.numerals import count
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Layer, LocalTarget, Treatment
+from steelyard.model.experiment import Layer, Treatment
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     BESIDE_NEIGHBOUR,
@@ -27,6 +27,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
+from steelyard.model.target import LocalTarget
 from steelyard.model.units import MIB, format_bytes, format_share
 
 MEMORY_PRESSURE_SHARE: Final = 0.01

@@ -13,7 +13,7 @@ from steelyard.analysis.judging.facts import (
 )
 from steelyard.model.cgroup import THROTTLES
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Layer, LocalTarget
+from steelyard.model.experiment import Layer
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     KEPT,
@@ -25,6 +25,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
+from steelyard.model.target import LocalTarget
 from steelyard.model.units import format_bytes, format_share
 
 HIT_RATIO_POINTS: Final = 0.05

@@ -11,8 +11,9 @@ from steelyard.engines.postgres.settings import (
     refused_names,
 )
 from steelyard.gateways.process import Processes
-from steelyard.model.experiment import Layer, Load, Treatment
+from steelyard.model.experiment import Layer, Treatment
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.load import Load
 
 _DEFAULT_MAX_CONNECTIONS = 100
 _KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own checks

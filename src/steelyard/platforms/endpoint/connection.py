@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from steelyard.gateways.libpq import parsed_uri
-from steelyard.model.experiment import EndpointTarget
+from steelyard.model.target import EndpointTarget
 
 
 def keywords_of(target: EndpointTarget) -> Mapping[str, str]:

@@ -13,10 +13,10 @@ from steelyard.gateways.files import cache_directory, free_bytes, make_directory
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import Fact
 from steelyard.model.errors import PreflightError, SteelyardError, TargetError
-from steelyard.model.experiment import EndpointTarget
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.outside import Foreign, OnServer, SavedSetting
 from steelyard.model.program import ServerProgram
+from steelyard.model.target import EndpointTarget
 from steelyard.model.vantage import Vantage
 from steelyard.platforms.endpoint import readiness
 from steelyard.platforms.endpoint.connection import named_database
