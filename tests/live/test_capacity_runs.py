@@ -48,7 +48,7 @@ def test_a_server_is_weighed_at_shares_of_its_capacity(steelyard: Steelyard) -> 
     for rate in rates:
         offered = rate["capacity_share"] * capacity["tps"]["estimate"]
         assert rate["offered_per_s"] == pytest.approx(offered, rel=0.001)
-        assert rate["transactions"] > 0
+        assert rate["logged_transactions"] > 0
         assert rate["latency_p50_s"]["estimate"] > 0.0
         assert rate["schedule_lag_p99_s"]["estimate"] > 0.0
     (goal,) = summary["goal"]["rates"]

@@ -55,6 +55,7 @@ def _point(point: RatePoint) -> dict[str, Json]:
         "treatment": point.treatment,
         "offered_per_s": number(point.offered_per_s),
         "achieved_per_s": interval(point.achieved),
+        "logged_transactions": _logged(point),
         "latency_p50_s": _time(point, Timed.LATENCY, 0.5),
         "latency_p99_s": _time(point, Timed.LATENCY, 0.99),
         "schedule_lag_p99_s": _time(point, Timed.LAG, 0.99),
@@ -63,6 +64,11 @@ def _point(point: RatePoint) -> dict[str, Json]:
         "late_percent": percent(point.late),
         "latency_limit_s": number(point.cell.load.latency_limit_s),
     }
+
+
+def _logged(point: RatePoint) -> int | None:
+    found = point.levels.get(Timed.LATENCY)
+    return None if found is None else found.transactions
 
 
 def _time(point: RatePoint, timed: Timed, share: float) -> Json:

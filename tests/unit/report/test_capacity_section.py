@@ -100,6 +100,8 @@ def test_json_has_the_keys_only_where_there_is_something() -> None:
     assert again["capacity"][0]["clients"] == 8
     assert again["capacity"][0]["points"][0]["slices_tps"] == [6000.0] * 6
     assert again["rates"][0]["offered_per_s"] == 10_000.0
+    assert again["rates"][0]["logged_transactions"] == 50_000
+    assert (again["rates"][0]["skipped_percent"], again["rates"][0]["late_percent"]) == (0.3, 0.7)
     assert again["goal"]["percentile"] == 99.0
     first, second, third, fourth = again["goal"]["rates"]
     assert first["rate_per_s"] == {"estimate": 16_100.0, "low": 14_000.0, "high": 18_000.0}
