@@ -87,9 +87,12 @@ def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Stee
     assert run.measurement is not None
     stored = steelyard.directory / "c" / "raw" / run.latency.seconds
     lines = gzip.decompress(stored.read_bytes()).decode().splitlines()
-    assert [sum(from_text(json.loads(line)["counts"]).total for line in lines)] == _processed(
-        steelyard, run
-    )
+    held = {
+        kind: sum(from_text(json.loads(line)[kind]).total for line in lines)
+        for kind in ("counts", "apart")
+    }
+    assert [sum(held.values())] == _processed(steelyard, run)
+    assert held["counts"] == _all(run.latency).total
     # The end of the ramp is known to a millisecond, and rates to a decimal place.
     counted = _all(run.latency).total
     assert counted == pytest.approx(run.measurement.transactions, rel=0.02, abs=3)

@@ -95,6 +95,8 @@ class GoalContrast:
         blocks: That count.
         beyond: 1 where both rates lie above all that was measured, -1 where both lie below, 0
             else.
+        censored: The rate of one of the two lies beyond what was measured, or between blocks on
+            both sides of it: the ratio itself is not known.
     """
 
     baseline: str
@@ -104,6 +106,7 @@ class GoalContrast:
     ratio: Reached
     blocks: int
     beyond: int = 0
+    censored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +357,12 @@ def _contrast(
         ratio=goal_ratio(by_side[baseline.treatment], by_side[treatment.treatment], LEVEL),
         blocks=baseline.blocks,
         beyond=int(sides[0]) if len(set(sides)) == 1 else 0,
+        censored=any(_is_censored(goal.reached) for goal in (baseline, treatment)),
     )
+
+
+def _is_censored(reached: Reached | None) -> bool:
+    return reached is None or reached.value is None or reached.beyond != 0
 
 
 _Rungs = dict[float, list[_Taken]]  # by rate; the same blocks at each

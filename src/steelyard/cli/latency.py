@@ -145,7 +145,6 @@ def _by_second(read: Sequence[ReadGroup]) -> Iterator[HdrInterval]:
                 each.log.seconds_text().splitlines(),
                 name="" if alone else each.group.name,
                 started_at=each.group.started_at,
-                ramp_s=each.group.ramp_s,
             )
             for each in read
         ),
@@ -153,13 +152,11 @@ def _by_second(read: Sequence[ReadGroup]) -> Iterator[HdrInterval]:
     )
 
 
-def _seconds(
-    lines: Sequence[str], *, name: str, started_at: float, ramp_s: float
-) -> Iterator[HdrInterval]:
-    """Yield counts by second and script, from the first second that is not wholly in the ramp."""
+def _seconds(lines: Sequence[str], *, name: str, started_at: float) -> Iterator[HdrInterval]:
+    """Yield what counts by second and script: neither ramp nor tail."""
     for line in lines:
         second = json.loads(line)
-        if second["second"] + 1 > ramp_s:
+        if second["counts"]:
             yield HdrInterval(
                 tag="/".join(part for part in (name, second["script"]) if part),
                 start_s=started_at + second["second"],
@@ -235,9 +232,6 @@ def _run_seconds(
             lines,
             name="/".join(part for part in (*parts, load) if part),
             started_at=run.started_at,
-            ramp_s=run.ramp_s
-            if isinstance(run, SustainedRun)
-            else record.experiment.measure.ramp_s,
         )
     except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
         raise RecordError(f"{stored} is damaged", hint="Restore it from a copy.") from error

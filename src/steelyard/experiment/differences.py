@@ -1,13 +1,11 @@
 """What differs between the treatments, and what it costs to switch."""
 
-from collections.abc import Sequence
 from itertools import combinations
 
 from steelyard.engines.engine import Engine
 from steelyard.model.errors import InputError
 from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
 from steelyard.model.schedule import Mode
-from steelyard.model.target import Target
 
 
 def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
@@ -59,8 +57,3 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
     if mode is Mode.BACK_TO_BACK and not writes:
         return Reset.CAMPAIGN
     return Reset.VISIT
-
-
-def distinct_targets(treatments: Sequence[Treatment]) -> tuple[Target, ...]:
-    """Return the targets without repeats, in treatment order."""
-    return tuple(dict.fromkeys(treatment.target for treatment in treatments))

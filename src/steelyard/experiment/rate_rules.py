@@ -6,6 +6,7 @@ from typing import Final
 
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.model.findings import Severity
+from steelyard.model.measurement import Measurement
 from steelyard.model.rules import (
     KEPT,
     NOTHING_TO_JUDGE,
@@ -31,13 +32,22 @@ def least_done(due: float) -> float:
     return min(DONE_SHARE * due, due - POISSON_DEVIATIONS * math.sqrt(due))
 
 
+def _failed(taken: Measurement) -> float:
+    """Return about how many failed in the measured part: they were tried, and nothing waited.
+
+    The generator counts them over the whole run; they are taken as spread evenly over it.
+    """
+    whole_s = sum(second.seconds for second in taken.series)
+    return taken.failed * min(taken.seconds / whole_s, 1.0) if whole_s else taken.failed
+
+
 def _rate_not_reached(facts: RunFacts) -> Iterator[Ruling]:
     taken, due = facts.measurement, facts.offered
     if not facts.load.is_open:
         yield NOTHING_TO_JUDGE
     elif taken is None or due is None:
         yield lacking("a result" if taken is None else "the rate that the load's share became")
-    elif taken.transactions + (facts.skipped or 0) < least_done(due):
+    elif taken.transactions + (facts.skipped or 0) + _failed(taken) < least_done(due):
         yield broken(
             f"{taken.transactions:.0f} transactions were done of about {due:.0f} that were due"
             f" ({format_share(taken.transactions / due)}): the server did not keep up; latency then"

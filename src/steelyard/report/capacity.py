@@ -193,7 +193,7 @@ def _ratio(contrast: GoalContrast) -> str:
         where = "above" if contrast.beyond > 0 else "below"
         return f"not comparable, both lie {where} the measured rates"
     value = "" if ratio.value is None else format_percent(math.expm1(ratio.value))
-    if ratio.low is None:
+    if ratio.low is None and not contrast.censored:
         return f"{value}, {_NO_INTERVAL}"
     if low is None and high is None:
         return f"undecided with {count(contrast.blocks, 'block')}"

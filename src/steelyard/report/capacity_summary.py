@@ -119,12 +119,19 @@ def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
             "treatment": contrast.treatment,
             "clients": contrast.load.clients,
             "threads": contrast.load.threads,
-            "effect_percent": None if contrast.beyond else _relative(contrast.ratio.value),
+            "effect_percent": _effect(contrast),
             "low_percent": _relative(contrast.ratio.low),
             "high_percent": _relative(contrast.ratio.high),
         }
         for contrast in contrasts
     ]
+
+
+def _effect(contrast: GoalContrast) -> float | None:
+    """Return the difference, null where a block's rate beyond the measured ones may move it."""
+    bounds = (contrast.ratio.low, contrast.ratio.high)
+    open_ended = any(bound is not None and not np.isfinite(bound) for bound in bounds)
+    return None if contrast.censored or open_ended else _relative(contrast.ratio.value)
 
 
 def _relative(bound: float | None) -> float | None:

@@ -44,7 +44,7 @@ def _shown(cells: Sequence[CellKey]) -> tuple[CellKey, ...]:
     different = tuple(dict.fromkeys(cells))
     if len(different) <= _MOST_PANELS:
         return different
-    largest = {cell.workload: cell for cell in sorted(different)}
+    largest = {cell.workload: cell for cell in sorted(different, key=lambda cell: cell.load.size)}
     return tuple(cell for cell in different if cell in largest.values())[:_MOST_PANELS]
 
 

@@ -268,7 +268,12 @@ def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = a_campaign(tmp_path / "c")
     record = read_campaign(path)
     lines = [
-        {"second": at, "script": "select-only", "counts": to_text(histogram_of([300 + at]))}
+        {
+            "second": at,
+            "script": "select-only",
+            "counts": to_text(histogram_of([300 + at] if at else [])),
+            "apart": "7",
+        }
         for at in range(3)
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)

@@ -132,14 +132,17 @@ def assert_same(log: TransactionLog, plain: Plain, ramp_s: float) -> None:
     assert latency.failed == dict(failed)
     assert latency.retries == sum(plain.tries)
     assert latency.retried == sum(n > 0 for n in plain.tries)
-    seconds: dict[tuple[int, int], list[int]] = {}
-    for (second, script, _), values in plain.times.items():
-        seconds.setdefault((second, script), []).extend(values)
+    seconds: dict[tuple[int, int, str], list[int]] = {}
+    for (second, script, after), values in plain.times.items():
+        seconds.setdefault((second, script, "counts" if after else "apart"), []).extend(values)
     rows = [json.loads(line) for line in log.seconds_text().splitlines()]
     counted = {(row["second"], form.scripts.index(row["script"])): row for row in rows}
-    assert {key for key, row in counted.items() if row["counts"]} == set(seconds)
-    for key, values in seconds.items():
-        counts = from_text(counted[key]["counts"]).counts
+    told = {
+        (*key, kind) for key, row in counted.items() for kind in ("counts", "apart") if row[kind]
+    }
+    assert told == set(seconds)
+    for (second, script, kind), values in seconds.items():
+        counts = from_text(counted[second, script][kind]).counts
         assert (counts == histogram_of(values).counts).all()
     assert sum(row["skipped"] for row in rows) == log.skipped
     assert sum(row["failed"] for row in rows) == sum(log.failed.values())
@@ -218,6 +221,7 @@ def test_an_open_loop_counts_what_was_scheduled_in_its_slice(
     assert_same(log, plainly(text, form, ramp_s, slice_s), ramp_s)
     windows = log.run_latency(windows_s=3.0).windows
     assert all(window.end_s <= math.ceil(ramp_s + slice_s) for window in windows)
+    assert all(window.end_s - window.start_s > 1.4 for window in windows[1:])  # no stub
 
 
 def test_what_waits_at_the_end_of_a_slice_counts_with_all_its_waiting() -> None:

@@ -380,6 +380,16 @@ def test_a_rate_is_judged_where_it_is_known() -> None:
     assert (closed.standing, closed.missing) == (Standing.NOT_APPLICABLE, "")
 
 
+def test_failed_transactions_were_tried() -> None:
+    """What failed did not wait in a queue: the server kept up with the rate."""
+    asked = at_rate(10_000, done=9_400)
+    assert asked.measurement is not None
+    failing = replace(asked, measurement=replace(asked.measurement, failed=600))
+    assert ruling("rate-not-reached", asked).standing is Standing.BROKEN
+    assert ruling("rate-not-reached", failing).standing is Standing.KEPT
+    assert ruling("failed-transactions", failing).standing is Standing.BROKEN
+
+
 def test_what_the_treatment_may_have_caused_stays_in() -> None:
     """A run whose server did not keep up is suspect, not invalid."""
     findings = judge(at_rate(1000, done=10), bearing=False)

@@ -8,7 +8,6 @@ import pytest
 from fakes.campaigns import Stage, an_experiment, asks
 from steelyard.experiment.differences import (
     differing_settings,
-    distinct_targets,
     reset_for,
     switch_cost,
 )
@@ -89,10 +88,3 @@ def test_the_reset_asked_for_counts(mode: Mode, *, writes: bool) -> None:
     automatic = reset_for(an_experiment(), mode, writes=writes)
     once = mode is Mode.BACK_TO_BACK and not writes
     assert automatic is (Reset.CAMPAIGN if once else Reset.VISIT)
-
-
-def test_targets_without_repeats_keep_their_order() -> None:
-    """Two treatments on one target are one place."""
-    targets = [LocalTarget(), LocalTarget(bin="15"), LocalTarget()]
-    treatments = [Treatment(name=str(n), target=target) for n, target in enumerate(targets)]
-    assert distinct_targets(treatments) == (LocalTarget(), LocalTarget(bin="15"))

@@ -159,14 +159,27 @@ def test_threads_are_told_where_clients_do_not_tell_loads_apart() -> None:
 def test_a_ratio_says_what_it_does_not_know(
     low: float | None, high: float | None, beyond: int, told: str
 ) -> None:
-    """Open bounds are no censored values; a single bound says how sure it is."""
+    """Open bounds are no censored values; a single bound says how sure it is.
+
+    A program gets no figure for a difference that blocks beyond all rates may move.
+    """
     given = open_loops.rates()
     ratio = Reached(value=math.log(1.12), low=low, high=high)
     contrast = replace(given.contrasts[0], ratio=ratio, beyond=beyond)
     analysis = replace(open_loops.with_rates(), open_loops=replace(given, contrasts=(contrast,)))
     assert rate_answers(analysis)[1].items[-1].endswith(f"16 clients: {told}")
     effect = summary(analysis)["goal"]["comparisons"][0]["effect_percent"]
-    assert effect == (None if beyond else pytest.approx(12.0))
+    assert effect == (None if low is not None else pytest.approx(12.0))
+
+
+def test_few_blocks_beyond_all_rates_tell_no_ratio() -> None:
+    """One side meets the goal at every rate: the edge of what was measured is not its rate."""
+    given = open_loops.rates()
+    ratio = Reached(value=math.log(5 / 3), low=None, high=None)
+    contrast = replace(given.contrasts[0], ratio=ratio, censored=True, blocks=4)
+    analysis = replace(open_loops.with_rates(), open_loops=replace(given, contrasts=(contrast,)))
+    assert rate_answers(analysis)[1].items[-1].endswith("undecided with 4 blocks.")
+    assert summary(analysis)["goal"]["comparisons"][0]["effect_percent"] is None
 
 
 def test_blocks_on_both_sides_of_all_rates_are_no_rate() -> None:

@@ -126,17 +126,17 @@ class TransactionLog:
         )
 
     def seconds_text(self) -> str:
-        """Return a JSON object per second and script, the ramp included, each in a line.
+        """Return a JSON object per second and script, each in a line.
 
         ``second`` counts from the start, ``script`` is its name, ``counts`` are microseconds as
-        ``stats.histogram.to_text`` writes them, ``failed`` and ``skipped`` are numbers.
+        ``stats.histogram.to_text`` writes them, ``apart`` likewise those that the whole does not
+        count (ramp and tail), ``failed`` and ``skipped`` are numbers.
         """
-        found: dict[tuple[int, int], IntArray] = {}
+        counted: dict[tuple[int, int], IntArray] = {}
+        apart: dict[tuple[int, int], IntArray] = {}
         for slot in slots(self.cells, len(self.form.scripts)):
-            place = (slot.second, slot.script)
-            found[place] = (
-                found[place] + slot.histogram.counts if place in found else (slot.histogram.counts)
-            )
+            place, found = (slot.second, slot.script), counted if slot.ramped else apart
+            found[place] = found.get(place, _NOWHERE) + slot.histogram.counts
         failed: Counter[tuple[int, int]] = Counter()
         skipped: Counter[tuple[int, int]] = Counter()
         for kind, number in self.unsuccessful.items():
@@ -145,11 +145,12 @@ class TransactionLog:
             {
                 "second": second,
                 "script": self.form.scripts[script],
-                "counts": to_text(Histogram(counts=found.get((second, script), _NOWHERE))),
+                "counts": to_text(Histogram(counts=counted.get((second, script), _NOWHERE))),
+                "apart": to_text(Histogram(counts=apart.get((second, script), _NOWHERE))),
                 "failed": failed[second, script],
                 "skipped": skipped[second, script],
             }
-            for second, script in sorted({*found, *failed, *skipped})
+            for second, script in sorted({*counted, *apart, *failed, *skipped})
         ]
         return "".join(json.dumps(line) + "\n" for line in lines)
 
@@ -171,7 +172,8 @@ class TransactionLog:
     def _windows(self, length_s: float) -> Iterator[LatencyWindow]:
         """Yield windows without a gap: one in which nothing ended is a stall, and is empty.
 
-        What was still waiting at the end of the measured part counts in its last second.
+        What was still waiting at the end of the measured part counts in its last second, and less
+        than half a window at the end belongs to the one before: it would hold the stragglers alone.
         """
         length = max(round(length_s), 1)
         first = math.floor(self.ramp_s)
@@ -183,12 +185,16 @@ class TransactionLog:
                 second = int(min(slot.second, final))
                 window = (second - first) // length
                 sums[window] = sums.get(window, _NOWHERE) + slot.histogram.counts
-                last = second + 1
-        for window in range(max(sums, default=-1) + 1):
+                last = max(last, second + 1)
+        count = max(sums, default=-1) + 1
+        if count > 1 and last - first - (count - 1) * length < length / 2:
+            count -= 1
+            sums[count - 1] = sums.get(count - 1, _NOWHERE) + sums.pop(count)
+        for window in range(count):
             begin = first + window * length
             yield LatencyWindow(
                 start_s=max(float(begin), self.ramp_s),
-                end_s=float(min(begin + length, last)),
+                end_s=float(last if window == count - 1 else begin + length),
                 latency=to_text(Histogram(counts=sums.get(window, _NOWHERE))),
             )
 
