@@ -14,8 +14,10 @@ from steelyard.analysis.settings import shown_settings
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, Measure
+from steelyard.model.latency import LogPolicy
 from steelyard.model.schedule import CellKey
+from steelyard.model.units import format_share
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.confidence import FloatArray
 from steelyard.stats.unpaired import welch_interval
@@ -219,6 +221,7 @@ def _design(record: CampaignRecord) -> Described:
         "design": experiment.design.value,
         "run": f"{measure.ramp_s:g} s ramp, {measure.slice_s:g} s measured",
         "prewarm": "yes" if measure.prewarm else "no",
+        "transactions logged": _logging(measure),
         "generator flags": " ".join(experiment.generator_flags) or "none",
         "treatments side by side": ", ".join(t.name for t in experiment.treatments),
     }
@@ -228,6 +231,13 @@ def _design(record: CampaignRecord) -> Described:
         described["data restored every"] = plan.reset.value
         described["discard"] = f"{plan.discard.discard_s:g} s"
     return {("experiment", name): value for name, value in described.items()}
+
+
+def _logging(measure: Measure) -> str:
+    """Return what is logged and kept, since a log costs throughput."""
+    if measure.log is LogPolicy.OFF:
+        return "none"
+    return f"{format_share(measure.log_sampling)}, {measure.log.value}"
 
 
 def _asked(record: CampaignRecord, name: str) -> Described:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steelyard.engines.engine import Engine
 from steelyard.experiment.bench import Bench
-from steelyard.experiment.run_log import LogOrder, RawStore
+from steelyard.experiment.run_log import RawStore, log_order
 from steelyard.experiment.taking import Taken, Taker
 from steelyard.experiment.validity import (
     generator_failed,
@@ -22,7 +22,6 @@ from steelyard.gateways.clock import Clock
 from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment, Reset
 from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.latency import LogPolicy
 from steelyard.model.measurement import Run, RunPlace
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.rules import ENVIRONMENT
@@ -199,15 +198,8 @@ class BlockTaker:
             seconds=measure.slice_s,
             ramp_s=measure.ramp_s,
             bearing=self._bearing,
-            order=self._order(place),
+            order=log_order(measure.log, name=Path(place.raw_name).stem, store=self.raw),
         )
-
-    def _order(self, place: Place) -> LogOrder | None:
-        """Return what becomes of a run's log of transactions; None where it has none."""
-        policy = self.experiment.measure.log
-        if policy is LogPolicy.OFF:
-            return None
-        return LogOrder(name=Path(place.raw_name).stem, store=self.raw, policy=policy)
 
 
 def _require_valid(run: Run) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from steelyard.analysis.block_values import estimate_of
 from steelyard.experiment import durations
 from steelyard.experiment.redoing import MAX_TRIES
-from steelyard.experiment.run_log import LogOrder, RawStore
+from steelyard.experiment.run_log import RawStore, log_order
 from steelyard.experiment.schedule import cells_of
 from steelyard.experiment.taking import Taken, Taker
 from steelyard.experiment.validity import validity_of
@@ -21,7 +21,6 @@ from steelyard.model.capacity import Capacity, CapacityPoint, CellRate
 from steelyard.model.errors import MeasurementError
 from steelyard.model.experiment import CapacityAsked, Experiment
 from steelyard.model.findings import Validity
-from steelyard.model.latency import LogPolicy
 from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey, PlannedRun
 from steelyard.stats.capacity import find_capacity
@@ -178,7 +177,8 @@ class CapacityTaker:
                 seconds=measure.slice_s,
                 ramp_s=measure.ramp_s,
                 bearing=attempt == MAX_TRIES - 1,
-                order=self._order(f"{name}-{attempt}"),
+                # Transactions are logged as they will be in the blocks: a log costs throughput.
+                order=log_order(measure.log, name=f"{name}-{attempt}", store=self.raw),
             )
             self.raw.write_raw(f"{name}-{attempt}.txt", taken.output)
             if taken.measurement is not None and _counts(taken):
@@ -190,11 +190,6 @@ class CapacityTaker:
             f"finding the capacity failed {MAX_TRIES} times at {planned.cell.load.label}: {reason}",
             hint=_REMEDY,
         )
-
-    def _order(self, name: str) -> LogOrder | None:
-        """Return that transactions are logged as they will be: a log costs throughput."""
-        logged = self.taker.bench.experiment.measure.log is not LogPolicy.OFF
-        return LogOrder(name=name, store=self.raw) if logged else None
 
     def _planned(self, workload: str, load: Load) -> PlannedRun:
         baseline = self.taker.bench.experiment.baseline

@@ -59,6 +59,15 @@ class LogOrder:
     windows_s: float | None = None
 
 
+def log_order(
+    policy: LogPolicy, *, name: str, store: RawStore, windows_s: float | None = None
+) -> LogOrder | None:
+    """Return that a run is logged, or None where the experiment wants no log."""
+    if policy is LogPolicy.OFF:
+        return None
+    return LogOrder(name=name, store=store, policy=policy, windows_s=windows_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
     """What came of a log.

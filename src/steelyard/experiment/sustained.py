@@ -16,13 +16,12 @@ import numpy as np
 from steelyard.analysis.long_runs import calls_for_more, last_try
 from steelyard.experiment import durations
 from steelyard.experiment.rounds import asked_cycle_s
-from steelyard.experiment.run_log import WINDOW_S, LogOrder, RawStore
+from steelyard.experiment.run_log import WINDOW_S, RawStore, log_order
 from steelyard.experiment.taking import Taker
 from steelyard.experiment.validity import validity_of
 from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.latency import LogPolicy
 from steelyard.model.measurement import SustainedRun
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey, PlannedRun
@@ -178,7 +177,12 @@ class SustainedTaker:
                 seconds=seconds,
                 ramp_s=ramp_s,
                 bearing=bearing,
-                order=self._order(f"sustained-{name}"),
+                order=log_order(
+                    self.experiment.measure.log,
+                    name=f"sustained-{name}",
+                    store=self.raw,
+                    windows_s=WINDOW_S,
+                ),
             )
         except (TargetError, MeasurementError, PreflightError) as error:
             return self._without_measurement(planned, error.message)
@@ -194,13 +198,6 @@ class SustainedTaker:
             evidence=taken.evidence,
             latency=taken.latency,
         )
-
-    def _order(self, name: str) -> LogOrder | None:
-        """Return what becomes of a long run's log of transactions; None where it has none."""
-        policy = self.experiment.measure.log
-        if policy is LogPolicy.OFF:
-            return None
-        return LogOrder(name=name, store=self.raw, policy=policy, windows_s=WINDOW_S)
 
     def _without_measurement(self, planned: PlannedRun, message: str) -> SustainedRun:
         finding = Finding(
