@@ -18,7 +18,7 @@ from steelyard.model.units import MIB
 from steelyard.platforms.platform import Ledger
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - the directory made there is private
-LEAST_FREE_BYTES = 64 * MIB  # four times what is left unread; PostgreSQL's own segments are there
+LEAST_FREE_BYTES = 64 * MIB  # twice `run_log.SCARCE_BYTES`; PostgreSQL's own segments are there
 
 
 class LogPlace:
