@@ -195,14 +195,14 @@ class Rig:
             flags=(),
             scripts=(),
         )
-        command = engine.run_command(request)
+        (command,) = engine.run_commands(request)
         argv = tuple(word for word in command.argv if not word.startswith("--progress"))
         return replace(command, argv=argv)
 
     def bare(self) -> float:
         """Return the rate of pgbench as typed by hand, from its own summary."""
         platform = self.bench.platform(SERVER)
-        completed = platform.run(self.bare_command(), timeout_s=600.0)
+        (completed,) = platform.run_together([self.bare_command()], timeout_s=600.0)
         return summary_tps(completed)
 
 

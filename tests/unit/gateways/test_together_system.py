@@ -70,15 +70,10 @@ def test_an_interruption_ends_all(tmp_path: Path) -> None:
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(0.4, signal.pthread_kill, (main, signal.SIGINT))
-    # Whoever starts the tests in the background of a shell has them ignore SIGINT.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            SystemProcesses().run_together([command, command], timeout_s=60)
-        timer.join()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        SystemProcesses().run_together([command, command], timeout_s=60)
+    timer.join()
     assert _left(tmp_path) == ()
 
 

@@ -1,0 +1,8 @@
+"""What holds for all tests, wherever they are started."""
+
+import signal
+
+# A shell has its background jobs ignore SIGINT, and what they start inherits that. Tests interrupt
+# themselves and what they start, so here it is heard again, by child processes too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
