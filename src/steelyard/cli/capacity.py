@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.launching import RunOptions, foresee, load, load_written, start
-from steelyard.experiment import session
+from steelyard.cli.launching import RunOptions, command_of, foresee, load, load_written, start
 from steelyard.experiment.capacity_text import (
     RATES,
     CapacityQuestion,
@@ -116,15 +115,7 @@ def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, 
         _run_options(options, source=options.place), overrides=overrides, budget=options.budget
     )
     loaded = load(run, doors)
-    command = session.command_line(
-        loaded.source,
-        loaded.experiment.seed,
-        run.all_overrides,
-        run.flags,
-        yes=run.yes,
-        allow_existing=run.allow_existing,
-    )
-    return loaded, command, run
+    return loaded, command_of(loaded, run), run
 
 
 def _rates(options: CapacityOptions, doors: Doors) -> str | None:

@@ -76,7 +76,12 @@ def run(options: RunOptions) -> None:
     """Run a new campaign and report it."""
     doors = system_doors()
     loaded = load(options, doors)
-    command = session.command_line(
+    start(loaded, command_of(loaded, options), options, doors)
+
+
+def command_of(loaded: LoadedExperiment, options: RunOptions) -> str:
+    """Return the command line that runs an experiment again as it was asked for."""
+    return session.command_line(
         loaded.source,
         loaded.experiment.seed,
         options.all_overrides,
@@ -84,7 +89,6 @@ def run(options: RunOptions) -> None:
         yes=options.yes,
         allow_existing=options.allow_existing,
     )
-    start(loaded, command, options, doors)
 
 
 def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from steelyard.model.errors import InputError
 
 MS_PER_S = 1e3
-US_PER_S = 1e6
+US_PER_S = 1_000_000  # whole: microseconds are counted exactly
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3

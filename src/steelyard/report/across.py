@@ -4,7 +4,6 @@ from itertools import groupby
 
 from steelyard.analysis.across import CampaignPair, Difference, UnpairedCell
 from steelyard.report.document import (
-    Align,
     BulletList,
     Column,
     Document,
@@ -14,6 +13,7 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
+    number_column,
 )
 from steelyard.report.formats import (
     CONFIDENCE,
@@ -74,20 +74,16 @@ def _told(difference: Difference) -> tuple[str, str]:
     return difference.name, f"{first} → {second}"
 
 
-def _right(name: str, *, spare: bool = False) -> Column:
-    return Column(name=name, align=Align.RIGHT, spare=spare)
-
-
 def _cells(pair: CampaignPair) -> Section:
     title = "Throughput of what both measured"
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
-        _right("threads", spare=True),
-        _right("blocks", spare=True),
-        _right("ratio - 1"),
-        _right(f"{CONFIDENCE} interval"),
+        number_column("clients"),
+        number_column("threads", spare=True),
+        number_column("blocks", spare=True),
+        number_column("ratio - 1"),
+        number_column(f"{CONFIDENCE} interval"),
         Column(name="so"),
     )
     rows = tuple(_cell_row(cell) for cell in pair.cells)

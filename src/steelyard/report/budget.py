@@ -11,7 +11,6 @@ from steelyard.model.units import format_duration, format_percent
 from steelyard.model.verdicts import Estimate
 from steelyard.report.costs import POINTWISE
 from steelyard.report.document import (
-    Align,
     Block,
     BulletList,
     Column,
@@ -19,6 +18,7 @@ from steelyard.report.document import (
     Row,
     Section,
     Table,
+    number_column,
 )
 from steelyard.report.formats import MISSING, bounds, count, ended, part_ms
 from steelyard.report.waterfall import PART_LABELS, REMAINDER, bars, steps, waterfall_figure
@@ -80,11 +80,11 @@ def change_table(
     ]
     columns = (
         Column(name="part of the latency"),
-        _right(change.baseline, "ms"),
-        _right(change.treatment, "ms"),
-        _right("difference", "ms"),
-        _right("95 % interval", "ms"),
-        _right("of the change", spare=with_bars),
+        number_column(change.baseline, "ms"),
+        number_column(change.treatment, "ms"),
+        number_column("difference", "ms"),
+        number_column("95 % interval", "ms"),
+        number_column("of the change", spare=with_bars),
         *((Column(name="from baseline to treatment"),) if with_bars else ()),
     )
     if with_bars:
@@ -153,11 +153,11 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
-        _right("latency"),
-        _right("95 % interval"),
-        *(_right(PART_LABELS[part], spare=True) for part in parts),
-        _right("as the generator tells it", spare=True),
+        number_column("clients"),
+        number_column("latency"),
+        number_column("95 % interval"),
+        *(number_column(PART_LABELS[part], spare=True) for part in parts),
+        number_column("as the generator tells it", spare=True),
     )
     rows = tuple(_cell_row(each, parts) for each in split)
     missing = [
@@ -244,7 +244,3 @@ def _cost(watched: Watching) -> str:
     )
     runs = count(watched.runs, "run")
     return f"Watching {runs} cost {own} of CPU time here, and on the server {server}{share}."
-
-
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)

@@ -12,7 +12,6 @@ from steelyard.model.latency import LatencyGoal
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate
 from steelyard.report.document import (
-    Align,
     Block,
     BulletList,
     ChartKind,
@@ -23,6 +22,7 @@ from steelyard.report.document import (
     Table,
     Tone,
     Value,
+    number_column,
 )
 from steelyard.report.formats import (
     CONFIDENCE,
@@ -211,19 +211,15 @@ def _side(bound: float | None) -> float | None:
 # --- tables ---
 
 
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
-
-
 def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
-        _right("highest rate", "1/s"),
-        _right(f"{CONFIDENCE} interval", "1/s"),
-        _right("measured rates", "1/s", spare=True),
-        _right("blocks", spare=True),
+        number_column("clients"),
+        number_column("highest rate", "1/s"),
+        number_column(f"{CONFIDENCE} interval", "1/s"),
+        number_column("measured rates", "1/s", spare=True),
+        number_column("blocks", spare=True),
     )
     rows = tuple(_goal_row(experiment, each) for each in found.goals)
     title = f"The highest rate with {goal.label}"
@@ -281,12 +277,12 @@ def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
-        _right("offered", "1/s"),
-        _right("achieved", "1/s"),
-        _right("skipped"),
-        _right("late"),
-        *(_right(n, "ms", spare=(timed, share) != _NEEDED) for timed, share, n in _TIMES),
+        number_column("clients"),
+        number_column("offered", "1/s"),
+        number_column("achieved", "1/s"),
+        number_column("skipped"),
+        number_column("late"),
+        *(number_column(n, "ms", spare=(timed, share) != _NEEDED) for timed, share, n in _TIMES),
     )
     rows = tuple(_rate_row(analysis, point) for point in found.points)
     return Table(title="Rates", columns=columns, rows=rows, note=_RATE_NOTE)
@@ -328,10 +324,10 @@ def _capacity_table(found: OpenLoops) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
-        _right("threads", spare=True),
-        _right("tps", "1/s"),
-        _right("slices", spare=True),
+        number_column("clients"),
+        number_column("threads", spare=True),
+        number_column("tps", "1/s"),
+        number_column("slices", spare=True),
         Column(name="capacity"),
     )
     rows = tuple(

@@ -2,7 +2,7 @@
 
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.report.document import Align, Column, Row, Table
+from steelyard.report.document import Column, Row, Table, number_column
 from steelyard.report.formats import MISSING, enumeration, microseconds, rate
 from steelyard.report.json_values import Json, number
 
@@ -26,19 +26,15 @@ def ceiling_tables(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     columns = (
         Column(name="ceiling"),
         Column(name="of"),
-        _right("rate", "1/s"),
-        _right("latency", "µs"),
-        _right("5 %", "µs"),
-        _right("99 %", "µs"),
+        number_column("rate", "1/s"),
+        number_column("latency", "µs"),
+        number_column("5 %", "µs"),
+        number_column("99 %", "µs"),
         Column(name="holds for"),
         Column(name="how, or why not"),
     )
     rows = tuple(_row(ceiling) for ceiling in analysis.ceilings)
     return (Table(title="Ceilings of this place", columns=columns, rows=rows, note=_NOTE),)
-
-
-def _right(name: str, unit: str) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT)
 
 
 def _row(ceiling: Ceiling) -> Row:

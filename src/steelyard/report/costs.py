@@ -8,7 +8,15 @@ from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import US_PER_S, format_percent
 from steelyard.model.verdicts import Estimate
-from steelyard.report.document import Align, Block, Column, Paragraph, Row, Section, Table
+from steelyard.report.document import (
+    Block,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    number_column,
+)
 from steelyard.report.formats import MISSING, bounds, effect_interval, effect_value, significant
 from steelyard.report.wording import cell_name
 
@@ -94,10 +102,10 @@ def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:
     columns = (
         Column(name="per transaction"),
         Column(name="unit"),
-        _right(change.baseline),
-        _right(change.treatment),
-        _right("difference"),
-        _right("95 % interval"),
+        number_column(change.baseline),
+        number_column(change.treatment),
+        number_column("difference"),
+        number_column("95 % interval"),
     )
     told = [each for each in change.costs if each.change is not None]
     place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
@@ -158,8 +166,8 @@ def _level_table(analysis: CampaignAnalysis, ledger: CellLedger) -> Table:
     columns = (
         Column(name="per transaction"),
         Column(name="unit"),
-        _right(ledger.treatment),
-        _right("95 % interval"),
+        number_column(ledger.treatment),
+        number_column("95 % interval"),
     )
     rows = tuple(
         Row(
@@ -194,12 +202,12 @@ def _steadiness(reasons: Reasons) -> Sequence[Table]:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
-        _right("CPU of the server", "µs"),
-        _right("95 % interval", "µs"),
-        _right("its variation"),
-        _right("variation of tps"),
-        _right("CPU of the generator", "µs", spare=True),
+        number_column("clients"),
+        number_column("CPU of the server", "µs"),
+        number_column("95 % interval", "µs"),
+        number_column("its variation"),
+        number_column("variation of tps"),
+        number_column("CPU of the generator", "µs", spare=True),
     )
     rows = tuple(_steadiness_row(each) for each in cells)
     title = "CPU per transaction, and how steady it is"
@@ -225,7 +233,3 @@ def _steadiness_row(ledger: CellLedger) -> Row:
 
 def _variation(value: float | None) -> str:
     return MISSING if value is None else format_percent(value, signed=False)
-
-
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)

@@ -136,6 +136,11 @@ class Column:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
+def number_column(name: str, unit: str = "", *, spare: bool = False) -> Column:
+    """Return a column of numbers: they are read by their right ends."""
+    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """Texts, one per column; ``tone`` colours the row's verdict or validity."""

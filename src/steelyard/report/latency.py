@@ -16,7 +16,16 @@ from steelyard.analysis.latency_results import (
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import format_percent
 from steelyard.report.attribution import compared_names
-from steelyard.report.document import Align, Block, Column, Paragraph, Row, Section, Table, Tone
+from steelyard.report.document import (
+    Block,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    number_column,
+)
 from steelyard.report.formats import (
     CONFIDENCE,
     MISSING,
@@ -95,10 +104,6 @@ def _tables(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Tabl
         yield _changes(analysis, found.changes)
 
 
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
-
-
 # --- levels ---
 
 
@@ -109,11 +114,11 @@ def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
+        number_column("clients"),
         *((Column(name="script", spare=True),) if scripts else ()),
-        _right("transactions" if whole else "transactions logged", spare=True),
-        *(_right(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
-        _right("max", "ms"),
+        number_column("transactions" if whole else "transactions logged", spare=True),
+        *(number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
+        number_column("max", "ms"),
     )
     rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
     note = f"{_LEVEL_NOTE}{_OPEN_NOTE if any(each.cell.load.is_open for each in told) else ''}"
@@ -152,10 +157,10 @@ def _changes(analysis: CampaignAnalysis, changes: Sequence[LatencyChange]) -> Ta
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("clients"),
+        number_column("clients"),
         Column(name="clearly"),
-        *(_right(percentile_name(share), spare=share in _SPARE) for share in SHARES),
-        _right("blocks", spare=True),
+        *(number_column(percentile_name(share), spare=share in _SPARE) for share in SHARES),
+        number_column("blocks", spare=True),
     )
     cells = dict.fromkeys((c.workload, c.load, c.treatment) for c in changes)
     rows = tuple(

@@ -7,7 +7,6 @@ from steelyard.analysis.latency_results import percentile_name
 from steelyard.analysis.logged import AggregatedGroup, LoggedGroup, LoggedTimes, logged_times
 from steelyard.model.aggregated import LoggedInterval, Spread
 from steelyard.report.document import (
-    Align,
     Block,
     ChartKind,
     Column,
@@ -18,6 +17,7 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
+    number_column,
 )
 from steelyard.report.formats import MISSING, count, enumeration, milliseconds, rate, utc
 from steelyard.report.json_values import Json, number
@@ -91,22 +91,18 @@ def _warnings(groups: Sequence[LoggedGroup | AggregatedGroup]) -> Iterator[str]:
             yield f"{group.name}: {enumeration(group.empty)} is empty."
 
 
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
-
-
 def _runs(groups: Sequence[LoggedGroup]) -> Table:
     columns = (
         Column(name="run"),
         Column(name="loop"),
         Column(name="began", spare=True),
-        _right("time", "s"),
-        _right("transactions"),
-        _right("achieved", "1/s"),
-        _right("skipped"),
-        _right("failed"),
-        _right("retried"),
-        _right("retries", spare=True),
+        number_column("time", "s"),
+        number_column("transactions"),
+        number_column("achieved", "1/s"),
+        number_column("skipped"),
+        number_column("failed"),
+        number_column("retried"),
+        number_column("retries", spare=True),
     )
     return Table(title="Runs", columns=columns, rows=tuple(map(_run_row, groups)), note=_RUN_NOTE)
 
@@ -143,9 +139,9 @@ def _levels(found: Sequence[LoggedTimes], groups: Sequence[LoggedGroup]) -> Tabl
         *((Column(name="script"),) if scripts else ()),
         Column(name="of"),
         Column(name="run"),
-        _right("transactions", spare=True),
-        *(_right(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
-        _right("max", "ms"),
+        number_column("transactions", spare=True),
+        *(number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
+        number_column("max", "ms"),
     )
     rows = tuple(
         Row(
@@ -199,11 +195,11 @@ def _intervals(groups: Sequence[AggregatedGroup]) -> Iterator[Block]:
     yield from (Paragraph(text=text, tone=Tone.WARNING) for text in _warnings(groups))
     columns = (
         Column(name="run"),
-        _right("from", "s"),
-        _right("transactions"),
-        *(_right(name, "ms", spare=name == "min") for name in ("mean", "min", "max")),
-        *(_right(name, "ms", spare=True) for name in ("lag mean", "lag max")),
-        *(_right(name) for name in ("skipped", "failed", "retried")),
+        number_column("from", "s"),
+        number_column("transactions"),
+        *(number_column(name, "ms", spare=name == "min") for name in ("mean", "min", "max")),
+        *(number_column(name, "ms", spare=True) for name in ("lag mean", "lag max")),
+        *(number_column(name) for name in ("skipped", "failed", "retried")),
     )
     rows = tuple(_interval_row(group, each) for group in groups for each in group.intervals)
     yield Table(

@@ -6,7 +6,6 @@ from steelyard.analysis.results import CampaignAnalysis, ScalabilityCurve
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate
 from steelyard.report.document import (
-    Align,
     ChartKind,
     Column,
     Figure,
@@ -15,6 +14,7 @@ from steelyard.report.document import (
     Table,
     Tone,
     Value,
+    number_column,
 )
 from steelyard.report.formats import (
     CONFIDENCE,
@@ -50,20 +50,16 @@ def _table(analysis: CampaignAnalysis) -> Table:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("alpha", "%"),
-        _right("beta", "%"),
-        _right("N*", "clients"),
-        _right("tps at N*", "1/s", spare=True),
-        _right("largest miss", spare=True),
+        number_column("alpha", "%"),
+        number_column("beta", "%"),
+        number_column("N*", "clients"),
+        number_column("tps at N*", "1/s", spare=True),
+        number_column("largest miss", spare=True),
         Column(name="fit"),
-        _right("falls from", "clients"),
+        number_column("falls from", "clients"),
     )
     rows = tuple(_row(curve) for curve in analysis.scalability)
     return Table(title=TITLE, columns=columns, rows=rows, tone_column=7, note=_NOTE)
-
-
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
 
 
 def _row(curve: ScalabilityCurve) -> Row:

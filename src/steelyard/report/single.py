@@ -2,7 +2,6 @@
 
 from steelyard.analysis.results import CampaignAnalysis, PublishedRow
 from steelyard.report.document import (
-    Align,
     BulletList,
     Column,
     Paragraph,
@@ -10,6 +9,7 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
+    number_column,
 )
 from steelyard.report.formats import MISSING, rate
 from steelyard.report.wording import LABEL, ending
@@ -85,10 +85,10 @@ def published_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         return ()
     columns = (
         Column(name="workload"),
-        _right("clients"),
-        _right("here (threads)"),
+        number_column("clients"),
+        number_column("here (threads)"),
         *(
-            _right(_ENVIRONMENTS.get(name, name), spare=place > 1)
+            number_column(_ENVIRONMENTS.get(name, name), spare=place > 1)
             for place, name in enumerate(figures.environments)
         ),
     )
@@ -121,10 +121,6 @@ def _duration(analysis: CampaignAnalysis) -> str:
         f"Its runs of {run_s:g} s are {word} than the published {_PUBLISHED_S:g} s: they meet"
         " another share of checkpoints, vacuum and cold caches."
     )
-
-
-def _right(name: str, *, spare: bool = False) -> Column:
-    return Column(name=name, align=Align.RIGHT, spare=spare)
 
 
 def _row(row: PublishedRow) -> Row:

@@ -11,7 +11,15 @@ from steelyard.analysis.statement_costs import (
 )
 from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.verdicts import Estimate
-from steelyard.report.document import Align, BulletList, Column, Paragraph, Row, Section, Table
+from steelyard.report.document import (
+    BulletList,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    number_column,
+)
 from steelyard.report.formats import CONFIDENCE, bounds, milliseconds
 
 TITLE = "Statements and commits at one client"
@@ -110,7 +118,7 @@ def _differences(fit: StatementFit) -> Table:
 
 
 def _right(name: str, *, spare: bool = False) -> Column:
-    return Column(name=name, unit="ms", align=Align.RIGHT, spare=spare)
+    return number_column(name, "ms", spare=spare)
 
 
 def signed_ms(estimate: Estimate, *, plus: bool = False) -> str:

@@ -9,7 +9,6 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.measurement import SustainedRun
 from steelyard.model.units import format_duration, format_percent
 from steelyard.report.document import (
-    Align,
     Block,
     ChartKind,
     Column,
@@ -19,6 +18,7 @@ from steelyard.report.document import (
     Table,
     Tone,
     Value,
+    number_column,
 )
 from steelyard.report.formats import CONFIDENCE, MISSING, ended, milliseconds, rate
 from steelyard.report.wording import cell_name
@@ -52,20 +52,16 @@ def _table(analysis: CampaignAnalysis) -> Table:
         Column(name="workload"),
         Column(name="treatment"),
         Column(name="load", spare=True),
-        _right("length"),
-        _right("tps", "1/s"),
-        _right("variation of 10 s"),
-        _right("worst 10 s", "1/s"),
+        number_column("length"),
+        number_column("tps", "1/s"),
+        number_column("variation of 10 s"),
+        number_column("worst 10 s", "1/s"),
         Column(name="cliff"),
-        _right("mean latency", "ms", spare=True),
+        number_column("mean latency", "ms", spare=True),
         Column(name="validity"),
     )
     rows = tuple(_row(analysis, each) for each in analysis.sustained)
     return Table(title=TITLE, columns=columns, rows=rows, tone_column=9, note=_note(analysis))
-
-
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
 
 
 def _row(analysis: CampaignAnalysis, each: SustainedSummary) -> Row:
@@ -138,14 +134,14 @@ def _cliff_table(analysis: CampaignAnalysis) -> tuple[Table, ...]:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("burst", "1/s"),
-        _right("sustained", "1/s"),
-        _right("drop"),
-        _right("at", "s"),
-        _right(f"{CONFIDENCE} interval", "s"),
-        _right("capacity, at least"),
-        _right("refill, at least"),
-        _right("interval of the capacity", spare=True),
+        number_column("burst", "1/s"),
+        number_column("sustained", "1/s"),
+        number_column("drop"),
+        number_column("at", "s"),
+        number_column(f"{CONFIDENCE} interval", "s"),
+        number_column("capacity, at least"),
+        number_column("refill, at least"),
+        number_column("interval of the capacity", spare=True),
     )
     return (Table(title="Burst cliffs", columns=columns, rows=rows, note=_CLIFF_NOTE),)
 

@@ -21,6 +21,7 @@ from steelyard.report.document import (
     Section,
     Table,
     Tone,
+    number_column,
 )
 from steelyard.report.formats import (
     CONFIDENCE,
@@ -55,10 +56,6 @@ _SINGLE_NOTE = (
 )
 
 
-def _right(name: str, unit: str = "", *, spare: bool = False) -> Column:
-    return Column(name=name, unit=unit, align=Align.RIGHT, spare=spare)
-
-
 def comparison_section(analysis: CampaignAnalysis) -> Section:
     """Return every cell's comparison against the baseline, and the stalls."""
     cells = [c for c in analysis.comparisons if c.load is not None]
@@ -75,13 +72,13 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
         columns=(
             Column(name="workload"),
             Column(name="treatment"),
-            _right("clients"),
-            _right("threads", spare=True),
-            _right("effect on tps"),
-            _right(f"{CONFIDENCE} interval"),
+            number_column("clients"),
+            number_column("threads", spare=True),
+            number_column("effect on tps"),
+            number_column(f"{CONFIDENCE} interval"),
             Column(name="verdict"),
-            _right("blocks", spare=True),
-            _right("more time", spare=True),
+            number_column("blocks", spare=True),
+            number_column("more time", spare=True),
         ),
         rows=tuple(_comparison_row(analysis, c) for c in cells),
         tone_column=6,
@@ -156,8 +153,8 @@ def _stall_blocks(stalls: tuple[StallTest, ...]) -> tuple[Block, ...]:
     columns = (
         Column(name="workload"),
         Column(name="treatment"),
-        _right("stalled runs"),
-        _right("stalled runs of the baseline"),
+        number_column("stalled runs"),
+        number_column("stalled runs of the baseline"),
         Column(name="Fisher's exact test"),
     )
     rows = tuple(
@@ -189,15 +186,15 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
         columns=(
             Column(name="treatment"),
             Column(name="workload"),
-            _right("clients"),
-            _right("threads", spare=True),
-            _right("runs", spare=True),
-            _right("tps", "1/s"),
-            _right(f"{CONFIDENCE} interval", "1/s"),
-            _right("mean latency", "ms", spare=True),
-            *((_right("p99", "ms", spare=True),) if logged else ()),
+            number_column("clients"),
+            number_column("threads", spare=True),
+            number_column("runs", spare=True),
+            number_column("tps", "1/s"),
+            number_column(f"{CONFIDENCE} interval", "1/s"),
+            number_column("mean latency", "ms", spare=True),
+            *((number_column("p99", "ms", spare=True),) if logged else ()),
             Column(name="validity"),
-            _right("stalls", spare=True),
+            number_column("stalls", spare=True),
             *((Column(name="lasting"),) if analysis.burst_only else ()),
         ),
         rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),

@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 
 from steelyard.model.aggregated import LoggedInterval, Spread
+from steelyard.model.units import US_PER_S
 
 _COLUMNS = 15
 _MOST_DIGITS = 40  # sums of squares of microseconds; longer ones are none of pgbench's
-_US_PER_S = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +72,8 @@ def _spread(number: int, sums: list[int]) -> Spread | None:
     # Whole numbers, because the difference of two large floats would be none of theirs.
     variance = max(number * squares - total * total, 0)
     return Spread(
-        mean_s=total / number / _US_PER_S,
-        stddev_s=math.sqrt(variance) / number / _US_PER_S,
-        least_s=least / _US_PER_S,
-        longest_s=longest / _US_PER_S,
+        mean_s=total / number / US_PER_S,
+        stddev_s=math.sqrt(variance) / number / US_PER_S,
+        least_s=least / US_PER_S,
+        longest_s=longest / US_PER_S,
     )

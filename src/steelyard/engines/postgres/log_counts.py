@@ -23,10 +23,10 @@ from steelyard.engines.postgres.log_form import LogForm
 from steelyard.engines.postgres.log_lines import Lines, Origin
 from steelyard.model.errors import InputError
 from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
+from steelyard.model.units import US_PER_S
 from steelyard.stats.histogram import Histogram, to_text
 
 SKIPPED = "skipped"
-_US_PER_S = 1_000_000
 _NOWHERE = np.zeros(BUCKETS, np.int64)
 
 
@@ -166,7 +166,7 @@ class TransactionLog:
         return ScriptLatency(
             script=self.form.scripts[number],
             latency=to_text(Histogram(counts=counts)),
-            longest_s=None if longest_us is None else longest_us / _US_PER_S,
+            longest_s=None if longest_us is None else longest_us / US_PER_S,
         )
 
     def _windows(self, length_s: float) -> Iterator[LatencyWindow]:
@@ -248,8 +248,8 @@ def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
     tries = [each.retries for each in lines.unsuccessful if each.ramped and each.word != SKIPPED]
     return TransactionLog(
         form=form,
-        ramp_s=origin.ramp_us / _US_PER_S,
-        end_s=None if origin.end_us is None else origin.end_us / _US_PER_S,
+        ramp_s=origin.ramp_us / US_PER_S,
+        end_s=None if origin.end_us is None else origin.end_us / US_PER_S,
         cells=counted(keys_of(lines, buckets, len(form.scripts))),
         lag=_dense(lag_us),
         service=_dense(time_us - lag_us) if form.open_loop else _NOWHERE,
@@ -275,7 +275,7 @@ def _late(time_us: IntArray, form: LogForm) -> int:
     """Return how many took longer than the limit."""
     if form.latency_limit_s is None:
         return 0
-    return int(np.count_nonzero(time_us > round(form.latency_limit_s * _US_PER_S)))
+    return int(np.count_nonzero(time_us > round(form.latency_limit_s * US_PER_S)))
 
 
 def _longest(scripts: IntArray, time_us: IntArray) -> dict[int, int]:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from steelyard.model.errors import InputError
+from steelyard.model.units import US_PER_S
 
 _LEAST_COLUMNS = 6
 AGGREGATED_COLUMNS = 15
 MOST_SCRIPTS = 128  # MAX_SCRIPTS in pgbench.c
-_US_PER_S = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +113,14 @@ def first_start_us(lines: Iterable[bytes]) -> int:
     """
     rows = [line.split() for line in lines]
     return min(
-        int(row[4]) * _US_PER_S + int(row[5]) - (int(row[2]) if row[2].isdigit() else 0)
+        int(row[4]) * US_PER_S + int(row[5]) - (int(row[2]) if row[2].isdigit() else 0)
         for row in rows
     )
 
 
 def last_end_us(lines: Iterable[bytes]) -> int | None:
     """Return when the latest of some transactions ended; None where no line is one."""
-    ends = [int(row[4]) * _US_PER_S + int(row[5]) for row in map(bytes.split, _plain(lines))]
+    ends = [int(row[4]) * US_PER_S + int(row[5]) for row in map(bytes.split, _plain(lines))]
     return max(ends, default=None)
 
 

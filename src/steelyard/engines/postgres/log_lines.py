@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steelyard.engines.postgres.log_form import LogForm
+from steelyard.model.units import US_PER_S
 from steelyard.stats.histogram import LARGEST
 
 IntArray = npt.NDArray[np.int64]
@@ -27,7 +28,6 @@ _TIME, _SCRIPT, _EPOCH, _US, _LAG = 2, 3, 4, 5, 6
 _MOST_DIGITS = {_TIME: 16, _SCRIPT: 4, _EPOCH: 10, _US: 6}
 _LAG_DIGITS, _RETRY_DIGITS = 16, 10
 _WORD = re.compile(rb"[a-z][a-z_-]{0,31}")
-_US_PER_S = 1_000_000
 # A guess: no run is longer. One wild time stamp would make millions of empty seconds.
 FURTHEST_S = 31 * 86_400
 
@@ -207,7 +207,7 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
     second, ramped = _placed(padded, fields, origin)
     time_us = column(_TIME)
     if origin.end_us is not None:
-        ended_us = column(_EPOCH) * _US_PER_S + column(_US) - origin.started_us
+        ended_us = column(_EPOCH) * US_PER_S + column(_US) - origin.started_us
         scheduled_us = ended_us - time_us
         ramped = (scheduled_us >= origin.ramp_us) & (scheduled_us < origin.end_us)
     single = int(fields.widths[:, _SCRIPT].max(initial=1)) == 1
@@ -242,11 +242,11 @@ def _placed(padded: bytes, fields: _Fields, origin: Origin) -> tuple[IntArray, T
     epochs_s = _numbers(padded, ends[firsts], np.full(len(firsts), _MOST_DIGITS[_EPOCH]))
     lengths = np.diff(firsts, append=len(ends))
     fractions = _digits(padded, fields.ends[:, _US], fields.widths[:, _US]).byteswap(inplace=True)
-    begun_s, begun_us = divmod(origin.started_us, _US_PER_S)
+    begun_s, begun_us = divmod(origin.started_us, US_PER_S)
     second = np.repeat(epochs_s - begun_s, lengths)
     if begun_us:
         second -= fractions < _as_digits(begun_us)
-    ramp_s, ramp_us = divmod(origin.started_us + origin.ramp_us, _US_PER_S)
+    ramp_s, ramp_us = divmod(origin.started_us + origin.ramp_us, US_PER_S)
     if int(epochs_s.min()) > ramp_s:
         return second, None
     after = np.repeat(epochs_s > ramp_s, lengths)
@@ -321,8 +321,8 @@ def _one(line: bytes, form: LogForm, origin: Origin) -> tuple[int, ...] | Unsucc
     ):
         return None
     script, retries = int(fields[_SCRIPT]), int(fields[-1]) if form.retries else 0
-    since_us = int(fields[_EPOCH]) * _US_PER_S + int(fields[_US]) - origin.started_us
-    second = since_us // _US_PER_S
+    since_us = int(fields[_EPOCH]) * US_PER_S + int(fields[_US]) - origin.started_us
+    second = since_us // US_PER_S
     if time.isdigit() and len(time) <= _MOST_DIGITS[_TIME]:
         lag = int(fields[_LAG]) if form.open_loop else 0
         placed_us = since_us if origin.end_us is None else since_us - int(time)

@@ -19,6 +19,7 @@ from steelyard.engines.postgres.log_counts import TransactionLog, log_of, merge
 from steelyard.engines.postgres.log_form import LogForm, form_of
 from steelyard.engines.postgres.log_lines import LONGEST_LINE, Lines, Origin, parse_lines
 from steelyard.model.errors import MeasurementError
+from steelyard.model.units import US_PER_S
 
 __all__ = ["LogForm", "LogReader", "TransactionLog", "form_of", "merge"]
 
@@ -26,7 +27,6 @@ _BLOCK_BYTES = 1 << 19  # the arrays of a block stay in a CPU's cache
 _WORKERS = 2
 _WAITING = 2 * _WORKERS  # blocks that may wait: they bound the memory
 _TOGETHER = 32  # counts that are added up at once
-_US_PER_S = 1_000_000
 
 
 _Pieces = list[bytes | memoryview]
@@ -59,11 +59,11 @@ class LogReader:
                 whenever it ended; None: what ended after the ramp does.
         """
         self._form = form
-        self._slice_us = None if slice_s is None else round(slice_s * _US_PER_S)
+        self._slice_us = None if slice_s is None else round(slice_s * US_PER_S)
         # What counts wherever the ramp ends: it lasts no longer than that, and no less than 0 s.
         self._origin = Origin(
-            started_us=round(started_at * _US_PER_S),
-            ramp_us=round(ramp_s * _US_PER_S),
+            started_us=round(started_at * US_PER_S),
+            ramp_us=round(ramp_s * US_PER_S),
             end_us=self._slice_us,
         )
         self._open_lines: dict[str, bytes] = {}
@@ -114,8 +114,8 @@ class LogReader:
             self._pool = None
         cut = tuple(sorted(name for name, rest in self._open_lines.items() if rest))
         self._open_lines = {}
-        settled_s = origin.ramp_us / _US_PER_S
-        end_s = None if origin.end_us is None else origin.end_us / _US_PER_S
+        settled_s = origin.ramp_us / US_PER_S
+        end_s = None if origin.end_us is None else origin.end_us / US_PER_S
         logs = [
             replace(log, ramp_s=settled_s, end_s=end_s) for level in self._counted for log in level
         ]
@@ -125,13 +125,13 @@ class LogReader:
 
     def _settled(self, ramp_s: float | None) -> Origin:
         """Return where the ramp ended, known at last."""
-        ramp_us = self._origin.ramp_us if ramp_s is None else round(ramp_s * _US_PER_S)
+        ramp_us = self._origin.ramp_us if ramp_s is None else round(ramp_s * US_PER_S)
         end_us = None if self._slice_us is None else ramp_us + self._slice_us
         settled = replace(self._origin, ramp_us=ramp_us, end_us=end_us)
         if settled.ramp_us > self._origin.ramp_us:
             raise MeasurementError(
-                f"the ramp ended after {ramp_us / _US_PER_S:.1f} s, and transactions that ended"
-                f" after {self._origin.ramp_us / _US_PER_S:.1f} s are counted already",
+                f"the ramp ended after {ramp_us / US_PER_S:.1f} s, and transactions that ended"
+                f" after {self._origin.ramp_us / US_PER_S:.1f} s are counted already",
                 hint="Connecting took long: use fewer clients, or a slice, which is read after it.",
             )
         return settled
