@@ -25,6 +25,8 @@ _VERBS = {
     "list": "List the campaigns that are there.",
     "show": "Show one campaign: experiment, plan, position, environment, leftovers.",
     "explain": "Say which part of the latency changed, from what was seen around the runs.",
+    "inspect": "Say what every layer of the stack is, and what is wrong with it.",
+    "stack": "Plan, apply, verify and revert the tuning of all layers.",
     "latency": "Show percentiles of every transaction, from logs of pgbench or a campaign.",
     "compare": "Compare two treatments of a campaign, or two campaigns.",
     "presets": "List the presets, or print one.",

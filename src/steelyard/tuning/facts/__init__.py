@@ -1,0 +1,1 @@
+"""Facts of the stack: collected here, over SSH or SQL, or read from a file."""

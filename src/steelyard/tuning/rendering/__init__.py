@@ -1,0 +1,1 @@
+"""From a design to files that are ready to use. Pure: text in, text out."""

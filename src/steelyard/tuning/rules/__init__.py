@@ -1,0 +1,1 @@
+"""The rules of the stack: what must hold within a layer and between layers."""
