@@ -3,18 +3,16 @@
 from collections.abc import Iterator
 from typing import Final
 
-from steelyard.model.errors import InputError
 from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import LinuxFacts, PagePool, PoolUser
-from steelyard.model.quantities import huge_page_resource, parse_quantity_bytes
-from steelyard.model.stack_facts import PodFacts, StackFacts
+from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import MIB, format_bytes, format_share
 from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
 from steelyard.tuning.rules.rule import Rule
+from steelyard.tuning.rules.subjects import huge_pages_asked, huge_pages_of
 
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
-_OFF: Final = ("off", "false", "no", "0")
 
 
 def _all_obtained(facts: StackFacts) -> Outcome:
@@ -65,7 +63,7 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
     Virtual machines count where the machine is their hypervisor.
     """
     pods = (facts.kubernetes.pods if facts.kubernetes else None) or ()
-    of_pods = [asked for pod in pods if (asked := _limit_bytes(pod, page_bytes))]
+    of_pods = [asked for pod in pods if (asked := huge_pages_of(pod).get(page_bytes))]
     yield from of_pods
     pages = _pages_of_server(facts)
     if not of_pods and pages is not None and page_bytes == machine.huge_page_bytes:
@@ -78,18 +76,9 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
 
 def _pages_of_server(facts: StackFacts) -> int | None:
     """Return the pages that PostgreSQL needs: none where huge_pages is off."""
-    if facts.postgres is None:
-        return None
-    asked = (facts.postgres.settings or {}).get("huge_pages", "try")
-    return 0 if asked.lower() in _OFF else facts.postgres.huge_pages_needed
-
-
-def _limit_bytes(pod: PodFacts, page_bytes: int) -> int:
-    """Return what a pod may use of a page size; K8S009 is about malformed quantities."""
-    try:
-        return parse_quantity_bytes(pod.limits.get(huge_page_resource(page_bytes), "0"))
-    except InputError:
+    if huge_pages_asked(facts) == "off":
         return 0
+    return facts.postgres.huge_pages_needed if facts.postgres else None
 
 
 def _no_bystander(facts: StackFacts) -> Outcome:
