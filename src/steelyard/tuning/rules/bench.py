@@ -10,6 +10,7 @@ from steelyard.model.stack_facts import ScriptLatencies, StackFacts
 from steelyard.model.units import MIB, format_bytes, format_latencies
 from steelyard.stats.confidence import FloatArray
 from steelyard.stats.waits import REMOTE_ACCESS_S, WaitChange, change_of_waits
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import memory_of_database, size_of
 from steelyard.tuning.wakeups import wake_ups
@@ -23,11 +24,11 @@ _NOTABLE_SHARE: Final = 0.1  # of a statement, likewise
 _STATEMENTS: Final = (1.0, 5.0, 7.0)
 
 
-def _equal(facts: StackFacts) -> tuple[str, ...] | None:
+def _equal(facts: StackFacts) -> Outcome:
     reference = facts.bench.reference_memory_bytes if facts.bench is not None else None
     ours = memory_of_database(facts)
     if not reference or not ours:
-        return None
+        return lacking("linux.memory_bytes")
     if reference / _UNEQUAL <= ours <= reference * _UNEQUAL:
         return ()
     told = (
@@ -37,7 +38,7 @@ def _equal(facts: StackFacts) -> tuple[str, ...] | None:
     return (told,)
 
 
-def _one_knob(facts: StackFacts) -> tuple[str, ...] | None:
+def _one_knob(facts: StackFacts) -> Outcome:
     if facts.bench is None or facts.bench.steps is None:
         return None
     return tuple(
@@ -47,7 +48,7 @@ def _one_knob(facts: StackFacts) -> tuple[str, ...] | None:
     )
 
 
-def _beyond_cache(facts: StackFacts) -> tuple[str, ...] | None:
+def _beyond_cache(facts: StackFacts) -> Outcome:
     scale = facts.bench.scale_factor if facts.bench is not None else None
     buffers = size_of(facts, "shared_buffers")
     if scale is None or buffers is None:
@@ -59,7 +60,7 @@ def _beyond_cache(facts: StackFacts) -> tuple[str, ...] | None:
     return (told,)
 
 
-def _explained(facts: StackFacts) -> tuple[str, ...] | None:
+def _explained(facts: StackFacts) -> Outcome:
     bench = facts.bench
     if bench is None or bench.before is None or bench.after is None:
         return None
@@ -95,7 +96,7 @@ def _told(facts: StackFacts, change: WaitChange, was: float) -> str:
     return "; ".join([told, *known.suspects])
 
 
-def _repeated(facts: StackFacts) -> tuple[str, ...] | None:
+def _repeated(facts: StackFacts) -> Outcome:
     repeats = facts.bench.repeats if facts.bench is not None else None
     if repeats is None:
         return None

@@ -5,6 +5,7 @@ from typing import Final
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import ClusterFacts, StackFacts
 from steelyard.tuning.rules.operator_parameters import OVERWRITTEN, REFUSED
+from steelyard.tuning.rules.outcomes import Outcome
 from steelyard.tuning.rules.rule import Rule
 
 _CONFIGURATION: Final = "CloudNativePG documentation, 'PostgreSQL Configuration'"
@@ -14,7 +15,7 @@ def _cluster(facts: StackFacts) -> ClusterFacts | None:
     return facts.kubernetes.cluster if facts.kubernetes is not None else None
 
 
-def _own_parameters(facts: StackFacts) -> tuple[str, ...] | None:
+def _own_parameters(facts: StackFacts) -> Outcome:
     cluster = _cluster(facts)
     if cluster is None:
         return None
@@ -28,7 +29,7 @@ def _own_parameters(facts: StackFacts) -> tuple[str, ...] | None:
     return (*refused, *lost, *untexted)
 
 
-def _wal_level(facts: StackFacts) -> tuple[str, ...] | None:
+def _wal_level(facts: StackFacts) -> Outcome:
     cluster = _cluster(facts)
     if cluster is None or facts.intent.logical_decoding:
         return None
@@ -40,7 +41,7 @@ def _wal_level(facts: StackFacts) -> tuple[str, ...] | None:
     )
 
 
-def _apart(facts: StackFacts) -> tuple[str, ...] | None:
+def _apart(facts: StackFacts) -> Outcome:
     cluster = _cluster(facts)
     if cluster is None or cluster.instances < 2:
         return None
@@ -49,7 +50,7 @@ def _apart(facts: StackFacts) -> tuple[str, ...] | None:
     return (f"{cluster.instances} instances with podAntiAffinityType {cluster.anti_affinity}",)
 
 
-def _budget(facts: StackFacts) -> tuple[str, ...] | None:
+def _budget(facts: StackFacts) -> Outcome:
     cluster = _cluster(facts)
     if cluster is None:
         return None

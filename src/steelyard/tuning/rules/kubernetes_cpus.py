@@ -10,6 +10,7 @@ from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import NumaNode
 from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.model.units import format_bytes
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
     amount,
@@ -30,8 +31,8 @@ def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
     return () if facts.intent.exclusive_cpus is False else database_pods(facts)
 
 
-def _guaranteed(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(pod: PodFacts) -> tuple[str, ...]:
+def _guaranteed(facts: StackFacts) -> Outcome:
+    def check(pod: PodFacts) -> Outcome:
         if not is_guaranteed(pod):
             return (f"{pod.name}: requests and limits of CPU and memory are not equal",)
         if whole_cpus(pod) is None:
@@ -41,7 +42,7 @@ def _guaranteed(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_wants_cpus(facts), check)
 
 
-def _static(facts: StackFacts) -> tuple[str, ...] | None:
+def _static(facts: StackFacts) -> Outcome:
     kubelet = _kubelet(facts)
     if kubelet is None or not facts.intent.exclusive_cpus:
         return None
@@ -50,17 +51,19 @@ def _static(facts: StackFacts) -> tuple[str, ...] | None:
     return (f"cpuManagerPolicy is {kubelet.cpu_manager_policy}: no CPU is exclusive",)
 
 
-def _exclusive(facts: StackFacts) -> tuple[str, ...] | None:
+def _exclusive(facts: StackFacts) -> Outcome:
     kubelet = _kubelet(facts)
     may_not = kubelet is not None and kubelet.cpu_manager_policy != "static"
     if facts.kubernetes is None or (may_not and not facts.intent.exclusive_cpus):
         return None
     shared = frozenset(facts.kubernetes.shared_cpus or ())
 
-    def check(pod: PodFacts) -> tuple[str, ...] | None:
+    def check(pod: PodFacts) -> Outcome:
         whole = whole_cpus(pod)
-        if pod.cpus is None or whole is None:
-            return None
+        if whole is None:
+            return None  # K8S001 says it
+        if pod.cpus is None:
+            return lacking("kubernetes.pods.cpus")
         found = []
         if len(pod.cpus) != whole:
             found.append(f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}")
@@ -71,7 +74,7 @@ def _exclusive(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_wants_cpus(facts), check)
 
 
-def _no_quota(facts: StackFacts) -> tuple[str, ...] | None:
+def _no_quota(facts: StackFacts) -> Outcome:
     cluster, pods = facts.kubernetes, database_pods(facts)
     if cluster is None or not pods:
         return None
@@ -83,7 +86,8 @@ def _no_quota(facts: StackFacts) -> tuple[str, ...] | None:
     kept = _keeps_quota(cluster)
     if kept is None:
         counted = all(pod.throttled_periods is not None for pod in pods)
-        return throttled if throttled or counted else None
+        seen = throttled or counted
+        return throttled if seen else lacking("kubernetes.version", "kubernetes.kubelet")
     told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
     return (*throttled, told) if kept else throttled
 
@@ -98,7 +102,7 @@ def _keeps_quota(cluster: KubernetesFacts) -> bool | None:
     return None if version is None else (int(version[1]), int(version[2])) < _NO_QUOTA_SINCE
 
 
-def _whole_cores(facts: StackFacts) -> tuple[str, ...] | None:
+def _whole_cores(facts: StackFacts) -> Outcome:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or linux is None or kubelet.cpu_manager_policy != "static":
         return None
@@ -107,7 +111,7 @@ def _whole_cores(facts: StackFacts) -> tuple[str, ...] | None:
     threads = max((len(core) for core in linux.siblings or ()), default=2)
     full = kubelet.cpu_manager_options.get("full-pcpus-only", "").lower() == "true"
 
-    def check(pod: PodFacts) -> tuple[str, ...] | None:
+    def check(pod: PodFacts) -> Outcome:
         whole = whole_cpus(pod)
         if whole is None:
             return None
@@ -120,7 +124,7 @@ def _whole_cores(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_wants_cpus(facts), check)
 
 
-def _one_node(facts: StackFacts) -> tuple[str, ...] | None:
+def _one_node(facts: StackFacts) -> Outcome:
     kubelet, linux = _kubelet(facts), facts.linux
     if kubelet is None or kubelet.topology_manager_policy != "single-numa-node":
         return None
@@ -128,13 +132,13 @@ def _one_node(facts: StackFacts) -> tuple[str, ...] | None:
         return None
     reserved = _reserved_cpus(kubelet)
 
-    def check(pod: PodFacts) -> tuple[str, ...] | None:
+    def check(pod: PodFacts) -> Outcome:
         nodes = linux.nodes or ()
         fits = [_fits(pod, node, reserved) for node in nodes]
         if any(fits):
             return ()
         if None in fits:
-            return None
+            return lacking("linux.nodes.memory_bytes", "linux.nodes.pools")
         return (f"{pod.name}: no NUMA node has {_wanted(pod)}",)
 
     return of_each(database_pods(facts), check)
@@ -175,7 +179,7 @@ def _reserved_cpus(kubelet: Kubelet) -> frozenset[int]:
         return frozenset()
 
 
-def _reserves_cpus(facts: StackFacts) -> tuple[str, ...] | None:
+def _reserves_cpus(facts: StackFacts) -> Outcome:
     kubelet = _kubelet(facts)
     if kubelet is None or kubelet.cpu_manager_policy != "static":
         return None

@@ -10,6 +10,7 @@ from steelyard.model.findings import Severity
 from steelyard.model.quantities import page_bytes_of, parse_quantity
 from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.model.units import GIB, MIB, format_bytes
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
     bytes_of,
@@ -32,7 +33,7 @@ _SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB (laye
 _SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet's reservations are not known
 
 
-def _reservation(facts: StackFacts) -> tuple[str, ...] | None:
+def _reservation(facts: StackFacts) -> Outcome:
     kubelet = facts.kubernetes.kubelet if facts.kubernetes is not None else None
     if kubelet is None or kubelet.memory_manager_policy != "Static":
         return None
@@ -50,7 +51,7 @@ def _reservation(facts: StackFacts) -> tuple[str, ...] | None:
             f"reservedMemory is {format_bytes(promised)}, kubeReserved, systemReserved and"
             f" evictionHard are {format_bytes(reserved)}",
         )
-    return None if reserved is None and not told else tuple(told)
+    return lacking("linux.memory_bytes") if reserved is None and not told else tuple(told)
 
 
 def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
@@ -69,12 +70,12 @@ def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
     return eviction + sum(kept)
 
 
-def _well_formed(facts: StackFacts) -> tuple[str, ...] | None:
+def _well_formed(facts: StackFacts) -> Outcome:
     cluster = facts.kubernetes
     if cluster is None:
         return None
 
-    def check(pod: PodFacts) -> tuple[str, ...] | None:
+    def check(pod: PodFacts) -> Outcome:
         wrong = [*_unreadable(pod)]
         asked = [name for name in pod.limits if name.startswith("hugepages-")]
         for name in asked:
@@ -111,7 +112,7 @@ def _wrong_pages(pod: PodFacts, name: str, cluster: KubernetesFacts) -> list[str
     return told
 
 
-def _capacity(facts: StackFacts) -> tuple[str, ...] | None:
+def _capacity(facts: StackFacts) -> Outcome:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or cluster.capacity is None or linux.pools is None:
         return None
@@ -129,7 +130,7 @@ def _capacity(facts: StackFacts) -> tuple[str, ...] | None:
     )
 
 
-def _enough_pages(facts: StackFacts) -> tuple[str, ...] | None:
+def _enough_pages(facts: StackFacts) -> Outcome:
     linux, cluster = facts.linux, facts.kubernetes
     if linux is None or cluster is None or linux.pools is None or not cluster.pods:
         return None
@@ -150,16 +151,17 @@ def _enough_pages(facts: StackFacts) -> tuple[str, ...] | None:
                 f"pods need {-(-count // size)} pages of {format_bytes(size)} and others hold"
                 f" {beside}, the pool has {there}"
             )
-    return None if not told and others is None and default in wanted else tuple(told)
+    unsure = not told and others is None and default in wanted
+    return lacking("kubernetes.non_pod_huge_pages") if unsure else tuple(told)
 
 
-def _holds_the_server(facts: StackFacts) -> tuple[str, ...] | None:
+def _holds_the_server(facts: StackFacts) -> Outcome:
     needed = facts.postgres.huge_pages_needed if facts.postgres is not None else None
     if needed is None or huge_pages_asked(facts) in (None, "off"):
         return None
     page_bytes = (facts.linux.huge_page_bytes if facts.linux else None) or _DEFAULT_PAGE_BYTES
 
-    def check(pod: PodFacts) -> tuple[str, ...] | None:
+    def check(pod: PodFacts) -> Outcome:
         limit = huge_pages_of(pod).get(page_bytes)
         if limit is None:
             return None
@@ -169,14 +171,14 @@ def _holds_the_server(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(database_pods(facts), check)
 
 
-def _off_without_pages(facts: StackFacts) -> tuple[str, ...] | None:
+def _off_without_pages(facts: StackFacts) -> Outcome:
     asked = huge_pages_asked(facts)
     pools = facts.linux.pools if facts.linux is not None else None
     if asked is None or pools is None:
-        return None
+        return lacking("postgres.settings")
     there = sum(pool.total for pool in pools)
 
-    def check(pod: PodFacts) -> tuple[str, ...] | None:
+    def check(pod: PodFacts) -> Outcome:
         if asked == "off" or not there or any(huge_pages_of(pod).values()):
             return ()
         return (
@@ -186,13 +188,13 @@ def _off_without_pages(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(database_pods(facts), check)
 
 
-def _limit_covers(facts: StackFacts) -> tuple[str, ...] | None:
+def _limit_covers(facts: StackFacts) -> Outcome:
     shared = size_of(facts, "shared_buffers")
     private = _private_bytes(facts)
     if shared is None or private is None:
         return None
 
-    def check(pod: PodFacts) -> tuple[str, ...] | None:
+    def check(pod: PodFacts) -> Outcome:
         limit = bytes_of(pod.limits, "memory")
         if limit is None:
             return None
@@ -230,13 +232,13 @@ def _private_bytes(facts: StackFacts) -> float | None:
     return connections * (_BACKEND_BYTES + work * multiplier) + workers * maintenance
 
 
-def _memory_left(facts: StackFacts) -> tuple[str, ...] | None:
+def _memory_left(facts: StackFacts) -> Outcome:
     cluster = facts.kubernetes
     if cluster is None or not cluster.pods:
         return None
     left = _left_bytes(facts, cluster)
     if left is None:
-        return None
+        return lacking("kubernetes.allocatable", "linux.memory_bytes", "linux.pools")
     wanted = sum(bytes_of({**pod.limits, **pod.requests}, "memory") or 0 for pod in cluster.pods)
     if wanted <= left:
         return ()

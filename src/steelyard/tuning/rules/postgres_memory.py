@@ -6,6 +6,7 @@ from typing import Final
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import PostgresFacts, StackFacts
 from steelyard.model.units import MIB, format_bytes, format_share
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
     huge_pages_asked,
@@ -23,7 +24,7 @@ _CONTAINER_SHM_BYTES: Final = 64 * MIB  # what container runtimes give by defaul
 _WAL_SEGMENT_BYTES: Final = 16 * MIB  # of a cluster made without --wal-segsize
 
 
-def _enough_pages(facts: StackFacts) -> tuple[str, ...] | None:
+def _enough_pages(facts: StackFacts) -> Outcome:
     server, linux = facts.postgres, facts.linux
     if server is None or linux is None or server.huge_pages_needed is None or server.running:
         return None
@@ -36,13 +37,13 @@ def _enough_pages(facts: StackFacts) -> tuple[str, ...] | None:
     return (f"it needs {server.huge_pages_needed} pages, {there} are free and not promised",)
 
 
-def _no_silent_fallback(facts: StackFacts) -> tuple[str, ...] | None:
+def _no_silent_fallback(facts: StackFacts) -> Outcome:
     server, linux = facts.postgres, facts.linux
     if server is None or linux is None or linux.pools is None:
         return None
     got, asked = _on_huge_pages(server), huge_pages_asked(facts)
     if got is None or asked is None:
-        return None
+        return lacking("postgres.huge_pages_status", "postgres.huge_page_mapping_bytes")
     there = sum(pool.total for pool in linux.pools)
     if got or asked == "off" or not there:
         return ()
@@ -61,10 +62,10 @@ def _on_huge_pages(server: PostgresFacts) -> bool | None:
     return server.huge_page_mapping_bytes > 0
 
 
-def _share_of_buffers(facts: StackFacts) -> tuple[str, ...] | None:
+def _share_of_buffers(facts: StackFacts) -> Outcome:
     buffers, memory_bytes = size_of(facts, "shared_buffers"), memory_of_database(facts)
     if buffers is None or not memory_bytes:
-        return None
+        return lacking("postgres.settings" if buffers is None else "linux.memory_bytes")
     if buffers <= _MOST_BUFFERS * memory_bytes:
         return ()
     share = format_share(buffers / memory_bytes)
@@ -72,14 +73,14 @@ def _share_of_buffers(facts: StackFacts) -> tuple[str, ...] | None:
     return (told,)
 
 
-def _wal_buffers(facts: StackFacts) -> tuple[str, ...] | None:
+def _wal_buffers(facts: StackFacts) -> Outcome:
     size = size_of(facts, "wal_buffers")
     if size is None:
         return None
     return (f"wal_buffers is {format_bytes(size)}",) if size > _WAL_SEGMENT_BYTES else ()
 
 
-def _mapped(facts: StackFacts) -> tuple[str, ...] | None:
+def _mapped(facts: StackFacts) -> Outcome:
     kind, asked = setting(facts, "shared_memory_type", "mmap"), huge_pages_asked(facts)
     if kind is None or asked is None:
         return None
@@ -88,7 +89,7 @@ def _mapped(facts: StackFacts) -> tuple[str, ...] | None:
     return (f"huge_pages = {asked} with shared_memory_type = {kind}",)
 
 
-def _room_for_workers(facts: StackFacts) -> tuple[str, ...] | None:
+def _room_for_workers(facts: StackFacts) -> Outcome:
     there = facts.postgres.shared_memory_directory_bytes if facts.postgres is not None else None
     if there is None:
         return None
@@ -97,7 +98,7 @@ def _room_for_workers(facts: StackFacts) -> tuple[str, ...] | None:
     return (f"{_SHARED_MEMORY} has {format_bytes(there)} and parallel query is on",)
 
 
-def _durable(facts: StackFacts) -> tuple[str, ...] | None:
+def _durable(facts: StackFacts) -> Outcome:
     names = ("fsync", "full_page_writes", "synchronous_commit")
     values = {name: setting(facts, name, "on") for name in names}
     if None in values.values():

@@ -6,6 +6,7 @@ from typing import Final
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import format_bytes
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
     cpus_of_database,
@@ -25,16 +26,16 @@ _ASYNCHRONOUS_SINCE: Final = 18
 _REFUSED: Final = {1: "to all but one group", 2: "to everybody"}  # kernel.io_uring_disabled
 
 
-def _connections(facts: StackFacts) -> tuple[str, ...] | None:
+def _connections(facts: StackFacts) -> Outcome:
     most, cpus = number_of(facts, "max_connections", 100), cpus_of_database(facts)
     if most is None or not cpus:
-        return None
+        return lacking("postgres.settings" if most is None else "linux.cpus")
     if most <= _MOST_CONNECTIONS_PER_CPU * cpus:
         return ()
     return (f"{most:.0f} connections on {cpus:g} CPUs",)
 
 
-def _checkpoints(facts: StackFacts) -> tuple[str, ...] | None:
+def _checkpoints(facts: StackFacts) -> Outcome:
     server = facts.postgres
     if server is None:
         return None
@@ -44,7 +45,7 @@ def _checkpoints(facts: StackFacts) -> tuple[str, ...] | None:
         return (told,) if requested > timed else ()
     largest, buffers = size_of(facts, "max_wal_size"), size_of(facts, "shared_buffers")
     if largest is None or buffers is None:
-        return None
+        return lacking("postgres.checkpoints_requested", "postgres.settings")
     if largest >= _LEAST_WAL_SHARE * buffers:
         return ()
     return (
@@ -52,7 +53,7 @@ def _checkpoints(facts: StackFacts) -> tuple[str, ...] | None:
     )
 
 
-def _read_depth(facts: StackFacts) -> tuple[str, ...] | None:
+def _read_depth(facts: StackFacts) -> Outcome:
     version = facts.postgres.version if facts.postgres is not None else None
     default = 16 if version is not None and version >= _ASYNCHRONOUS_SINCE else 1
     depth = number_of(facts, "effective_io_concurrency", default)
@@ -69,17 +70,17 @@ def _read_depth(facts: StackFacts) -> tuple[str, ...] | None:
     return (f"{depth:.0f} reads in flight per scan, by io_method = {method}",)
 
 
-def _random_page_cost(facts: StackFacts) -> tuple[str, ...] | None:
+def _random_page_cost(facts: StackFacts) -> Outcome:
     device = facts.linux.device if facts.linux is not None else None
     kind = facts.storage or (device.kind if device is not None else None)
     cost = number_of(facts, "random_page_cost", 4)
     if cost is None or kind not in _FLASH | _DISK:
-        return None  # of a virtual or remote disk nobody knows what is below
+        return lacking("storage")  # of a virtual or remote disk nobody knows what is below
     wrong = cost > _CHEAP if kind in _FLASH else cost < _DEAR
     return (f"random_page_cost is {cost:g} on {kind}",) if wrong else ()
 
 
-def _io_uring(facts: StackFacts) -> tuple[str, ...] | None:
+def _io_uring(facts: StackFacts) -> Outcome:
     server, linux = facts.postgres, facts.linux
     version = server.version if server is not None else None
     if server is None or setting(facts, "io_method", "worker") != "io_uring":
@@ -91,7 +92,7 @@ def _io_uring(facts: StackFacts) -> tuple[str, ...] | None:
     refused = _REFUSED.get((linux.io_uring_disabled if linux is not None else None) or 0)
     if refused is not None and server.io_uring_available is None:
         return (f"io_method = io_uring, which kernel.io_uring_disabled refuses {refused}",)
-    return None if server.io_uring_available is None else ()
+    return lacking("postgres.io_uring_available") if server.io_uring_available is None else ()
 
 
 _rule = partial(Rule, layers=("postgres",))

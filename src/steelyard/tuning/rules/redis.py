@@ -7,6 +7,7 @@ from typing import Final
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import RedisFacts, StackFacts
 from steelyard.model.units import GIB, KIB, MIB, format_bytes, format_duration
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import bytes_of, of_each
 
@@ -30,8 +31,8 @@ def _servers(facts: StackFacts) -> tuple[RedisFacts, ...]:
     return facts.redis or ()
 
 
-def _keeps_data(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(server: RedisFacts) -> tuple[str, ...] | None:
+def _keeps_data(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
         if server.role != "primary":
             return None
         persistent, restarts = _is_persistent(server), server.auto_restart
@@ -40,7 +41,7 @@ def _keeps_data(facts: StackFacts) -> tuple[str, ...] | None:
         if persistent or server.replicas == 0 or restarts is False:
             return ()
         if persistent is None or server.replicas is None or restarts is None:
-            return None
+            return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
         return (f"{server.name}: no persistence, {server.replicas} replicas, restarted by itself",)
 
     return of_each(_servers(facts), check)
@@ -59,10 +60,10 @@ def _save_points(server: RedisFacts) -> tuple[int, ...]:
     return tuple(int(word) for word in words[::2] if word.isdigit())
 
 
-def _local_log(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(server: RedisFacts) -> tuple[str, ...] | None:
+def _local_log(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
         if server.appendonly is None or (server.appendonly and server.storage is None):
-            return None
+            return lacking("redis.appendonly", "redis.storage")
         if not server.appendonly or server.storage not in _REMOTE:
             return ()
         return (f"{server.name}: its append-only file is on {server.storage}",)
@@ -70,10 +71,10 @@ def _local_log(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_servers(facts), check)
 
 
-def _known_loss(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(server: RedisFacts) -> tuple[str, ...] | None:
+def _known_loss(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
         if not server.appendonly:
-            return None
+            return None if server.appendonly is False else lacking("redis.appendonly")
         told = []
         if server.appendfsync == "always":
             told.append(f"{server.name}: appendfsync always waits for every write")
@@ -86,16 +87,16 @@ def _known_loss(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_servers(facts), check)
 
 
-def _room_to_fork(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(server: RedisFacts) -> tuple[str, ...] | None:
+def _room_to_fork(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
         limit = bytes_of({"memory": server.memory_limit or ""}, "memory")
         if limit is None:
-            return None
+            return lacking("redis.memory_limit")
         largest = _memory_bytes(server.maxmemory or "0")
         if largest == 0:
             return (f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}",)
         if largest is None or _is_persistent(server) is None:
-            return None
+            return lacking("redis.maxmemory", "redis.save", "redis.appendonly")
         if not _is_persistent(server) or largest <= _MOST_OF_LIMIT * limit:
             return ()
         return (f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}",)
@@ -111,10 +112,10 @@ def _memory_bytes(text: str) -> int | None:
     return int(match[1]) * _FACTORS[match[2]]
 
 
-def _stated_loss(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(server: RedisFacts) -> tuple[str, ...] | None:
+def _stated_loss(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
         if server.save is None or server.appendonly is None:
-            return None
+            return lacking("redis.save", "redis.appendonly")
         points = _save_points(server)
         if not points or server.appendonly:
             return ()

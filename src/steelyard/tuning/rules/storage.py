@@ -4,6 +4,7 @@ from typing import Final
 
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import StackFacts, StorageClassFacts
+from steelyard.tuning.rules.outcomes import Outcome
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import of_each
 
@@ -30,8 +31,8 @@ def _replicas(each: StorageClassFacts) -> str:
     return each.parameters.get("numberOfReplicas", _DEFAULT_REPLICAS)
 
 
-def _one_replica(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(each: StorageClassFacts) -> tuple[str, ...] | None:
+def _one_replica(facts: StackFacts) -> Outcome:
+    def check(each: StorageClassFacts) -> Outcome:
         if not _is_strict(each):
             return None
         replicas = _replicas(each)
@@ -40,12 +41,12 @@ def _one_replica(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_classes(facts), check)
 
 
-def _replicated_once(facts: StackFacts) -> tuple[str, ...] | None:
+def _replicated_once(facts: StackFacts) -> Outcome:
     cluster = facts.kubernetes.cluster if facts.kubernetes is not None else None
     if cluster is None:
         return None
 
-    def check(each: StorageClassFacts) -> tuple[str, ...] | None:
+    def check(each: StorageClassFacts) -> Outcome:
         replicas = _replicas(each)
         if each.name != cluster.storage_class or not _is_longhorn(each) or not replicas.isdigit():
             return None
@@ -57,8 +58,8 @@ def _replicated_once(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_classes(facts), check)
 
 
-def _late_binding(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(each: StorageClassFacts) -> tuple[str, ...] | None:
+def _late_binding(facts: StackFacts) -> Outcome:
+    def check(each: StorageClassFacts) -> Outcome:
         if not _is_strict(each) and not any(name in each.provisioner for name in _NODE_BOUND):
             return None
         return () if each.binding == _LATE else (f"{each.name}: volumeBindingMode {each.binding}",)
@@ -66,8 +67,8 @@ def _late_binding(facts: StackFacts) -> tuple[str, ...] | None:
     return of_each(_classes(facts), check)
 
 
-def _second_engine(facts: StackFacts) -> tuple[str, ...] | None:
-    def check(each: StorageClassFacts) -> tuple[str, ...] | None:
+def _second_engine(facts: StackFacts) -> Outcome:
+    def check(each: StorageClassFacts) -> Outcome:
         if not _is_longhorn(each):
             return None
         if each.parameters.get("dataEngine") != "v2":

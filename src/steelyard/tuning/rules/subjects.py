@@ -13,6 +13,7 @@ from steelyard.model.errors import InputError
 from steelyard.model.quantities import page_bytes_of, parse_quantity, parse_quantity_bytes
 from steelyard.model.stack_facts import PodFacts, StackFacts
 from steelyard.model.units import KIB, MIB
+from steelyard.tuning.rules.outcomes import Outcome, combined
 
 Subject = TypeVar("Subject")
 _OFF: Final = frozenset({"off", "false", "no", "0"})
@@ -27,12 +28,9 @@ _SIZES: Final[Mapping[str, tuple[str, int]]] = {
 _UNIT_BYTES: Final = {"8kB": 8 * KIB, "kB": KIB, "MB": MIB}
 
 
-def of_each(
-    subjects: Iterable[Subject], check: Callable[[Subject], tuple[str, ...] | None]
-) -> tuple[str, ...] | None:
-    """Return the sentences of all subjects; None where the check applies to none of them."""
-    found = [each for subject in subjects if (each := check(subject)) is not None]
-    return tuple(sentence for sentences in found for sentence in sentences) if found else None
+def of_each(subjects: Iterable[Subject], check: Callable[[Subject], Outcome]) -> Outcome:
+    """Return one outcome of all subjects; None where the check applies to none of them."""
+    return combined(check(subject) for subject in subjects)
 
 
 def database_pods(facts: StackFacts) -> tuple[PodFacts, ...]:

@@ -6,6 +6,7 @@ from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import format_latencies
 from steelyard.stats.waits import REMOTE_ACCESS_S
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.wakeups import WakeUps, wake_ups
 
@@ -15,10 +16,10 @@ _DEAR_S: Final = 10e-6
 _FARTHER_S: Final = 2e-6  # a guess: a cache line between sockets takes 0.1 to 0.2 µs
 
 
-def _cheap(facts: StackFacts) -> tuple[str, ...] | None:
+def _cheap(facts: StackFacts) -> Outcome:
     known = wake_ups(facts)
     if known.each_s is None:
-        return None
+        return lacking("linux.ping_pong.same_cpu_s", "linux.ping_pong.across_s")
     return (_told(known, known.each_s),) if known.each_s > _DEAR_S else ()
 
 
@@ -38,10 +39,10 @@ def _told(known: WakeUps, each_s: float) -> str:
     return "; ".join(parts)
 
 
-def _near(facts: StackFacts) -> tuple[str, ...] | None:
+def _near(facts: StackFacts) -> Outcome:
     known = wake_ups(facts)
     if known.farther_s is None or known.each_s is None:
-        return None
+        return None if known.one_node else lacking("linux.ping_pong.other_node_s")
     if known.farther_s <= _FARTHER_S:
         return ()
     farther, each = format_latencies([known.farther_s, known.each_s])
@@ -62,7 +63,8 @@ RULES: Final[tuple[Rule, ...]] = (
         why="at one client it is in every statement, reads and writes alike, and is easily taken"
         " for the distance of memory",
         detect="round trips of one byte between two threads, on one CPU and across two; idle"
-        f" states, halt polling, run-queue delay. More than {_DEAR_S * 1e6:.0f} µs per wake-up is a guess",
+        " states, halt polling, run-queue delay. More than"
+        f" {_DEAR_S * 1e6:.0f} µs per wake-up is a guess",
         remedy="Change one thing at a time and repeat the probe: hold the latency down (tuned"
         " latency-performance or /dev/cpu_dma_latency), poll before halting (haltpoll), give"
         " virtual CPUs their own; memory placement does not help here.",
