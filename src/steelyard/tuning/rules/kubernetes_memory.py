@@ -48,8 +48,8 @@ def _reservation(facts: StackFacts) -> Outcome:
     if reserved is not None and promised != reserved:
         told.insert(
             0,
-            f"reservedMemory is {format_bytes(promised)}, kubeReserved, systemReserved and"
-            f" evictionHard are {format_bytes(reserved)}",
+            f"reservedMemory is {promised / MIB:.10g} MiB, kubeReserved, systemReserved and"
+            f" evictionHard are {reserved / MIB:.10g} MiB",
         )
     return lacking("linux.memory_bytes") if reserved is None and not told else tuple(told)
 
