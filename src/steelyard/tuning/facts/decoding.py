@@ -103,11 +103,16 @@ def _is_required(each: Any) -> bool:  # noqa: ANN401 - Field takes a type
     return each.default is MISSING and each.default_factory is MISSING
 
 
+def _word(kind: type[Enum], value: object) -> Enum:
+    known = [each.value for each in kind]
+    if value not in known:
+        raise _Refused(f"{_shown(value)} is none of its words", f"Known: {', '.join(known)}.")
+    return kind(value)
+
+
 def _scalar(kind: Any, value: object, path: Path) -> Any:  # noqa: ANN401 - any type
     if issubclass(kind, Enum):
-        if value in [each.value for each in kind]:
-            return kind(value)
-        raise _Refused(f"{_shown(value)} is none of its words", f"Known: {', '.join(kind)}.")
+        return _word(kind, value)
     if kind is bool and isinstance(value, bool):
         return value
     if kind is str and isinstance(value, str):

@@ -75,7 +75,8 @@ def _placed(document: object, path: Steps, message: str, hint: str) -> Problem:
     node: Any = document
     for step in path:
         try:
-            place = node.lc.item(step) if isinstance(node, list) else node.lc.value(step)
+            places: Any = node.lc
+            place = places.item(step) if isinstance(node, list) else places.value(step)
             node = node[step]
         except (AttributeError, LookupError, TypeError):
             break
