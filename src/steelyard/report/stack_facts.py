@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from steelyard.model.cgroup import cpu_list
-from steelyard.model.linux_facts import PagePool
+from steelyard.model.linux_facts import NumaNode, PagePool
 from steelyard.model.stack_facts import StackFacts, Visibility
 from steelyard.model.units import format_bytes, format_latencies, format_share
 from steelyard.report.document import Block, Column, Paragraph, Row, Table, Tone
@@ -55,13 +55,27 @@ def fact_tables(facts: StackFacts) -> tuple[Block, ...]:
 def _rows(facts: StackFacts, layer: str, value: object) -> Iterator[Row]:
     if isinstance(value, tuple):
         for each in value:
-            yield _row(facts, layer, each.name, each)
+            yield from _fields(facts, layer, each, prefix=f"{each.name}: ")
     elif is_dataclass(value):
-        for field in fields(value):
-            path = f"{layer}.{field.name}"
-            yield _row(facts, path, field.name, getattr(value, field.name))
+        yield from _fields(facts, layer, value)
     else:
         yield _row(facts, layer, layer, value)
+
+
+def _fields(facts: StackFacts, layer: str, value: Any, prefix: str = "") -> Iterator[Row]:  # noqa: ANN401 - any dataclass
+    """Return a row per field, and one per part of a compound one: short values are legible."""
+    for field in fields(value):
+        path, each = f"{layer}.{field.name}", getattr(value, field.name)
+        if is_dataclass(each):
+            for part in fields(each):
+                inner = getattr(each, part.name)
+                if inner is not None:
+                    yield _row(facts, path, f"{prefix}{field.name} {part.name}", inner)
+        elif isinstance(each, tuple) and each and is_dataclass(each[0]):
+            for one in each:
+                yield _row(facts, path, f"{prefix}{field.name}", one)
+        elif each is not None or path in facts.origins:  # else nobody said anything of it
+            yield _row(facts, path, f"{prefix}{field.name}", each)
 
 
 def _row(facts: StackFacts, path: str, name: str, value: object) -> Row:
@@ -83,18 +97,25 @@ def _row(facts: StackFacts, path: str, name: str, value: object) -> Row:
 
 def shown(name: str, value: Any) -> str:  # noqa: ANN401 - whatever a fact holds
     """Return the value of a fact in words, with the unit that its name says."""
-    if name in _SPECIAL and value is not None:
-        return _SPECIAL[name](value)
+    last = name.rpartition(" ")[2]
     if value is None:
         return MISSING
+    if last in _SPECIAL:
+        return _SPECIAL[last](value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return _number(name, value)
+    return _number(last, value) if isinstance(value, int | float) else _compound(last, value)
+
+
+def _compound(name: str, value: Any) -> str:  # noqa: ANN401 - whatever a fact holds
     if isinstance(value, Mapping):
         return _some([f"{key} {shown(name, each)}" for key, each in value.items()])
     if isinstance(value, tuple):
         return _list(name, value)
+    if isinstance(value, NumaNode):
+        return _node(value)
+    if isinstance(value, PagePool):
+        return _pool(value)
     return _parts(value) if is_dataclass(value) else str(value)
 
 
@@ -145,8 +166,13 @@ def _cores(siblings: tuple[tuple[int, ...], ...]) -> str:
     return f"{count(len(siblings), 'core')} of {each}"
 
 
-def _pools(pools: tuple[PagePool, ...]) -> str:
-    return "; ".join(_pool(pool) for pool in pools) or "none"
+def _node(node: NumaNode) -> str:
+    parts = [f"{node.number}: CPUs {cpu_list(node.cpus) or 'none'}"]
+    if node.memory_bytes is not None:
+        parts.append(format_bytes(node.memory_bytes))
+    if len(node.distances) > 1:
+        parts.append(f"distances {' '.join(map(str, node.distances))}")
+    return ", ".join([*parts, *(_pool(pool) for pool in node.pools if pool.total)])
 
 
 def _pool(pool: PagePool) -> str:
@@ -158,8 +184,6 @@ def _pool(pool: PagePool) -> str:
 
 _SPECIAL: Final[Mapping[str, Callable[[Any], str]]] = {
     "siblings": _cores,
-    "pools": _pools,
     "hugetlbfs": lambda sizes: ", ".join(map(format_bytes, sizes)) or "none",
-    "distances": lambda distances: " ".join(map(str, distances)),
     "settings": lambda settings: count(len(settings), "setting"),
 }
