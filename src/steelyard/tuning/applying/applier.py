@@ -206,7 +206,10 @@ def _reverted(knob: Knob, doors: Doors, record: AppliedRecord, holding: Sequence
     if holding:
         remedy = f"It goes back after {', '.join(holding)}: revert again."
         return Step(knob=knob, outcome=Outcome.WAITING, remedy=remedy)
-    door = _door(knob, doors)
+    if knob.kind not in doors:
+        facts = ("its server cannot be reached",)
+        return Step(knob=knob, outcome=Outcome.FAILED, facts=facts, remedy="Start it.")
+    door = doors[knob.kind]
     try:
         put_back(knob, door, record)
         seen = door.seen(knob)

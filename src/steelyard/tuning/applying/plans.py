@@ -136,5 +136,6 @@ def _need(plan: StackPlan) -> HugePageNeed:
 
 
 def _pools(knobs: Sequence[Knob], page_bytes: int) -> tuple[Knob, ...]:
-    pools = [knob for knob in knobs if knob.kind is KnobKind.HUGE_PAGES]
+    """Return the knobs that make pools for PostgreSQL: those of a hypervisor are its guest's."""
+    pools = [k for k in knobs if k.kind is KnobKind.HUGE_PAGES and k.layer != "hypervisor"]
     return tuple(knob for knob in pools if knob.place.endswith(f"/{page_bytes}"))
