@@ -7,19 +7,14 @@ without them and says nothing, so that a comparison would weigh nothing.
 import re
 
 from steelyard.gateways.host import Host
-from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import Experiment, Treatment
-from steelyard.model.units import KIB, MIB, format_bytes, parse_bytes
+from steelyard.model.units import KIB, format_bytes
+from steelyard.tuning.planning.huge_pages import least_shared_memory_bytes
 
-_DEFAULT_BUFFERS = "128MB"
-_DEFAULT_CONNECTIONS = "100"
-_PAGE_BYTES = 8 * KIB
-# A lower bound of shared_memory_size, measured with PostgreSQL 18 from 16 MB to 4 GB of buffers
-# and 20 to 400 connections; the server itself says exactly, but needs a data directory for it.
-_PER_BUFFER = 1.03
-_FIXED_BYTES = 4 * MIB
-_PER_CONNECTION_BYTES = 50 * KIB
-_ROOM = 1.1  # of what the hint asks for: the bound is below the need by up to 7 %
+# The least that any version takes: which one a treatment runs is not asked here.
+_FRUGAL_VERSION = 15
+_ROOM = 1.1  # of what the hint asks for: newer versions need up to 5 % more
 
 
 def require_huge_pages(experiment: Experiment, host: Host) -> None:
@@ -34,7 +29,7 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
     if free is None or not page_bytes:
         return
     asking = [t for t in experiment.treatments if t.name in experiment.local_targets]
-    needs = {t.name: -(-_needed_bytes(t) // page_bytes) for t in asking if _insists(t)}
+    needs = {t.name: _needed(t, page_bytes) for t in asking if _insists(t)}
     if not needs:
         return
     name = max(needs, key=lambda treatment: needs[treatment])
@@ -53,22 +48,8 @@ def _insists(treatment: Treatment) -> bool:
     return asked in ("on", "true", "yes", "1")
 
 
-def _needed_bytes(treatment: Treatment) -> int:
-    settings = treatment.asked()
-    connections = settings.get("max_connections", _DEFAULT_CONNECTIONS)
-    shared = int(_PER_BUFFER * _buffer_bytes(settings.get("shared_buffers", _DEFAULT_BUFFERS)))
-    each = int(connections) if connections.isdigit() else int(_DEFAULT_CONNECTIONS)
-    return shared + _FIXED_BYTES + _PER_CONNECTION_BYTES * each
-
-
-def _buffer_bytes(value: str) -> int:
-    """Return ``shared_buffers`` in bytes; a bare number counts pages of 8 kB."""
-    if value.isdigit():
-        return int(value) * _PAGE_BYTES
-    try:
-        return parse_bytes(value)
-    except InputError:
-        return 0  # the server refuses such a value in its own words
+def _needed(treatment: Treatment, page_bytes: int) -> int:
+    return -(-least_shared_memory_bytes(treatment.asked(), _FRUGAL_VERSION) // page_bytes)
 
 
 def _free_pages(host: Host) -> tuple[int | None, int]:

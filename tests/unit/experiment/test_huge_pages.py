@@ -42,12 +42,12 @@ def refusal(text: str, host: FakeHost) -> PreflightError | None:
 
 
 def test_too_few_are_refused_with_what_is_needed() -> None:
-    """1 GB of buffers need 532 pages at least (PostgreSQL 18 says 543), and the hint reserves."""
+    """1 GB of buffers need 535 pages at least (PostgreSQL 18 says 543), and the hint reserves."""
     error = refusal(asking("on"), machine(100))
     assert error is not None
-    assert "`other` asks for huge_pages = on and needs at least 532" in error.message
+    assert "`other` asks for huge_pages = on and needs at least 535" in error.message
     assert "100 are free" in error.message
-    assert "vm.nr_hugepages=586" in error.hint
+    assert "vm.nr_hugepages=589" in error.hint
     assert error.exit_code is ExitCode.REFUSED
 
 
