@@ -10,8 +10,10 @@ from typing import Final
 
 from steelyard.engines.postgres.settings import refused_names
 from steelyard.experiment.document import Issue, KeyPath, Value
-from steelyard.experiment.form import MeasureForm, WorkloadForm
+from steelyard.experiment.form import WorkloadForm
+from steelyard.experiment.form_measure import MeasureForm
 from steelyard.experiment.form_values import BUILTINS, word
+from steelyard.experiment.host_checks import linux_issues, manual_issues
 from steelyard.experiment.load_checks import load_issues, measures_open_loops_only
 from steelyard.experiment.suggestions import SECRET, choice, listed, shown, strings
 from steelyard.experiment.validation import Draft, level_paths
@@ -29,9 +31,13 @@ def checked(draft: Draft) -> Iterator[Issue]:
     yield from _stop(draft)
     yield from _treatment_names(draft)
     for name in draft.treatment_names:
-        yield from _setting_names(draft, ("treatments", name, "postgres"))
+        yield from _settings(draft, ("treatments", name))
     for path in level_paths(draft.document):
-        yield from _setting_names(draft, (*path, "postgres"))
+        yield from _settings(draft, path)
+    for name, treatment in draft.treatments.items():
+        yield from manual_issues(("treatments", name), treatment)
+    for path, level in draft.levels.items():
+        yield from manual_issues(path, level)
 
 
 def _secrets(value: Value, path: KeyPath) -> Iterator[Issue]:
@@ -172,6 +178,11 @@ def implied_baseline(names: tuple[str, ...]) -> str | None:
     """Return the treatment that is the baseline by its name, None when none or two are."""
     called = [name for name in names if name in ("baseline", "default")]
     return called[0] if len(called) == 1 else None
+
+
+def _settings(draft: Draft, path: KeyPath) -> Iterator[Issue]:
+    yield from _setting_names(draft, (*path, "postgres"))
+    yield from linux_issues(draft, path)
 
 
 def _setting_names(draft: Draft, path: KeyPath) -> Iterator[Issue]:

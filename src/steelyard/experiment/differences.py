@@ -4,14 +4,14 @@ from itertools import combinations
 
 from steelyard.engines.engine import Engine
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
+from steelyard.model.experiment import Experiment, Layer, Reset, SwitchCost, Treatment
+from steelyard.model.host_settings import switch_cost_of
 from steelyard.model.schedule import Mode
 
 
 def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
     """Return the names of PostgreSQL settings that the two ask for differently."""
-    pairs = set(one.asked().items()) ^ set(other.asked().items())
-    return tuple(sorted({name for name, _ in pairs}))
+    return _differing(one, other, Layer.POSTGRES)
 
 
 def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
@@ -40,7 +40,19 @@ def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
     if one.target != other.target:
         return SwitchCost.RESTART
     names = differing_settings(one, other)
-    return engine.switch_cost(one.name, names) if names else SwitchCost.SESSION
+    costs = [engine.switch_cost(one.name, names) if names else SwitchCost.SESSION]
+    costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
+    if _differing(one, other, Layer.KVM) or one.domain_xml != other.domain_xml:
+        costs.append(SwitchCost.REPROVISION)  # a definition is taken at a power cycle
+    if one.manual != other.manual:
+        costs.append(SwitchCost.RESTART)  # nobody knows what a person does to a running server
+    return max(costs, key=lambda cost: cost.rank)
+
+
+def _differing(one: Treatment, other: Treatment, layer: Layer) -> tuple[str, ...]:
+    """Return the names of settings of a layer that the two ask for differently."""
+    pairs = set(one.asked(layer).items()) ^ set(other.asked(layer).items())
+    return tuple(sorted({name for name, _ in pairs}))
 
 
 def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:

@@ -222,11 +222,22 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
             settings.setdefault(("postgres", profiled.setting.name.lower()), (*path, "profile"))
     for key in level.cgroup.model_fields_set:
         settings["cgroup", key] = (*path, "cgroup", key)
+    settings |= {("linux", name): (*path, "linux", name) for name in level.linux}
+    settings |= _outside(level, path)
     for given in level.target.model_dump(exclude_none=True):
         settings["target", given] = (*path, "target", given)
     if level.protocol is not None:
         settings[("protocol",)] = (*path, "protocol")
     return settings
+
+
+def _outside(level: LevelForm, path: KeyPath) -> SettingKeys:
+    """Return what a level sets as a whole outside its server."""
+    whole: dict[KeyPath, bool] = {
+        ("kvm", "domain"): level.kvm.domain is not None,
+        ("manual",): bool(level.manual.model_fields_set),
+    }
+    return {key: (*path, *key) for key, given in whole.items() if given}
 
 
 def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
@@ -237,6 +248,7 @@ def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
             merged = merge([*base, level], facts)
             vain = [("postgres", name) for name in merged.missing]
             vain += [("cgroup", key) for key in merged.missing_limits]
+            vain += [("linux", name) for name in merged.missing_linux]
             for layer, setting in vain:
                 message = f"there is no inherited `{setting}` to remove"
                 hint = "Remove the line, or give it in the treatment that all combinations share."

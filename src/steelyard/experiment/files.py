@@ -122,7 +122,7 @@ def load_text(
     if document.value is None and document.problems:
         raise ExperimentFileError(source, document.problems)
     draft, issues = validate(document)
-    scripts = read_scripts(draft.workloads, surroundings.base)
+    scripts = read_scripts(draft, surroundings.base)
     unsound = (*issues, *factor_issues(draft, surroundings.facts))
     plan = None if unsound or document.problems else combined(draft, surroundings.facts)
     own = merged_treatments(draft, surroundings.facts)

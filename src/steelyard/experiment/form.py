@@ -21,15 +21,16 @@ from pydantic_core import CoreSchema
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
 from steelyard.experiment.form_cgroup import CgroupForm
+from steelyard.experiment.form_host import KvmForm, LinuxSettings, ManualForm
 from steelyard.experiment.form_loads import CapacityForm, Goal, LoadsForm
+from steelyard.experiment.form_measure import CalibrationForm, MeasureForm
 from steelyard.experiment.form_target import Form, TargetForm
 from steelyard.experiment.form_values import empty_as_mapping, refusal
 from steelyard.experiment.suggestions import choice, shown
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.tuning.profiles import profile_names
 
-SETTING_KEYS: Final = ("postgres", "cgroup")  # the layers that this version sets
-LATER_LAYERS: Final = ("linux", "kvm", "kubernetes", "redis")
+SETTING_KEYS: Final = ("postgres", "cgroup", "linux")  # the layers with settings by name
+LATER_LAYERS: Final = ("kubernetes", "redis")
 
 
 class ScriptForm(Form):
@@ -65,77 +66,6 @@ class WorkloadForm(Form):
         default_factory=list,
         description="Own pgbench scripts.",
         examples=[[{"file": "new-order.sql", "weight": 9}]],
-    )
-
-
-class CalibrationForm(Form):
-    """How the discard is measured before the first block."""
-
-    restarts: values.Count = Field(
-        default=5, description="Activations per treatment.", examples=[5]
-    )
-    run: values.LongLength = Field(
-        default=90.0, description="Length of the run after each.", examples=["90s"]
-    )
-    at_least: values.Length = Field(
-        default=20.0, description="The discard is never shorter than this.", examples=["20s"]
-    )
-
-
-class MeasureForm(Form):
-    """How a run is taken."""
-
-    slice: values.Slice = Field(
-        default=5.0, description="Measured length of a run.", examples=["5s"]
-    )
-    ramp: values.Ramp = Field(
-        default=2.0, description="Thrown away at the start of each run.", examples=["2s"]
-    )
-    discard: values.Discard = Field(
-        default=None,
-        description="Thrown away after each activation, the same for all treatments.",
-        examples=["auto"],
-    )
-    calibration: CalibrationForm | None = Field(
-        default=None,
-        description="Measures the discard; only with `discard: auto`.",
-        examples=[{"restarts": 5, "run": "90s", "at_least": "20s"}],
-    )
-    reset: values.ResetWord = Field(
-        default="auto", description="When the data go back to the prepared state."
-    )
-    switch: values.SwitchWord = Field(
-        default="auto", description="The least that is done to go from one treatment to another."
-    )
-    rounds: values.Rounds = Field(
-        default=None,
-        description="Runs of each cell in a visit; auto is one, unless the differences or the"
-        " making of servers call for more.",
-        examples=["auto"],
-    )
-    prewarm: values.Switch = Field(
-        default=False, description="Load the data into memory after each activation."
-    )
-    ceilings: values.CeilingsWord = Field(
-        default="auto",
-        description="Measure before the first block what the place can do at most; auto leaves"
-        " the device out where that costs more than 2 % of the budget.",
-        examples=["on"],
-    )
-    neighbours: values.Neighbours = Field(
-        default=DEFAULT_NEIGHBOURS,
-        description="Share of the machine that other processes may use during a run before its"
-        " block is redone; ignore only notes it.",
-        examples=["15%", "ignore"],
-    )
-    log: values.LogWord = Field(
-        default="histograms",
-        description="What becomes of the generator's log of every transaction: counted, counted "
-        "and kept, or not written.",
-        examples=["keep"],
-    )
-    log_sampling: values.LogSampling = Field(
-        default=1.0, description="Share of the transactions that are logged.", examples=["10%"]
     )
 
 
@@ -222,6 +152,23 @@ class LevelForm(Form):
         default_factory=CgroupForm,
         description="Limits of the server and the load generator by control groups; needs root.",
         examples=[{"cpus": 0.6}],
+    )
+    linux: LinuxSettings = Field(
+        default_factory=dict,
+        description="Kernel settings of this machine, by sysctl or short name; null removes an "
+        "inherited one. Needs root.",
+        examples=[{"vm.nr_hugepages": "auto"}],
+    )
+    kvm: Annotated[KvmForm, BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=KvmForm,
+        description="The virtual machine of an endpoint, defined by the libvirt of this machine.",
+        examples=[{"domain": "pg-node.xml"}],
+    )
+    manual: Annotated[ManualForm, BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=ManualForm,
+        description="What a person or a command does when this treatment comes into force after "
+        "another one.",
+        examples=[{"text": "Switch SMT off in the firmware.", "timeout": "15m"}],
     )
 
 
@@ -378,6 +325,8 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("treatments", "*"): TreatmentForm,
     ("treatments", "*", "target"): TargetForm,
     ("treatments", "*", "cgroup"): CgroupForm,
+    ("treatments", "*", "kvm"): KvmForm,
+    ("treatments", "*", "manual"): ManualForm,
     **{
         (kind, "*", "*", *rest): form
         for kind in WHAT_IS_COMPARED[1:]
@@ -385,6 +334,8 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
             ((), LevelForm),
             (("target",), TargetForm),
             (("cgroup",), CgroupForm),
+            (("kvm",), KvmForm),
+            (("manual",), ManualForm),
         )
     },
 }

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from steelyard.experiment.document import Issue, Value
 from steelyard.experiment.form import LevelForm, TreatmentForm
-from steelyard.experiment.form_cgroup import CgroupForm
+from steelyard.experiment.form_host import ManualForm
 from steelyard.experiment.form_target import TargetForm
+from steelyard.experiment.host_checks import host_issues
 from steelyard.experiment.merged_targets import target_issues
 from steelyard.experiment.suggestions import choice, did_you_mean, shown
 from steelyard.experiment.validation import Draft
@@ -23,6 +24,10 @@ class Merged:
         missing: Settings it removes without inheriting them.
         limits: Value by key of ``cgroup``, as written.
         missing_limits: Keys of ``cgroup`` it removes without inheriting them.
+        linux: Value by name of a kernel setting, as written.
+        missing_linux: Kernel settings it removes without inheriting them.
+        domain: File of its virtual machine.
+        manual: What is done by hand.
     """
 
     target: TargetForm
@@ -32,6 +37,10 @@ class Merged:
     missing: tuple[str, ...]
     limits: Mapping[str, str] = field(default_factory=dict)
     missing_limits: tuple[str, ...] = ()
+    linux: Mapping[str, str] = field(default_factory=dict)
+    missing_linux: tuple[str, ...] = ()
+    domain: str | None = None
+    manual: ManualForm | None = None
 
 
 def lineages(draft: Draft) -> dict[str, tuple[str, ...]]:
@@ -102,12 +111,19 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     protocol: str | None = None
     limits: dict[str, str] = {}
     without: list[str] = []
+    linux: dict[str, str] = {}
+    without_linux: list[str] = []
+    domain: str | None = None
+    manual: ManualForm | None = None
     for form in forms:
         target |= form.target.model_dump(exclude_none=True)
         protocol = form.protocol or protocol
         profiles += [profile for profile in form.profile if profile not in profiles]
         settings.apply(form, facts)
-        without = _limited(limits, form.cgroup)
+        without = _overlaid(limits, form.cgroup.model_dump(include=form.cgroup.model_fields_set))
+        without_linux = _overlaid(linux, form.linux)
+        domain = form.kvm.domain or domain
+        manual = form.manual if form.manual.model_fields_set else manual
     return Merged(
         target=TargetForm.model_validate(target),
         protocol=protocol,
@@ -116,17 +132,20 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         missing=tuple(settings.missing),
         limits=limits,
         missing_limits=tuple(without),
+        linux=linux,
+        missing_linux=tuple(without_linux),
+        domain=domain,
+        manual=manual,
     )
 
 
-def _limited(limits: dict[str, str], form: CgroupForm) -> list[str]:
-    """Put one treatment's limits over those before it; return what it removes in vain."""
-    given = form.model_dump(include=form.model_fields_set)
-    missing = [key for key, value in given.items() if value is None and key not in limits]
+def _overlaid(values: dict[str, str], given: Mapping[str, str | None]) -> list[str]:
+    """Put one treatment's values over those before it; return what it removes in vain."""
+    missing = [key for key, value in given.items() if value is None and key not in values]
     for key, value in given.items():
-        limits.pop(key, None)
+        values.pop(key, None)
         if value is not None:
-            limits[key] = value
+            values[key] = value
     return missing
 
 
@@ -168,13 +187,18 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
                 message=f"there is no inherited `{missing}` to remove",
                 hint=did_you_mean(missing, treatment.settings) or "Remove the line.",
             )
-        for missing in treatment.missing_limits:
-            yield Issue(
-                path=("treatments", name, "cgroup", missing),
-                message=f"there is no inherited `{missing}` to remove",
-                hint="Remove the line.",
-            )
+        for layer, names in (
+            ("cgroup", treatment.missing_limits),
+            ("linux", treatment.missing_linux),
+        ):
+            for missing in names:
+                yield Issue(
+                    path=("treatments", name, layer, missing),
+                    message=f"there is no inherited `{missing}` to remove",
+                    hint="Remove the line.",
+                )
     yield from target_issues(draft, merged)
+    yield from host_issues(draft, merged)
     yield from _unequal_initdb(draft, merged)
 
 

@@ -120,7 +120,7 @@ def _steps(root: Value, words: str) -> list[str]:
     if parts[0] in WHAT_IS_COMPARED[1:]:
         parts = _with_level(root, parts)
     for place in _SETTINGS_AT.get(parts[0], ()):
-        if len(parts) > place + 2 and parts[place] == "postgres":
+        if len(parts) > place + 2 and parts[place] in ("postgres", "linux"):
             return [*parts[: place + 1], ".".join(parts[place + 1 :])]
     return parts
 

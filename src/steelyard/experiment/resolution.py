@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.experiment.checks import implied_baseline
-from steelyard.experiment.form import (
-    CalibrationForm,
-    ExperimentForm,
-    MeasureForm,
-    StopForm,
-    WorkloadForm,
-)
+from steelyard.experiment.form import ExperimentForm, StopForm, WorkloadForm
+from steelyard.experiment.form_host import ManualForm
 from steelyard.experiment.form_loads import CapacityForm, LoadsForm, asked_rates
+from steelyard.experiment.form_measure import CalibrationForm, MeasureForm
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.form_values import SEED_LIMIT
 from steelyard.experiment.lineage import Merged
@@ -25,6 +21,7 @@ from steelyard.model.experiment import (
     Design,
     Experiment,
     Layer,
+    ManualStep,
     Measure,
     Reset,
     Script,
@@ -71,7 +68,8 @@ def resolve(
         description=form.description or "",
         baseline=form.baseline or implied_baseline(names) or names[0],
         treatments=tuple(
-            _treatment(name, treatment, surroundings.base) for name, treatment in merged.items()
+            _treatment(name, treatment, texts, surroundings.base)
+            for name, treatment in merged.items()
         ),
         workloads=tuple(_workload(workload, texts) for workload in form.workloads),
         loads=loads,
@@ -92,7 +90,7 @@ def _seed(asked: int | None, written: int | None) -> int:
     return secrets.randbelow(SEED_LIMIT) if given is None else given
 
 
-def _treatment(name: str, merged: Merged, base: Path) -> Treatment:
+def _treatment(name: str, merged: Merged, texts: Mapping[str, str], base: Path) -> Treatment:
     return Treatment(
         name=name,
         target=_target(merged.target, base),
@@ -102,13 +100,21 @@ def _treatment(name: str, merged: Merged, base: Path) -> Treatment:
                 for layer, asked in (
                     (Layer.POSTGRES, merged.settings),
                     (Layer.CGROUP, merged.limits),
+                    (Layer.LINUX, merged.linux),
+                    (Layer.KVM, {} if merged.domain is None else {"domain": merged.domain}),
                 )
                 for setting, value in asked.items()
             )
         ),
         protocol=merged.protocol,
         profiles=merged.profiles,
+        domain_xml="" if merged.domain is None else texts[merged.domain],
+        manual=None if merged.manual is None else _manual(merged.manual),
     )
+
+
+def _manual(form: ManualForm) -> ManualStep:
+    return ManualStep(text=form.text or "", command=form.command or (), timeout_s=form.timeout)
 
 
 def _target(form: TargetForm, base: Path) -> Target:

@@ -8,7 +8,9 @@ from typing import Final
 
 from steelyard.experiment.document import Issue, KeyPath
 from steelyard.experiment.form import WorkloadForm
+from steelyard.experiment.host_checks import domain_issue
 from steelyard.experiment.suggestions import SECRET, did_you_mean, shown
+from steelyard.experiment.validation import Draft
 
 # A role's password in SQL; a column called password is none of our business.
 _ROLE_PASSWORD: Final = re.compile(
@@ -26,14 +28,17 @@ class ScriptTexts:
     issues: tuple[Issue, ...]
 
 
-def read_scripts(workloads: Mapping[int, WorkloadForm], base: Path) -> ScriptTexts:
-    """Return the texts of all script files, names being relative to ``base``."""
+def read_scripts(draft: Draft, base: Path) -> ScriptTexts:
+    """Return the texts of all scripts and definitions of machines, relative to ``base``."""
     texts: dict[str, str] = {}
     issues: list[Issue] = []
-    for path, name in _named(workloads):
+    for path, name in (*_named(draft.workloads), *_domains(draft)):
         outcome = _read(base, name)
         if isinstance(outcome, str):
             texts[name] = outcome
+            if path[-1] == "domain" and (message := domain_issue(name, outcome)):
+                hint = "Write it as `virsh dumpxml` shows one, `<name>` included."
+                issues.append(Issue(path=path, message=message, hint=hint))
         else:
             message, hint = outcome
             issues.append(Issue(path=path, message=message, hint=hint))
@@ -46,6 +51,15 @@ def _named(workloads: Mapping[int, WorkloadForm]) -> Iterator[tuple[KeyPath, str
             yield ("workloads", index, "prepare", place), name
         for place, script in enumerate(workload.scripts):
             yield ("workloads", index, "scripts", place, "file"), script.file
+
+
+def _domains(draft: Draft) -> Iterator[tuple[KeyPath, str]]:
+    for name, treatment in draft.treatments.items():
+        if treatment.kvm.domain is not None:
+            yield ("treatments", name, "kvm", "domain"), treatment.kvm.domain
+    for path, level in draft.levels.items():
+        if level.kvm.domain is not None:
+            yield (*path, "kvm", "domain"), level.kvm.domain
 
 
 def _read(base: Path, name: str) -> str | tuple[str, str]:

@@ -18,13 +18,13 @@ from steelyard.experiment.form import (
     WHAT_IS_COMPARED,
     ExperimentForm,
     LevelForm,
-    MeasureForm,
     StopForm,
     TreatmentForm,
     WorkloadForm,
     section,
 )
 from steelyard.experiment.form_loads import CapacityForm, LoadsForm, goal
+from steelyard.experiment.form_measure import MeasureForm
 from steelyard.experiment.form_target import LATER_TARGETS, Form
 from steelyard.experiment.form_values import REFUSED
 from steelyard.experiment.suggestions import closest, did_you_mean, listed, shown, written
@@ -179,7 +179,7 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         return  # what such a target needs is not known here; its kind is already refused
     if form in (TreatmentForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
-        hint = "Remove it: this version sets `postgres:` and `cgroup:` only."
+        hint = "Remove it: this version sets `postgres:`, `cgroup:`, `linux:` and `kvm:`."
     else:
         message = f"unknown key {shown(key)}"
         hint = _way_out(str(key), form)

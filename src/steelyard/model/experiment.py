@@ -84,6 +84,21 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ManualStep:
+    """What is done by a person or a user's command before a treatment is measured.
+
+    Attributes:
+        text: What the operator is asked to do; empty where only a command runs.
+        command: Run instead of asking; empty where a person does it.
+        timeout_s: How long either may take.
+    """
+
+    text: str = ""
+    command: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
     """One combination of levels.
 
@@ -93,6 +108,8 @@ class Treatment:
         settings: Asked for, sorted by layer and name, without duplicates.
         protocol: pgbench query mode when it is what varies; None means the experiment's.
         profiles: Names of the settings profiles that went into ``settings``.
+        domain_xml: Text of the file that the setting ``domain`` of the layer ``kvm`` names.
+        manual: Done when it comes into force after another one.
     """
 
     name: str
@@ -100,6 +117,8 @@ class Treatment:
     settings: tuple[Setting, ...] = ()
     protocol: str | None = None
     profiles: tuple[str, ...] = ()
+    domain_xml: str = ""
+    manual: ManualStep | None = None
 
     def asked(self, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
         """Return the values that it asks of one layer, by name as written."""

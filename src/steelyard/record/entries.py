@@ -12,6 +12,7 @@ from steelyard.model.findings import Finding
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.outside import OnServer
 from steelyard.model.plan import CampaignPlan, Status
+from steelyard.model.stack import Knob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +126,57 @@ class Ended:
     status: Status
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackBegun:
+    """A stack plan is about to be applied; the record's own copy of what it turns.
+
+    Attributes:
+        server: Of its PostgreSQL settings, without the password; None: it has none.
+        system_identifier: Of that server's data, so that no other is changed in its place.
+    """
+
+    kind: Literal["stack-begun"] = "stack-begun"
+    knobs: tuple[Knob, ...]
+    version: str
+    server: OnServer | None = None
+    system_identifier: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobKept:
+    """What was there before a knob is turned; written before it is.
+
+    Attributes:
+        snapshot: As its door understands it.
+    """
+
+    kind: Literal["knob-kept"] = "knob-kept"
+    knob: Knob
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobTurned:
+    """A knob was turned and looked at.
+
+    Attributes:
+        name: Of the knob.
+        pending: What must still happen until it is in effect; empty: it is.
+    """
+
+    kind: Literal["knob-turned"] = "knob-turned"
+    name: str
+    pending: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnobPutBack:
+    """What was there before a knob was turned is there again."""
+
+    kind: Literal["knob-put-back"] = "knob-put-back"
+    knob: Knob
+
+
 Entry = (
     Started
     | Resumed
@@ -138,6 +190,10 @@ Entry = (
     | SustainedFinished
     | Noted
     | Ended
+    | StackBegun
+    | KnobKept
+    | KnobTurned
+    | KnobPutBack
 )
 
 ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])

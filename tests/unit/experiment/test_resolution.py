@@ -62,14 +62,12 @@ def test_the_canonical_file(tmp_path: Path) -> None:
     assert experiment.seed == 20261121
 
 
-def test_the_canonical_file_with_a_layer_of_later() -> None:
-    """A layer that is only designed is refused by name, at its key."""
-    with pytest.raises(ExperimentFileError) as refused:
-        load(LINUX_LAYER)
-    assert any(
-        (problem.line, problem.column) == (25, 5) and "the layer `linux`" in problem.message
-        for problem in refused.value.problems
-    )
+def test_the_canonical_file_with_the_kernels_layer(tmp_path: Path) -> None:
+    """The design's own example: what the kernel is asked for is a setting of its layer."""
+    experiment = load(LINUX_LAYER, write_scripts(tmp_path)).experiment
+    asked = experiment.treatment("huge-pages").asked(Layer.LINUX)
+    assert asked == {"vm.nr_hugepages": "auto"}
+    assert experiment.treatment("buffers").asked(Layer.LINUX) == {}
 
 
 def test_defaults_are_those_of_the_model() -> None:

@@ -96,7 +96,7 @@ def test_wrong_workloads(workload: str, expected: str) -> None:
         ("{extends: other}", "`other` extends itself"),
         ("{profile: fited}", "other.profile: there is no profile `fited` (did you mean `fitted`?)"),
         ("{shared_buffers: 1GB}", "PostgreSQL settings go below `postgres:`"),
-        ("{linux: {vm.swappiness: 1}}", "the layer `linux` is not supported yet"),
+        ("{kubernetes: {pod: 1}}", "the layer `kubernetes` is not supported yet"),
         ("{redis: {maxmemory: 1gb}}", "the layer `redis` is not supported yet"),
         ("{target: {kind: rds, instance: x}}", "`rds` is not supported in this version"),
         ("{target: {kind: lokal}}", "`lokal` is no kind of target (did you mean `local`?)"),

@@ -1,0 +1,138 @@
+"""What is wrong with ``linux:``, ``kvm:`` and ``manual:`` of treatments, by the file alone."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
+
+from pydantic_core import PydanticCustomError
+
+from steelyard.experiment.document import Issue, KeyPath
+from steelyard.experiment.form import LevelForm
+from steelyard.experiment.form_host import ManualForm
+from steelyard.experiment.form_target import TargetForm
+from steelyard.experiment.form_values import setting_value
+from steelyard.experiment.suggestions import did_you_mean, shown
+from steelyard.experiment.validation import Draft
+from steelyard.model import host_settings
+from steelyard.model.errors import InputError
+
+_DOMAIN_NAME: Final = re.compile(r"<domain\b.*?<name>\s*([^<\s][^<]*?)\s*</name>", re.DOTALL)
+_COMMON: Final = ("vm.nr_hugepages", "vm.swappiness", *host_settings.SHORT_NAMES)
+
+
+class HasHost(Protocol):
+    """A treatment with everything it inherits, as far as it is outside the server."""
+
+    @property
+    def target(self) -> TargetForm:
+        """Return the keys of its target."""
+        ...
+
+    @property
+    def linux(self) -> Mapping[str, str]:
+        """Return its kernel settings."""
+        ...
+
+    @property
+    def domain(self) -> str | None:
+        """Return the file of its virtual machine."""
+        ...
+
+    @property
+    def manual(self) -> ManualForm | None:
+        """Return what is done by hand."""
+        ...
+
+
+def linux_issues(draft: Draft, path: KeyPath) -> Iterator[Issue]:
+    """Yield what is wrong with the names and values of one treatment's or level's ``linux``."""
+    given = draft.document.at((*path, "linux"))
+    for name, value in given.items() if isinstance(given, dict) else ():
+        where = (*path, "linux", name)
+        try:
+            host_settings.check_name(name)
+        except InputError as error:
+            hint = did_you_mean(name, _COMMON) or error.hint
+            yield Issue(path=where, message=error.message, hint=hint, at_key=True)
+            continue
+        try:
+            text = setting_value(value)
+        except PydanticCustomError:
+            continue  # the form has said it
+        try:
+            if text is not None:
+                host_settings.check_value(name, text)
+        except InputError as error:
+            yield Issue(path=where, message=error.message, hint=error.hint)
+
+
+def manual_issues(path: KeyPath, level: LevelForm) -> Iterator[Issue]:
+    """Yield that nobody is told what to do."""
+    given = level.manual.model_fields_set
+    if given and level.manual.text is None and level.manual.command is None:
+        message = "`manual` says neither what to do nor which command does it"
+        yield Issue(path=(*path, "manual"), message=message, hint="Add `text` or `command`.")
+
+
+def host_issues(draft: Draft, merged: Mapping[str, HasHost]) -> Iterator[Issue]:
+    """Yield what does not go together once everything is inherited."""
+    for name, treatment in merged.items():
+        for key, message, hint in _misplaced(name, treatment):
+            path: KeyPath = ("treatments", name, key)
+            written = draft.document.at(path) is not None
+            yield Issue(path=path if written else path[:2], message=message, hint=hint, at_key=True)
+    yield from _no_way_back(merged)
+
+
+def _misplaced(name: str, treatment: HasHost) -> Iterator[tuple[str, str, str]]:
+    local = (treatment.target.kind or "local") == "local"
+    if treatment.linux and not local:
+        yield (
+            "linux",
+            f"the server of `{name}` is an endpoint, and `linux` turns knobs of this machine",
+            "Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
+        )
+    if treatment.domain is None:
+        return
+    if local:
+        yield (
+            "kvm",
+            f"the server of `{name}` runs on this machine, which cannot power-cycle itself",
+            "Run Steelyard on the hypervisor, with `kind: endpoint` for the server in the guest.",
+        )
+    elif treatment.manual is None:
+        yield (
+            "kvm",
+            f"nothing power-cycles the virtual machine of `{name}` so that its definition holds",
+            "Add `manual` with a command that power-cycles it and waits for the server.",
+        )
+
+
+def _no_way_back(merged: Mapping[str, HasHost]) -> Iterator[Issue]:
+    """Yield treatments that nothing leads back to."""
+    for key, given in (
+        ("manual", {name: each.manual is not None for name, each in merged.items()}),
+        ("kvm", {name: each.domain is not None for name, each in merged.items()}),
+    ):
+        if any(given.values()) and not all(given.values()):
+            without = next(name for name, there in given.items() if not there)
+            other = next(name for name, there in given.items() if there)
+            yield Issue(
+                path=("treatments", without),
+                message=f"`{other}` has `{key}` and `{without}` has none: nothing leads back",
+                hint=f"Give `{key}` to every treatment.",
+                at_key=True,
+            )
+
+
+def domain_issue(file: str, text: str) -> str:
+    """Return what is wrong with the text of a domain's file; empty where it can be one."""
+    if domain_name(text) is None:
+        return f"{shown(file)} is no XML of a libvirt domain with a name"
+    return ""
+
+
+def domain_name(text: str) -> str | None:
+    """Return the name of a libvirt domain from its XML; None where it has none."""
+    found = _DOMAIN_NAME.search(text)
+    return found[1] if found else None
