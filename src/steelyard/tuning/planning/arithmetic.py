@@ -281,8 +281,8 @@ def _does_not_fit(request: StackRequest, fixed: Mapping[str, str], margin: float
     return PreflightError(
         f"{format_bytes(request.memory_bytes)} hold no such server:"
         f" {format_bytes(frugal.reserved_bytes)} of huge pages and"
-        f" {format_bytes(frugal.backends_bytes)} of {frugal.max_connections} backends at worst leave"
-        " the page cache less than a fifth of the rest",
+        f" {format_bytes(frugal.backends_bytes)} of {frugal.max_connections} backends at worst"
+        " leave the page cache less than a fifth of the rest",
         hint=f"{_enough(request, fixed, margin)} would do; so would fewer connections or smaller"
         " shared buffers.",
     )

@@ -177,8 +177,12 @@ def _domains(design: StackDesign, facts: StackFacts) -> tuple[DomainFacts, ...] 
 
 def _domain(domain: DomainDesign, own: DomainFacts | None) -> DomainFacts:
     cells = tuple(
-        GuestCell(number=number, memory_bytes=domain.memory_bytes // len(domain.nodes))
-        for number, _ in enumerate(domain.nodes)
+        GuestCell(
+            number=number,
+            memory_bytes=domain.memory_bytes // len(domain.nodes),
+            memory_nodes=(node,),
+        )
+        for number, node in enumerate(domain.nodes)
     )
     return DomainFacts(
         name=domain.name,

@@ -164,8 +164,14 @@ def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) ->
     )
 
 
-def _assumptions(request: StackRequest, facts: StackFacts, wanted: Wanted) -> tuple[str, ...]:
+def _assumptions(
+    request: StackRequest, facts: StackFacts, below: LinuxFacts, wanted: Wanted
+) -> tuple[str, ...]:
     said = []
+    if below.virtualization not in (None, "none"):
+        said.append(
+            "the hypervisor is itself a virtual machine: its CPUs and nodes are those it is shown"
+        )
     known = {domain.name for domain in facts.domains or ()}
     if facts.domains is None:
         said.append("nobody saw the hypervisor's other virtual machines: their CPUs are not known")
