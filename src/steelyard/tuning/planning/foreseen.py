@@ -6,11 +6,13 @@ machine and the server are about to take from them. That is when rules are stric
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from steelyard.model.linux_facts import LinuxFacts, NumaNode, PagePool
 from steelyard.model.stack import (
     DomainDesign,
     MachineDesign,
+    Place,
     PlannedSetting,
     PodDesign,
     PoolDesign,
@@ -27,21 +29,27 @@ from steelyard.model.stack_facts import (
     StackFacts,
     StorageClassFacts,
 )
-from steelyard.model.units import GIB, KIB, MIB
+from steelyard.model.units import KIB, MIB
 from steelyard.tuning.planning.designing import below_of, storage_of
 from steelyard.tuning.planning.machine import IDLE, READ_AHEAD, THP
+from steelyard.tuning.rendering.quantities import quantity
+from steelyard.tuning.rendering.storage import class_name
+
+_STRICT_LOCAL: Final = {"numberOfReplicas": "1", "dataLocality": "strict-local"}
 
 
 def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
-    """Return the facts once a design is in effect, where it was made from these facts."""
-    below = below_of(design.request.place, facts)
-    linux = _machine_facts(design, facts, below)
-    hypervisor = facts.hypervisor
-    if design.hypervisor is not None and below is not None:
-        hypervisor = _tuned(below, design.hypervisor)
+    """Return the facts once a design is in effect, where it was made from these facts.
+
+    Of Amazon RDS nothing is seen but the server.
+    """
+    if design.request.place is Place.RDS:
+        alone = StackFacts(postgres=facts.postgres)
+        return StackFacts(postgres=_postgres(design, alone), storage=design.request.storage)
+    linux = _machine_facts(design, facts)
     return replace(
         facts,
-        hypervisor=linux if hypervisor is facts.linux else hypervisor,
+        hypervisor=_hypervisor_facts(design, facts, linux),
         linux=linux,
         domains=_domains(design, facts),
         kubernetes=_kubernetes(design, facts),
@@ -56,14 +64,21 @@ def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
     )
 
 
-def _machine_facts(
-    design: StackDesign, facts: StackFacts, below: LinuxFacts | None
+def _hypervisor_facts(
+    design: StackDesign, facts: StackFacts, linux: LinuxFacts | None
 ) -> LinuxFacts | None:
+    below = below_of(design.request.place, facts)
+    if design.hypervisor is not None and below is not None:
+        return _tuned(below, design.hypervisor)
+    return linux if facts.hypervisor == facts.linux else facts.hypervisor
+
+
+def _machine_facts(design: StackDesign, facts: StackFacts) -> LinuxFacts | None:
     if design.machine is None:
         return facts.linux
     linux = facts.linux or LinuxFacts()
     if design.domain is not None:
-        inside = linux if linux != below else LinuxFacts()
+        inside = linux if linux != below_of(design.request.place, facts) else LinuxFacts()
         linux = _as_guest(inside, design.domain)
     return _tuned(linux, design.machine)
 
@@ -216,7 +231,7 @@ def _kubernetes(design: StackDesign, facts: StackFacts) -> KubernetesFacts | Non
     pages = sum(each.pages for each in design.machine.pools if each.page_bytes == pod.page_bytes)
     capacity = {
         **{k: v for k, v in (seen.capacity or {}).items() if not k.startswith("hugepages-")},
-        _resource(pod.page_bytes): _quantity(pages * pod.page_bytes),
+        _resource(pod.page_bytes): quantity(pages * pod.page_bytes),
     }
     settings = {each.name: each.value for each in design.postgres.settings}
     return replace(
@@ -226,7 +241,7 @@ def _kubernetes(design: StackDesign, facts: StackFacts) -> KubernetesFacts | Non
         capacity=capacity,
         allocatable=None,
         shared_cpus=None,
-        cluster=_cluster(pod, settings),
+        cluster=_cluster(design, pod, settings),
         storage_classes=_storage_classes(design, seen),
     )
 
@@ -234,16 +249,16 @@ def _kubernetes(design: StackDesign, facts: StackFacts) -> KubernetesFacts | Non
 def _kubelet(design: StackDesign, pod: PodDesign) -> Kubelet:
     kube, system, eviction = pod.reserved_memory_bytes
     exclusive = design.request.exclusive_cpus
-    reserved = _quantity(kube + system + eviction)
+    reserved = quantity(kube + system + eviction)
     return Kubelet(
         cpu_manager_policy="static" if exclusive else "none",
         cpu_manager_options={"full-pcpus-only": "true"} if pod.full_cores else {},
         topology_manager_policy="single-numa-node" if exclusive else "none",
         memory_manager_policy="Static" if exclusive else "None",
         reserved_system_cpus=",".join(map(str, pod.reserved_cpus)),
-        kube_reserved={"memory": _quantity(kube)},
-        system_reserved={"memory": _quantity(system)},
-        eviction_hard={"memory.available": _quantity(eviction)},
+        kube_reserved={"memory": quantity(kube)},
+        system_reserved={"memory": quantity(system)},
+        eviction_hard={"memory.available": quantity(eviction)},
         reserved_memory=({"memory": reserved},) if exclusive else (),
     )
 
@@ -251,37 +266,34 @@ def _kubelet(design: StackDesign, pod: PodDesign) -> Kubelet:
 def _pod(design: StackDesign, pod: PodDesign) -> PodFacts:
     resources = {
         "cpu": str(pod.cpus),
-        "memory": _quantity(pod.memory_bytes),
-        _resource(pod.page_bytes): _quantity(pod.huge_pages_bytes),
+        "memory": quantity(pod.memory_bytes),
+        _resource(pod.page_bytes): quantity(pod.huge_pages_bytes),
     }
     name = f"{design.request.name}-1"
     return PodFacts(name=name, database=True, requests=resources, limits=resources)
 
 
-def _cluster(pod: PodDesign, settings: Mapping[str, str]) -> ClusterFacts:
+def _cluster(design: StackDesign, pod: PodDesign, settings: Mapping[str, str]) -> ClusterFacts:
     return ClusterFacts(
         instances=pod.instances,
         disruption_budget=pod.instances > 1,
         anti_affinity="required",
         parameters=settings,
-        storage_class=pod.storage_class,
+        storage_class=class_name(design),
     )
 
 
-def _storage_classes(
-    design: StackDesign, seen: KubernetesFacts
-) -> tuple[StorageClassFacts, ...] | None:
-    name = design.request.storage_class
-    others = tuple(each for each in seen.storage_classes or () if each.name != name)
-    if name is None or design.request.storage != "longhorn":
-        return seen.storage_classes
+def _storage_classes(design: StackDesign, seen: KubernetesFacts) -> tuple[StorageClassFacts, ...]:
+    """Return the classes with the one of the plan; it is the renderer's."""
+    name = class_name(design)
+    longhorn = "longhorn" in (design.request.storage or "") or "longhorn" in name
     made = StorageClassFacts(
         name=name,
-        provisioner="driver.longhorn.io",
+        provisioner="driver.longhorn.io" if longhorn else "rancher.io/local-path",
         binding="WaitForFirstConsumer",
-        parameters={"numberOfReplicas": "1", "dataLocality": "strict-local"},
+        parameters=_STRICT_LOCAL if longhorn else {},
     )
-    return (*others, made)
+    return (*(each for each in seen.storage_classes or () if each.name != name), made)
 
 
 def _postgres(design: StackDesign, facts: StackFacts) -> PostgresFacts:
@@ -304,9 +316,4 @@ def _postgres(design: StackDesign, facts: StackFacts) -> PostgresFacts:
 
 
 def _resource(page_bytes: int) -> str:
-    size = f"{page_bytes // GIB}Gi" if page_bytes % GIB == 0 else f"{page_bytes // MIB}Mi"
-    return f"hugepages-{size}"
-
-
-def _quantity(count: int) -> str:
-    return f"{count // MIB}Mi"
+    return f"hugepages-{quantity(page_bytes)}"

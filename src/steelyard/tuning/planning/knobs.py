@@ -12,6 +12,7 @@ from steelyard.model.stack import (
     Knob,
     KnobKind,
     MachineDesign,
+    Place,
     PlannedSetting,
     PoolDesign,
     RenderedFile,
@@ -153,11 +154,12 @@ def _objects(
     design: StackDesign, files: Iterable[RenderedFile], after: tuple[str, ...]
 ) -> tuple[Knob, ...]:
     """Return objects of Kubernetes and RDS: the kubelet first, the cluster last."""
-    wanted = {"kubernetes"} if design.pod is not None else set()
-    if not (design.pod or design.machine):
-        wanted = {"postgres", "rds"}
+    wanted = "kubernetes" if design.pod is not None else ""
+    last = Scope.POD
+    if design.request.place is Place.RDS:
+        wanted, last = "postgres", Scope.SERVER
     knobs: list[Knob] = []
-    for file in sorted((f for f in files if f.layer in wanted), key=_rank):
+    for file in sorted((each for each in files if each.layer == wanted), key=_rank):
         before = (*after, *(knob.name for knob in knobs if _rank_of(knob.place) < _rank(file)))
         knobs.append(
             Knob(
@@ -167,7 +169,7 @@ def _objects(
                 place=file.name,
                 value=file.content,
                 after=before,
-                scope=(Scope.KUBELET, Scope.LIVE, Scope.POD)[_rank(file)],
+                scope=(Scope.KUBELET, Scope.LIVE, last)[_rank(file)],
                 reason="An object to be applied with the tools of its place",
                 source=file.validated_by,
             )
