@@ -55,7 +55,7 @@ def identity_facts(host: Host) -> Finds:
 def virtualization(host: Host) -> Found:
     """Return the kind of hypervisor below this kernel, ``none`` on bare metal."""
     told = _by_kernel(host) or _by_dmi(host)
-    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.M)
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.MULTILINE)
     x86 = flags is not None and " fpu" in flags[1]
     if x86 and flags is not None:
         if " hypervisor" not in f"{flags[1]} ":
