@@ -107,7 +107,7 @@ def test_plans_above_a_hypervisor_keep_the_rules(
 def test_a_plan_repairs_the_published_stack() -> None:
     """Planned from its own hypervisor, smaller, nothing serious is left but the comparison's."""
     facts = published()
-    request = StackRequest(cpus=2, memory_bytes=8 * GIB, place=Place.CNPG, name="seed-vm")
+    request = StackRequest(cpus=2, memory_bytes=8 * GIB, place=Place.CNPG, name="published")
     left = serious(foreseen(planned(request, facts), facts))
     assert [each for each in left if not each.startswith(("BEN", "RED", "OS012", "K8S004"))] == []
 
@@ -116,7 +116,12 @@ def test_a_plan_on_the_recommended_hypervisor() -> None:
     """With the recommended request it keeps the rules, on the node that has the pages."""
     facts = recommended()
     request = StackRequest(
-        cpus=2, memory_bytes=16 * GIB, place=Place.CNPG, instances=3, shared_buffers_bytes=6 * GIB
+        cpus=2,
+        memory_bytes=16 * GIB,
+        place=Place.CNPG,
+        instances=3,
+        shared_buffers_bytes=6 * GIB,
+        name="pg-node-1",
     )
     made = planned(request, facts)
     assert made.domain is not None

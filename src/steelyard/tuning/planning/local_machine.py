@@ -12,7 +12,12 @@ from steelyard.model.units import GIB, format_bytes
 from steelyard.tuning.planning.arithmetic import Budget, summed
 from steelyard.tuning.planning.machine import machine_design
 from steelyard.tuning.planning.pods import SYSTEM_BYTES, require_whole_cores
-from steelyard.tuning.planning.pools import bystander_pages, other_pools_bytes, pool_pages
+from steelyard.tuning.planning.pools import (
+    bystander_pages,
+    idle_elsewhere,
+    other_pools_bytes,
+    pool_pages,
+)
 from steelyard.tuning.planning.topology import Core, cores_of, nodes_of, threads_per_core
 
 # Kept for the kernel and everything else on the machine; a guess.
@@ -59,12 +64,12 @@ def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> Loca
         pages=pages,
         memory_bytes=pages * request.page_bytes + budget.beside_bytes,
     )
-    bystanders = bystander_pages(linux, facts.intent, request.page_bytes)
+    bystanders = bystander_pages(facts, request.page_bytes)
     lines = _machine_lines(request, linux, need, bystanders * request.page_bytes)
     _require_room(request, linux, lines)
     nodes = _nodes_for(request, linux, need)
     cpus = _cpus_on(request, linux, nodes)
-    pools = _pools(request, linux, nodes, pages + bystanders)
+    pools = _pools(request, facts, nodes, pages + bystanders)
     return LocalPlan(
         machine=machine_design(linux, facts, pools, cpus),
         lines=lines,
@@ -164,15 +169,17 @@ def _cpus_on(
 
 
 def _pools(
-    request: StackRequest, linux: LinuxFacts, nodes: Sequence[NumaNode], pages: int
+    request: StackRequest, facts: StackFacts, nodes: Sequence[NumaNode], pages: int
 ) -> tuple[PoolDesign, ...]:
-    if not linux.nodes:
-        return (PoolDesign(page_bytes=request.page_bytes, pages=pages),)
+    size = request.page_bytes
+    if facts.linux is None or not facts.linux.nodes:
+        return (PoolDesign(page_bytes=size, pages=pages),)
     each, more = divmod(pages, len(nodes))
-    return tuple(
-        PoolDesign(page_bytes=request.page_bytes, pages=each + (place < more), node=node.number)
+    chosen = tuple(
+        PoolDesign(page_bytes=size, pages=each + (place < more), node=node.number)
         for place, node in enumerate(nodes)
     )
+    return (*chosen, *idle_elsewhere(facts, size, [node.number for node in nodes]))
 
 
 def _assumptions(

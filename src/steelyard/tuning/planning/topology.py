@@ -129,12 +129,13 @@ class _Offer:
         self._count = -(-wanted.vcpus // most)
         self._pages = -(-wanted.memory_bytes // wanted.page_bytes)
         self._held = _held_pages(own, node, wanted)
+        self._promised = sum(_pages_to_come(domain, node, wanted) for domain in others)
         self.others_bytes = _others_bytes(node, others, wanted, self._held)
 
     @property
     def new_pages(self) -> int:
         """Return how many huge pages the node's pool lacks."""
-        return max(self._pages - self._available_pages, 0)
+        return max(self._pages + self._promised - self._available_pages, 0)
 
     @property
     def free_bytes(self) -> int | None:
@@ -202,6 +203,15 @@ def _held_pages(own: DomainFacts | None, node: NumaNode, wanted: Wanted) -> int:
     if node.number not in own.memory_nodes:
         return 0
     return own.memory_bytes // len(own.memory_nodes) // wanted.page_bytes
+
+
+def _pages_to_come(domain: DomainFacts, node: NumaNode, wanted: Wanted) -> int:
+    """Return the pages that another domain will take from a node when it is started."""
+    if domain.running or domain.huge_page_bytes != wanted.page_bytes:
+        return 0
+    if node.number not in domain.memory_nodes:
+        return 0
+    return domain.memory_bytes // len(domain.memory_nodes) // wanted.page_bytes
 
 
 def _others_bytes(node: NumaNode, others: Sequence[DomainFacts], wanted: Wanted, held: int) -> int:
