@@ -12,11 +12,13 @@ class FakeHost:
 
     Attributes:
         files: Text by path; a test may replace it to let time pass.
+        numbers: What device files hold, by path.
         devices: Major and minor number of what lies below these paths, the longest one first.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     devices: Mapping[str, tuple[int, int]] = field(default_factory=lambda: {"/": (8, 1)})
+    numbers: Mapping[str, int] = field(default_factory=dict)
     cpu_count: int = 4
     kernel: str = "6.1.0 x86_64"
     own_s: float = 0.0
@@ -31,6 +33,10 @@ class FakeHost:
         above = path.rstrip("/") + "/"
         below = [name[len(above) :] for name in self.files if name.startswith(above)]
         return tuple(dict.fromkeys(name.partition("/")[0] for name in below))
+
+    def number(self, path: str) -> int | None:
+        """Return the number of a device file, or None where it is absent."""
+        return self.numbers.get(path)
 
     def device(self, path: str) -> tuple[int, int] | None:
         """Return the numbers of the nearest path above that has any."""

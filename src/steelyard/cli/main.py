@@ -4,8 +4,10 @@ Verbs live in modules of their own that are imported when they are used: ``--hel
 """
 
 import io
+import os
 import signal
 import sys
+import threading
 from importlib import import_module
 from types import FrameType
 from typing import NoReturn
@@ -33,6 +35,9 @@ _VERBS = {
     "schema": "Print the JSON Schema of experiment files, for editors.",
     "clean": "Remove what dead campaigns left behind, and on request the cache.",
 }
+
+
+_SOON_S = 0.05  # until a signal that came at a bad moment comes again
 
 
 class _LazyGroup(click.Group):
@@ -104,7 +109,10 @@ def _stop_in_order() -> None:
     """Turn the first Ctrl-C, TERM or HUP into an orderly stop; further ones do not disturb it."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def stop(number: int, _frame: FrameType | None) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        if _is_starting_a_child(frame):
+            threading.Timer(_SOON_S, os.kill, (os.getpid(), number)).start()
+            return
         for other in numbers:
             signal.signal(other, signal.SIG_IGN)
         raise Interrupted(f"interrupted by {signal.Signals(number).name}")
@@ -113,3 +121,18 @@ def _stop_in_order() -> None:
         # nohup and background shells ignore some on purpose: that stays.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
+
+
+def _is_starting_a_child(frame: FrameType | None) -> bool:
+    """Return whether a signal fell into the start of a program.
+
+    Python swallows what is raised in its callbacks around a fork, and a child that was made just
+    now would be lost: the signal has to come again.
+    """
+    module = sys.modules.get("subprocess")  # loaded only where programs are run
+    if module is None:
+        return False
+    starting = module.Popen.__init__.__code__
+    while frame is not None and frame.f_code is not starting:
+        frame = frame.f_back
+    return frame is not None

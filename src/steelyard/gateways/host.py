@@ -6,6 +6,7 @@
 import os
 import platform
 import resource
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +15,7 @@ _CHUNK_BYTES = 1 << 16  # most files of /proc come in one piece
 # The kernel hands out whole lines of a page's worth at least (fs/seq_file.c): after so short a
 # piece comes nothing more, and every call that is not made is less of what is measured.
 _SURELY_ALL_BYTES = 512
+_NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,10 @@ class Host(Protocol):
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the names in a directory such as ``/proc``; none where it is absent."""
+        ...
+
+    def number(self, path: str) -> int | None:
+        """Return the 32-bit number that a device file holds, or None where it is closed to us."""
         ...
 
     def device(self, path: str) -> tuple[int, int] | None:
@@ -91,6 +97,15 @@ class LocalHost:
             return tuple(os.listdir(self._place(path)))  # noqa: PTH208 - in a hot loop
         except OSError:
             return ()
+
+    def number(self, path: str) -> int | None:
+        """Return the 32-bit number that a device file holds, or None where it is closed to us."""
+        try:
+            with Path(self._place(path)).open("rb") as file:
+                octets = file.read(_NUMBER_BYTES)
+        except OSError:
+            return None
+        return int.from_bytes(octets, sys.byteorder) if len(octets) == _NUMBER_BYTES else None
 
     def device(self, path: str) -> tuple[int, int] | None:
         """Return major and minor number of the device that holds a file, links followed."""

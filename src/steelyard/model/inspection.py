@@ -21,7 +21,9 @@ class JudgedRule:
     Attributes:
         layers: As in ``tuning.rules.rule.Rule``, like the fields after ``missing``.
         messages: A sentence of fact per violation.
-        missing: Paths of the facts for whose lack it is not applicable, each with the reason.
+        missing: Paths of the facts that it lacked, each with the reason; of a rule that is not
+            applicable none when there is nothing to judge. A rule can be violated in one place
+            and lack the facts of another.
     """
 
     code: str

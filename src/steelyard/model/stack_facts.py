@@ -36,11 +36,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestCell:
-    """One NUMA cell that a virtual machine shows its guest."""
+    """One NUMA cell that a virtual machine shows its guest.
+
+    Attributes:
+        memory_nodes: Host nodes of its own memory (``memnode``); empty: those of the domain.
+    """
 
     number: int
     memory_bytes: int
     cpus: tuple[int, ...] = ()
+    memory_nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

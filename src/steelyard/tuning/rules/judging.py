@@ -1,31 +1,45 @@
 """One rule applied to facts: a missing fact makes it not applicable, never a pass."""
 
 from steelyard.model.inspection import JudgedRule, State
-from steelyard.model.stack_facts import StackFacts
+from steelyard.model.stack_facts import StackFacts, Visibility
+from steelyard.tuning.rules.outcomes import Outcome, Partial
 from steelyard.tuning.rules.rule import Rule
 
 
 def judge_by(rule: Rule, facts: StackFacts) -> JudgedRule:
     """Return what comes of one rule."""
-    missing = tuple(path for path in rule.needs if _value(facts, path) is None)
-    messages = None if missing else rule.check(facts)
-    state = State.HOLDS
-    if messages is None:
-        state = State.NOT_APPLICABLE
-    elif messages:
-        state = State.VIOLATED
+    outcome = _outcome(rule, facts)
+    found = outcome if isinstance(outcome, Partial) else Partial(messages=outcome or ())
     return JudgedRule(
         code=rule.code,
         layers=rule.layers,
         severity=rule.severity,
         title=rule.title,
-        state=state,
-        messages=messages or (),
-        missing=tuple(f"{path}: {facts.origin(path).source}" for path in missing),
+        state=_state(outcome, found),
+        messages=found.messages,
+        missing=tuple(f"{path}: {_reason(facts, path)}" for path in found.missing),
         why=rule.why,
         remedy=rule.remedy,
         source=rule.source,
     )
+
+
+def _outcome(rule: Rule, facts: StackFacts) -> Outcome:
+    """Return what the check says; that facts are missing where it cannot be asked."""
+    missing = tuple(path for path in rule.needs if _value(facts, path) is None)
+    return Partial(missing=missing) if missing else rule.check(facts)
+
+
+def _state(outcome: Outcome, found: Partial) -> State:
+    if found.messages:
+        return State.VIOLATED
+    return State.NOT_APPLICABLE if outcome is None or found.missing else State.HOLDS
+
+
+def _reason(facts: StackFacts, path: str) -> str:
+    """Return why a fact is missing; a source that was read did not have it."""
+    origin = facts.origin(path)
+    return f"not in {origin.source}" if origin.visibility is Visibility.YES else origin.source
 
 
 def _value(facts: StackFacts, path: str) -> object:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import StackFacts
+from steelyard.tuning.rules.outcomes import Outcome
 
-Check = Callable[[StackFacts], tuple[str, ...] | None]
+Check = Callable[[StackFacts], Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,9 @@ class Rule:
         remedy: The way out.
         source: Where the rule comes from.
         needs: Paths of the facts without which it is not applicable.
-        check: Returns a sentence of fact per violation, none when it holds, None when a fact that
-            depends on others is missing.
+        check: Returns a sentence of fact per violation, none when it holds; None when there is
+            nothing to judge; an ``outcomes.Partial`` when it lacked facts that ``needs`` cannot
+            name, such as those of one domain.
     """
 
     code: str

@@ -1,0 +1,131 @@
+"""What kind of machine this is: hardware or virtual, container, vendor, kernel.
+
+Containers hide virtual machines from whoever asks "what is around me", so the two are looked for
+apart, and each from the kernel's own files.
+"""
+
+import re
+from typing import Final
+
+from steelyard.gateways.host import Host
+from steelyard.tuning.facts.found import Finds, Found, hidden, read_fact, seen
+
+DMI: Final = "/sys/class/dmi/id"
+_CLOCKS: Final = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
+_BY_CLOCK: Final = {"kvm-clock": "kvm", "hyperv_clocksource": "microsoft", "xen": "xen"}
+# Vendor or product of DMI, by which the hypervisors name themselves; so do systemd and virt-what.
+_BY_DMI: Final = {
+    "QEMU": "qemu",
+    "KVM": "kvm",
+    "Amazon EC2": "amazon",
+    "Google Compute Engine": "google",
+    "OpenStack": "kvm",
+    "VMware": "vmware",
+    "VirtualBox": "oracle",
+    "Virtual Machine": "microsoft",
+    "Xen": "xen",
+    "Parallels": "parallels",
+    "bhyve": "bhyve",
+}
+_METAL: Final = ".metal"  # EC2's machines without a hypervisor; their DMI says Amazon EC2, too
+_CONTAINER_FILES: Final = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
+_CONTAINER_GROUPS: Final = {"kubepods": "kubernetes", "docker": "docker", "lxc": "lxc"}
+
+
+def identity_facts(host: Host) -> Finds:
+    """Return what kind of machine this is."""
+    release, _, machine = host.release().partition(" ")
+    return {
+        "virtualization": virtualization(host),
+        "container": _container(host),
+        "vendor": read_fact(host, f"{DMI}/sys_vendor", str, absent=_no_dmi(host)),
+        "instance_type": _instance_type(host),
+        "architecture": _of_kernel(host, "arch", machine),
+        "kernel": _of_kernel(host, "osrelease", release),
+        "cgroup_version": _cgroups(host),
+        "io_uring_disabled": read_fact(
+            host,
+            "/proc/sys/kernel/io_uring_disabled",
+            int,
+            absent="there is no /proc/sys/kernel/io_uring_disabled: the kernel is older than 6.6",
+        ),
+    }
+
+
+def virtualization(host: Host) -> Found:
+    """Return the kind of hypervisor below this kernel, ``none`` on bare metal."""
+    told = _by_kernel(host) or _by_dmi(host)
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.M)
+    x86 = flags is not None and " fpu" in flags[1]
+    if x86 and flags is not None:
+        if " hypervisor" not in f"{flags[1]} ":
+            return seen("none", "no flag `hypervisor` in /proc/cpuinfo")
+        return told or seen("unknown", "flag `hypervisor` in /proc/cpuinfo")
+    if told:
+        return told
+    if host.read(f"{DMI}/sys_vendor"):
+        return seen("none", f"{DMI} names no hypervisor")
+    return hidden("neither /proc/cpuinfo nor DMI says whether this machine is virtual")
+
+
+def _by_kernel(host: Host) -> Found | None:
+    kind = (host.read("/sys/hypervisor/type") or "").strip()
+    if kind:
+        return seen(kind, "/sys/hypervisor/type")
+    clocks = host.read(_CLOCKS) or ""
+    for clock, name in _BY_CLOCK.items():
+        if clock in clocks:
+            return seen(name, _CLOCKS)
+    return None
+
+
+def _by_dmi(host: Host) -> Found | None:
+    for file in ("product_name", "sys_vendor"):
+        text = host.read(f"{DMI}/{file}") or ""
+        if _METAL in text:
+            return None
+        for word, name in _BY_DMI.items():
+            if word in text:
+                return seen("kvm" if name == "amazon" else name, f"{DMI}/{file}")
+    return None
+
+
+def _no_dmi(host: Host) -> str:
+    return "" if host.names(DMI) else f"there is no {DMI}: this machine has no DMI"
+
+
+def _instance_type(host: Host) -> Found:
+    vendor = (host.read(f"{DMI}/sys_vendor") or "").strip()
+    if "Amazon" in vendor:
+        return read_fact(host, f"{DMI}/product_name", str)
+    return hidden("DMI tells it on Amazon EC2 only; `--instance-metadata` asks the cloud")
+
+
+def _container(host: Host) -> Found:
+    kind = (host.read("/run/systemd/container") or "").strip()
+    if kind:
+        return seen(kind, "/run/systemd/container")
+    groups = host.read("/proc/self/cgroup") or ""
+    for word, name in _CONTAINER_GROUPS.items():
+        if f"/{word}" in groups:
+            return seen(name, "/proc/self/cgroup")
+    for path, name in _CONTAINER_FILES.items():
+        if host.read(path) is not None:
+            return seen(name, path)
+    return seen("none", "no mark of a container")
+
+
+def _of_kernel(host: Host, file: str, otherwise: str) -> Found:
+    found = read_fact(host, f"/proc/sys/kernel/{file}", str)
+    return found if found.value else seen(otherwise, "uname")
+
+
+def _cgroups(host: Host) -> Found:
+    root = "/sys/fs/cgroup"
+    if host.read(f"{root}/cgroup.controllers") is not None:
+        return seen("v2", f"{root}/cgroup.controllers")
+    if host.read(f"{root}/unified/cgroup.controllers") is not None:
+        return seen("hybrid", f"{root}/unified")
+    if " cgroup " in (host.read("/proc/self/mounts") or ""):
+        return seen("v1", "/proc/self/mounts")
+    return hidden(f"no control groups are mounted at {root}")

@@ -1,0 +1,64 @@
+"""What a check gives, and how checks of several things become one."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from steelyard.model.stack_facts import DomainFacts, StackFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial:
+    """What a check found that could not see everything; without messages it is not applicable.
+
+    Attributes:
+        messages: A sentence of fact per violation.
+        missing: Paths of the facts that it lacked.
+    """
+
+    messages: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+Outcome = tuple[str, ...] | Partial | None  # none: there is nothing to judge
+
+
+def lacking(*paths: str) -> Partial:
+    """Return that these facts are missing."""
+    return Partial(missing=paths)
+
+
+def violated_if(broken: bool, message: str) -> tuple[str, ...]:  # noqa: FBT001 - the condition itself
+    """Return one message, or none."""
+    return (message,) if broken else ()
+
+
+def combined(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return one outcome: all messages, every missing fact once; None when nothing was judged."""
+    judged = [each for each in outcomes if each is not None]
+    if not judged:
+        return None
+    messages = tuple(
+        message
+        for each in judged
+        for message in (each.messages if isinstance(each, Partial) else each)
+    )
+    missing = dict.fromkeys(
+        path for each in judged if isinstance(each, Partial) for path in each.missing
+    )
+    return Partial(messages=messages, missing=tuple(missing)) if missing else messages
+
+
+def of_each_domain(
+    check: Callable[[DomainFacts], Outcome],
+) -> Callable[[StackFacts], Outcome]:
+    """Return a check of all domains from one of a single domain."""
+
+    def check_all(facts: StackFacts) -> Outcome:
+        return combined(check(domain) for domain in facts.domains or ())
+
+    return check_all
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Return numbers in order, as a list in a sentence."""
+    return ", ".join(map(str, sorted(numbers)))
