@@ -37,9 +37,7 @@ def unknown(reason: str) -> Found:
     return Found(value=None, origin=Origin(source=reason, visibility=Visibility.UNKNOWN))
 
 
-def read_fact(
-    host: Host, path: str, parse: Callable[[str], object], *, absent: str = ""
-) -> Found:
+def read_fact(host: Host, path: str, parse: Callable[[str], object], *, absent: str = "") -> Found:
     """Return the fact that a file holds.
 
     Args:

@@ -39,9 +39,7 @@ def collect_linux(
     beside = beside or BesideFiles()
     identity = identity_facts(host)
     virtual = {None: None, "none": False}.get(identity["virtualization"].value, True)
-    late = (
-        unknown("nobody looked twice") if beside.later is None else steal(host, beside.later)
-    )
+    late = unknown("nobody looked twice") if beside.later is None else steal(host, beside.later)
     finds = {
         **identity,
         **topology_facts(host),
