@@ -1,4 +1,4 @@
-"""Facts on their way into the model: each with the place that it comes from, or why it is absent."""
+"""Facts on their way into the model: each with where it comes from, or why it is absent."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

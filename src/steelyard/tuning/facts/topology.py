@@ -46,7 +46,8 @@ def _smt(host: Host, siblings: Found) -> Found:
 
 
 def _allowed(host: Host) -> Found:
-    match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", host.read("/proc/self/status") or "", re.M)
+    status = host.read("/proc/self/status") or ""
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
     if match is None:
         return unknown("/proc/self/status names no Cpus_allowed_list")
     return seen(parse_cpu_list(match[1]), "Cpus_allowed_list in /proc/self/status")
