@@ -43,10 +43,9 @@ def _paragraph(words: str) -> str:
 
 
 def _item(name: str, words: str) -> str:
-    sentence = words[0].upper() + words[1:] if name in ("Why", "Seen from", "Remedy") else words
     return (
         fill(
-            f"- **{name}**: {_escaped(_ended(sentence))}",
+            f"- **{name}**: {_escaped(_ended(words))}",
             _WIDTH,
             subsequent_indent="  ",
             break_on_hyphens=False,

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -12,6 +12,7 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.cli.campaigns import print_whole
 from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.operator import TerminalOperator
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.cli.reports import rendered, show, write_reports
 from steelyard.experiment import forecast as forecasts
@@ -74,9 +75,14 @@ class RunOptions:
 
 def run(options: RunOptions) -> None:
     """Run a new campaign and report it."""
-    doors = system_doors()
+    doors = _doors()
     loaded = load(options, doors)
     start(loaded, command_of(loaded, options), options, doors)
+
+
+def _doors() -> Doors:
+    """Return the real doors, with whoever sits at the terminal."""
+    return replace(system_doors(), operator=TerminalOperator())
 
 
 def command_of(loaded: LoadedExperiment, options: RunOptions) -> str:
@@ -117,13 +123,13 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     assert options.resume is not None  # noqa: S101 - the caller asked
     path = options.resume
     session.require_resumable(path, given)
-    doors = system_doors()
+    doors = _doors()
     _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
 
 
 def dry_run(options: RunOptions) -> None:
     """Show what would happen; nothing is started and nothing is written."""
-    doors = system_doors()
+    doors = _doors()
     foresee(load(options, doors), options, doors)
 
 
@@ -145,7 +151,7 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
 
 def plan(options: RunOptions) -> None:
     """Show what an experiment can decide and when; nothing is started and nothing is written."""
-    doors = system_doors()
+    doors = _doors()
     loaded = load(options, doors)
     assembly = assemble(loaded.experiment, doors)
     preflight.check(loaded, assembly)

@@ -23,7 +23,7 @@ from steelyard.model.load import Load
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
 from steelyard.model.schedule import CellKey, PlannedRun
-from steelyard.platforms.platform import Platform, PreparedState
+from steelyard.platforms.platform import LimitsInForce, Platform, PreparedState
 
 TEMPLATE = "template"
 
@@ -55,6 +55,7 @@ class Bench:
         self._experiment = experiment
         self._engine = assembly.engine
         self._platforms = assembly.platforms
+        self._stack = assembly.stack
         self._clock = clock
         self._host = host
         self._states: dict[str, PreparedState] = {}
@@ -139,6 +140,8 @@ class Bench:
         treatment = self._experiment.treatment(name)
         platform = self._platforms[name]
         self.stop(keep_data=means == TEMPLATE or not restore)
+        if self._stack is not None:  # while no server holds its huge pages
+            self._stack.put(name)
         begun = self._clock.monotonic()
         if means == ANEW:
             self._make_anew(name)
@@ -147,13 +150,13 @@ class Bench:
             platform.restore(self._states[name], copy_means)
             self._templated.discard(self.data_of(name))
         copied = self._clock.monotonic()
-        platform.start(self._states[name], self._engine.program(name), treatment.asked())
+        self._start(treatment)
         templated_s = self._restore_templates(treatment, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         # Last: starting, restoring and prewarming are no part of what is compared.
-        limits = platform.limit(treatment.asked(Layer.CGROUP))
+        limits, stack = platform.limit(treatment.asked(Layer.CGROUP)), self._stack_in_force()
         ready = self._clock.monotonic()
         return Activation(
             restore_s=copied - begun + templated_s if restore else 0.0,
@@ -162,9 +165,30 @@ class Bench:
             deviations=(
                 *self._engine.deviations(treatment.settings, effective),
                 *limits.deviations,
+                *stack.deviations,
             ),
-            effective=(*effective, *limits.effective),
+            effective=(*effective, *limits.effective, *stack.effective),
         )
+
+    def _start(self, treatment: Treatment) -> None:
+        """Start the server of a treatment.
+
+        Raises:
+            TargetError: It did not start; with what of the stack below it is not as asked.
+        """
+        name = treatment.name
+        program = self._engine.program(name)
+        try:
+            self._platforms[name].start(self._states[name], program, treatment.asked())
+        except TargetError as error:
+            missing = self._stack_in_force().deviations
+            if not missing:
+                raise
+            message = f"{'; '.join(missing)}; and the server did not start: {error.message}"
+            raise TargetError(message, hint=error.hint) from error
+
+    def _stack_in_force(self) -> LimitsInForce:
+        return LimitsInForce() if self._stack is None else self._stack.in_force()
 
     def _make_anew(self, name: str) -> None:
         self._states[name] = self._platforms[name].reprovision(
@@ -199,12 +223,14 @@ class Bench:
         """
         treatment = self._experiment.treatment(name)
         platform = self._platforms[name]
+        if self._stack is not None:
+            self._stack.put(name)
         if platform.configure(treatment.asked()):
             self._engine.reload(platform.address)
         limits = platform.limit(treatment.asked(Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
         deviations = self._engine.deviations(treatment.settings, self._effective)
-        return (*deviations, *limits.deviations)
+        return (*deviations, *limits.deviations, *self._stack_in_force().deviations)
 
     def checkpoint_age(self, name: str) -> CheckpointAge:
         """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""
@@ -340,8 +366,12 @@ class Bench:
 
     def destroy(self) -> None:
         """Stop everything and remove everything that was made outside the record."""
-        for platform in self._distinct():
-            platform.destroy()
+        try:
+            for platform in self._distinct():
+                platform.destroy()
+        finally:
+            if self._stack is not None:
+                self._stack.remove()
 
     def _distinct(self) -> tuple[Platform, ...]:
         return tuple({id(platform): platform for platform in self._platforms.values()}.values())

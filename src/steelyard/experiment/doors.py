@@ -1,10 +1,13 @@
 """All doors to the outside in one hand, so that a test can replace any of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from steelyard.gateways.cgroups import Cgroups, SystemCgroups
 from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.cpu_latency import CpuLatency, SystemCpuLatency
 from steelyard.gateways.host import Host, LocalHost
+from steelyard.gateways.kernel import KernelFiles, LocalKernelFiles
+from steelyard.gateways.operator import NoOperator, Operator
 from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.gateways.sql import PsycopgSql, Sql
 
@@ -18,6 +21,9 @@ class Doors:
     clock: Clock
     host: Host
     cgroups: Cgroups
+    kernel: KernelFiles = field(default_factory=LocalKernelFiles)
+    latency: CpuLatency = field(default_factory=SystemCpuLatency)
+    operator: Operator = field(default_factory=NoOperator)
 
 
 def system_doors() -> Doors:

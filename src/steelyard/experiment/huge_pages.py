@@ -8,7 +8,8 @@ import re
 
 from steelyard.gateways.host import Host
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Treatment
+from steelyard.model.experiment import Experiment, Layer, Treatment
+from steelyard.model.host_settings import HUGE_PAGES
 from steelyard.model.units import KIB, format_bytes
 from steelyard.tuning.planning.huge_pages import least_shared_memory_bytes
 
@@ -20,7 +21,8 @@ _ROOM = 1.1  # of what the hint asks for: newer versions need up to 5 % more
 def require_huge_pages(experiment: Experiment, host: Host) -> None:
     """Raise when a treatment with ``huge_pages = on`` could not start here.
 
-    Nothing is checked where the machine does not tell its huge pages, and nothing for endpoints.
+    Nothing is checked where the machine does not tell its huge pages, nothing for endpoints, and
+    nothing for treatments that reserve their own.
 
     Raises:
         PreflightError: With what is needed, what is free, and the command that reserves it.
@@ -28,7 +30,11 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
     free, page_bytes = _free_pages(host)
     if free is None or not page_bytes:
         return
-    asking = [t for t in experiment.treatments if t.name in experiment.local_targets]
+    asking = [
+        t
+        for t in experiment.treatments
+        if t.name in experiment.local_targets and HUGE_PAGES not in t.asked(Layer.LINUX)
+    ]
     needs = {t.name: _needed(t, page_bytes) for t in asking if _insists(t)}
     if not needs:
         return

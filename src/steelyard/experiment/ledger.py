@@ -24,11 +24,13 @@ from steelyard.gateways.files import (
 from steelyard.model.errors import (
     LeftBehindError,
     PreflightError,
+    PrivilegeError,
     RecordError,
     SteelyardError,
     TargetError,
 )
-from steelyard.model.outside import OnServer
+from steelyard.model.outside import OnServer, TurnedKnob, knob_label
+from steelyard.model.stack import Knob
 from steelyard.platforms.endpoint.restarting import Means
 from steelyard.platforms.endpoint.undoing import undo as undo_on_server
 from steelyard.platforms.local.ending import end_all
@@ -38,14 +40,18 @@ from steelyard.record.directory import (
     CampaignDirectory,
     is_held,
     left_groups,
+    left_knobs,
     left_on_servers,
     left_over,
     read_campaign,
 )
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
+from steelyard.tuning.applying.doors import kernel_doors
 
 _THING = TypeAdapter(OnServer)
+_KNOB = TypeAdapter(TurnedKnob)
+_TURNED = "knob "  # begins the registry's line of a knob
 _GROUP = "cgroup "  # begins the registry's line of a control group; a directory's begins with "/"
 
 
@@ -58,6 +64,7 @@ class JournalLedger:
     def __init__(self, journal: Journal, campaign_id: str) -> None:
         self._journal = journal
         self._registered = _registry() / campaign_id
+        self._turned: dict[str, str] = {}
 
     def created(self, directory: Path) -> None:
         """Note a directory about to be made."""
@@ -89,6 +96,23 @@ class JournalLedger:
         """Note that it is gone again."""
         self._journal.append(Removed(resource="cgroup", name=str(directory)))
 
+    def kept(self, knob: Knob) -> str | None:
+        """Return what was at a knob's place before this session turned it; None: it did not."""
+        return self._turned.get(knob_label(knob))
+
+    def keep(self, knob: Knob, snapshot: str) -> None:
+        """Note what is there before a knob is turned for the first time."""
+        turned = TurnedKnob(knob=knob, snapshot=snapshot)
+        self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
+        with translated(self._registered), self._registered.open("a") as file:
+            file.write(f"{_TURNED}{_KNOB.dump_json(turned).decode()}\n")
+        self._turned[turned.label] = snapshot
+
+    def put_back(self, knob: Knob) -> None:
+        """Note that it is as it was."""
+        self._journal.append(Removed(resource="knob", name=knob_label(knob)))
+        del self._turned[knob_label(knob)]
+
 
 def register(campaign_id: str, directory: Path) -> None:
     """Note where a campaign's record is, so that ``clean`` finds it after a death."""
@@ -111,7 +135,7 @@ def _registry() -> Path:
 def _registered(campaign_id: str) -> list[Path]:
     """Return the record's directory and those the campaign made, as noted in the registry."""
     noted = _noted(campaign_id)
-    return [Path(line) for line in noted if not line.startswith(("{", _GROUP))]
+    return [Path(line) for line in noted if not line.startswith(("{", _GROUP, _TURNED))]
 
 
 def _registered_groups(campaign_id: str) -> list[Path]:
@@ -124,6 +148,13 @@ def _registered_things(campaign_id: str) -> tuple[OnServer, ...]:
     """Return what the campaign did on servers, as noted in the registry, last first."""
     noted = [line for line in _noted(campaign_id) if line.startswith("{")]
     return tuple(_THING.validate_json(line) for line in reversed(noted))
+
+
+def _registered_knobs(campaign_id: str) -> tuple[TurnedKnob, ...]:
+    """Return the knobs the campaign turned, as noted in the registry, last first."""
+    noted = [line for line in _noted(campaign_id) if line.startswith(_TURNED)]
+    lines = (line.removeprefix(_TURNED) for line in reversed(noted))
+    return tuple(dict.fromkeys(_KNOB.validate_json(line) for line in lines))
 
 
 def _noted(campaign_id: str) -> list[str]:
@@ -141,6 +172,7 @@ class Leftover:
         processes: Ids of processes that still run in them.
         things: Made or changed on servers and not undone.
         groups: Control groups made and not removed; those that still exist.
+        knobs: Of the stack, turned and not put back.
     """
 
     campaign_id: str
@@ -150,6 +182,7 @@ class Leftover:
     size_bytes: int
     things: tuple[OnServer, ...] = ()
     groups: tuple[Path, ...] = ()
+    knobs: tuple[TurnedKnob, ...] = ()
 
 
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
@@ -202,12 +235,15 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     try:
         names, things = [Path(name) for name in left_over(record)], left_on_servers(record)
         grouped = [Path(name) for name in left_groups(record)]
+        # A record may come from somebody else: it cannot name what root writes into the kernel.
+        known = _registered_knobs(campaign_id)
+        knobs = tuple(knob for knob in left_knobs(record) if knob in known)
     except RecordError:  # the record was deleted or is damaged
         names, things = _registered(campaign_id)[1:], _registered_things(campaign_id)
-        grouped = _registered_groups(campaign_id)
+        grouped, knobs = _registered_groups(campaign_id), _registered_knobs(campaign_id)
     directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
     groups = tuple(path for path in grouped if _is_our_group(path, campaign_id, doors.cgroups))
-    if not directories and not things and not groups:
+    if not directories and not things and not groups and not knobs:
         return None
     return Leftover(
         campaign_id=campaign_id,
@@ -217,6 +253,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         size_bytes=sum(tree_bytes(path) for path in directories),
         things=things,
         groups=groups,
+        knobs=knobs,
     )
 
 
@@ -252,6 +289,10 @@ def undo(leftover: Leftover, doors: Doors) -> None:
         _undo_on_server(thing, doors)
         with suppress(RecordError):
             _note(leftover, doors, Removed(resource="on-server", name=thing.label))
+    for knob in leftover.knobs:
+        _turn_back(knob, doors)
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="knob", name=knob.label))
     for group in leftover.groups:
         remove_group(group, doors.cgroups, doors.clock)
         with suppress(RecordError):
@@ -267,6 +308,18 @@ def undo(leftover: Leftover, doors: Doors) -> None:
         gone = [Removed(resource="directory", name=str(path)) for path in leftover.directories]
         _note(leftover, doors, *gone)
     unregister(leftover.campaign_id)
+
+
+def _turn_back(turned: TurnedKnob, doors: Doors) -> None:
+    try:
+        kernel_doors(doors.host, doors.kernel)[turned.knob.kind].revert(
+            turned.knob, turned.snapshot
+        )
+    except (TargetError, PrivilegeError) as error:
+        raise LeftBehindError(
+            f"{turned.label} is not as it was: {error.message}",
+            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
+        ) from error
 
 
 def _undo_on_server(thing: OnServer, doors: Doors) -> None:
@@ -332,6 +385,7 @@ def require_nothing_left(directory: Path) -> None:
         made = [*left_over(directory), *left_groups(directory)]
         names = [name for name in made if Path(name).exists()]
         names += [thing.label for thing in left_on_servers(directory)]
+        names += [knob.label for knob in left_knobs(directory)]
     except RecordError:
         return
     if names:

@@ -28,9 +28,12 @@ def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
         raise loaded.error(problems)
     for platform in dict.fromkeys(assembly.platforms.values()):
         platform.require_ready()
+    if assembly.stack is not None:
+        assembly.stack.require_ready()
     places = dict.fromkeys(assembly.platforms.values())
     found = (finding for platform in places for finding in platform.findings())
-    return (*assembly.engine.findings(), *found)
+    stack = () if assembly.stack is None else assembly.stack.findings()
+    return (*assembly.engine.findings(), *found, *stack)
 
 
 def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]:
@@ -49,6 +52,11 @@ def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]
                 place = ("treatments", treatment.name, layer, complaint.setting)
                 yield loaded.problem(place, complaint.message, complaint.hint)
         limits = treatment.asked(Layer.CGROUP)
-        for unfit in assembly.platforms[treatment.name].unfit(limits):
-            place = ("treatments", treatment.name, Layer.CGROUP.value, unfit.key)
+        stack = () if assembly.stack is None else assembly.stack.unfit(treatment.name)
+        unfits = {
+            Layer.CGROUP: assembly.platforms[treatment.name].unfit(limits),
+            Layer.LINUX: stack,
+        }
+        for layer, unfit in ((layer, one) for layer, found in unfits.items() for one in found):
+            place = ("treatments", treatment.name, layer.value, unfit.key)
             yield loaded.problem(place, unfit.message, unfit.hint)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard.model.command import ServerAddress
+from steelyard.model.stack import Knob
 
 
 class Foreign(StrEnum):
@@ -24,6 +25,29 @@ class SavedSetting:
 
     name: str
     value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnedKnob:
+    """A knob of the stack that a campaign turned, and what was there before the first time.
+
+    Attributes:
+        knob: As it was turned first; its kind and place say what goes back.
+        snapshot: As its door made it.
+    """
+
+    knob: Knob
+    snapshot: str
+
+    @property
+    def label(self) -> str:
+        """Return what it is called in lists; it tells knobs of one campaign apart."""
+        return knob_label(self.knob)
+
+
+def knob_label(knob: Knob) -> str:
+    """Return what a knob is called in lists, whatever its value."""
+    return f"{knob.kind} {knob.place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from steelyard.gateways.files import (
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
-from steelyard.model.outside import OnServer
+from steelyard.model.outside import OnServer, TurnedKnob
 from steelyard.model.schedule import Schedule
 from steelyard.record.entries import Created
 from steelyard.record.journal import Journal, read_lines
@@ -199,6 +199,11 @@ def left_on_servers(path: Path) -> tuple[OnServer, ...]:
 def left_groups(path: Path) -> tuple[str, ...]:
     """Return the control groups a campaign made and did not remove."""
     return tuple(made.name for made in _open(path) if made.resource == "cgroup")
+
+
+def left_knobs(path: Path) -> tuple[TurnedKnob, ...]:
+    """Return the knobs of the stack that a campaign turned and did not put back, last first."""
+    return tuple(made.knob for made in _open(path) if made.knob is not None)
 
 
 def _open(path: Path) -> tuple[Created, ...]:

@@ -10,7 +10,7 @@ from steelyard.model.environment import Environment
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import Run, SustainedRun
-from steelyard.model.outside import OnServer
+from steelyard.model.outside import OnServer, TurnedKnob
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.stack import Knob
 
@@ -40,16 +40,19 @@ class Created:
 
     Attributes:
         resource: ``directory`` (a tree to remove, after stopping the processes in it),
-            ``on-server`` (made or changed on a server that is not Steelyard's), or ``cgroup`` (a
-            control group to remove, when no process is in it).
+            ``on-server`` (made or changed on a server that is not Steelyard's), ``cgroup`` (a
+            control group to remove, when no process is in it), or ``knob`` (of the stack, to put
+            back).
         name: Its path, or what it is called in lists.
         thing: What is on a server, and how to undo it.
+        knob: What was turned, and what was there before.
     """
 
     kind: Literal["created"] = "created"
-    resource: Literal["directory", "on-server", "cgroup"]
+    resource: Literal["directory", "on-server", "cgroup", "knob"]
     name: str
     thing: OnServer | None = None
+    knob: TurnedKnob | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,7 @@ class Removed:
     """Something that was made is gone again."""
 
     kind: Literal["removed"] = "removed"
-    resource: Literal["directory", "on-server", "cgroup"]
+    resource: Literal["directory", "on-server", "cgroup", "knob"]
     name: str
 
 

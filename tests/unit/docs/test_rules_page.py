@@ -36,3 +36,4 @@ def test_a_source_is_a_citation(rule: Rule) -> None:
     """A source names a document, a file or a figure in it, not only that something was measured."""
     assert not re.match(r"(?i)(measured|tried)(?: here)?\W*$", rule.source)
     assert len(rule.source) > 20, rule.source
+    assert "layers" not in rule.source, "no reader has that file"

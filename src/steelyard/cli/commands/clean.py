@@ -51,6 +51,8 @@ def _say(found: "Sequence[Leftover]") -> None:
             click.echo(f"  {thing.label}")
         for group in leftover.groups:
             click.echo(f"  control group {group}")
+        for knob in leftover.knobs:
+            click.echo(f"  knob {knob.label}")
         for pid in leftover.processes:
             click.echo(f"  process {pid}")
         click.echo(f"  {format_bytes(leftover.size_bytes)} on disk")

@@ -138,7 +138,8 @@ RULES: Final[tuple[Rule, ...]] = (
         why="what fits into shared_buffers is read from storage once",
         detect="scale x 15.1 MiB against shared_buffers",
         remedy="Use a scale beyond the memory for claims about storage.",
-        source="pgbench's tables, measured",
+        source="PostgreSQL 18 documentation, 'pgbench', option --scale; the size of its tables was"
+        " measured",
         needs=("bench.scale_factor", "postgres.settings"),
         check=_beyond_cache,
     ),
@@ -152,7 +153,8 @@ RULES: Final[tuple[Rule, ...]] = (
         " after: the change per statement of the writing scripts against that of the read-only one",
         remedy="Measure wake-ups (inspect's ping-pong), change idle states, pinning and clock one"
         " at a time, and attribute only then.",
-        source="the published latencies (layers, section 4.1)",
+        source="the published latencies at one client, which a cost per statement and one of the"
+        " commit fit within 0.02 ms",
         needs=("bench.before", "bench.after"),
         check=_explained,
     ),
@@ -163,7 +165,7 @@ RULES: Final[tuple[Rule, ...]] = (
         why="a single run hides how much it varies",
         detect="repeats",
         remedy="Repeat in interleaved blocks; reject runs with steal or CPU pressure.",
-        source="measured: neighbours spread latencies by 12 to 20 times",
+        source="measured on a machine with neighbours: single runs differed by 12 to 20 times",
         needs=("bench.repeats",),
         check=_repeated,
     ),

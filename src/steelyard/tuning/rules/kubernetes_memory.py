@@ -29,7 +29,7 @@ _DEFAULT_PAGE_BYTES: Final = 2 * MIB
 # that is left to the page cache.
 _BACKEND_BYTES: Final = 6 * MIB
 _LIMIT_SHARE: Final = 0.8
-_SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB (layers, section 6.1)
+_SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB
 _SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet's reservations are not known
 
 
@@ -48,8 +48,8 @@ def _reservation(facts: StackFacts) -> Outcome:
     if reserved is not None and promised != reserved:
         told.insert(
             0,
-            f"reservedMemory is {format_bytes(promised)}, kubeReserved, systemReserved and"
-            f" evictionHard are {format_bytes(reserved)}",
+            f"reservedMemory is {promised / MIB:.10g} MiB, kubeReserved, systemReserved and"
+            f" evictionHard are {reserved / MIB:.10g} MiB",
         )
     return lacking("linux.memory_bytes") if reserved is None and not told else tuple(told)
 
@@ -311,7 +311,8 @@ RULES: Final[tuple[Rule, ...]] = (
         " pages that the kubelet has promised",
         detect="the pods' limits; the pool; processes that hold huge pages",
         remedy="Enlarge the pool, or set huge_pages = off for bystanders.",
-        source="measured: a neighbour with huge_pages = try took the pages (layers, section 3)",
+        source="Kubernetes documentation, 'Manage HugePages'; met while measuring: a neighbour with"
+        " huge_pages = try took the pages",
         needs=_POOLS_AND_PODS,
         check=_enough_pages,
     ),
@@ -324,7 +325,8 @@ RULES: Final[tuple[Rule, ...]] = (
         " starts and dies of SIGBUS later",
         detect="the pod's limit against postgres -C shared_memory_size_in_huge_pages",
         remedy="Limit = that many pages, rounded up.",
-        source="measured (layers, section 6.2); docker-library/postgres#946",
+        source="docker-library/postgres#946; tried with PostgreSQL 15 and 18 in a hugetlb control"
+        " group of less than they need",
         needs=("kubernetes.pods", "postgres.huge_pages_needed"),
         check=_holds_the_server,
     ),
@@ -337,7 +339,8 @@ RULES: Final[tuple[Rule, ...]] = (
         " reservation limit, initdb and postgres die of SIGBUS (exit code 135)",
         detect="the pod's limits; the node's pool; huge_pages",
         remedy="Set huge_pages = off, request pages, or use runc 1.1.10, 1.2 or later.",
-        source="measured (layers, section 6.2); CloudNativePG, 'Troubleshooting'; runc#4073",
+        source="CloudNativePG documentation, 'Troubleshooting'; opencontainers/runc#4073; tried"
+        " with hugetlb.max = 0 and no reservation limit: exit code 135",
         needs=_POOLS_AND_PODS,
         check=_off_without_pages,
     ),

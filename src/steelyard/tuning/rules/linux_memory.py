@@ -156,8 +156,8 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="getconf PAGESIZE; Hugepagesize in /proc/meminfo.",
         remedy="Boot a kernel of 4 KiB pages; or ask for huge pages of 2 MiB by size, and use "
         "programs that were built for these pages.",
-        source="Linux, Documentation/arch/arm64/hugetlbpage.rst (sizes by granule); Redis, issue "
-        "15185 (unsupported system page size)",
+        source="Linux, Documentation/arch/arm64/hugetlbpage.rst (sizes by granule); "
+        "redis/redis#15185 (unsupported system page size)",
         needs=("linux.page_bytes",),
         check=_small_pages,
     ),

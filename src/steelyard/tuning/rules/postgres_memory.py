@@ -119,7 +119,8 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="postgres -C shared_memory_size_in_huge_pages against HugePages_Free less"
         " HugePages_Rsvd, before the start",
         remedy="Enlarge the pool to what it needs, or end who holds the pages.",
-        source="measured with PostgreSQL 15 and 18 (layers, section 6.2)",
+        source='PostgreSQL 18 documentation, section 18.4.5 "Linux Huge Pages"; tried with'
+        " PostgreSQL 15 and 18 on too few pages",
         needs=("postgres.huge_pages_needed", "postgres.settings", "linux.pools"),
         check=_enough_pages,
     ),
@@ -131,7 +132,7 @@ RULES: Final[tuple[Rule, ...]] = (
         why="with too few pages it starts without any, and logs nothing",
         detect="huge_pages_status from PostgreSQL 17 on, else the mapping in /proc/PID/smaps",
         remedy="Enlarge the pool and set huge_pages = on, which fails where try falls back.",
-        source=f"{_RESOURCES}; measured (layers, section 6.2)",
+        source=f"{_RESOURCES}; tried with PostgreSQL 15 and 18 on too few pages",
         needs=("postgres", "linux.pools"),
         check=_no_silent_fallback,
     ),

@@ -159,7 +159,8 @@ RULES: Final[tuple[Rule, ...]] = (
         " it; else the server does not start",
         detect="postgres -C io_method -c io_method=io_uring; kernel.io_uring_disabled",
         remedy="Use io_method = worker.",
-        source="measured: Available values: sync, worker (layers, section 6.1)",
+        source="PostgreSQL 18 documentation, 'Resource Consumption', io_method; a build without"
+        " liburing says: Available values: sync, worker",
         needs=_SETTINGS,
         check=_io_uring,
     ),

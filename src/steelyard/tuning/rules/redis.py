@@ -160,7 +160,7 @@ RULES: Final[tuple[Rule, ...]] = (
         f" to {_REWRITE_LOSS_S} s during a rewrite",
         detect="CONFIG GET appendfsync, no-appendfsync-on-rewrite",
         remedy="Set appendfsync everysec and no-appendfsync-on-rewrite no, or state the loss.",
-        source="redis.conf",
+        source="Redis 7, redis.conf, comments on appendfsync and no-appendfsync-on-rewrite",
         check=_known_loss,
     ),
     _rule(

@@ -11,7 +11,7 @@ from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.wakeups import WakeUps, wake_ups
 
 # A guess between what was measured on one machine: 17 to 20 µs where idle CPUs halt, below 1 µs
-# where they poll (layers, section 5).
+# where they poll.
 _DEAR_S: Final = 10e-6
 _FARTHER_S: Final = 2e-6  # a guess: a cache line between sockets takes 0.1 to 0.2 µs
 
@@ -68,7 +68,8 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Change one thing at a time and repeat the probe: hold the latency down (tuned"
         " latency-performance or /dev/cpu_dma_latency), poll before halting (haltpoll), give"
         " virtual CPUs their own; memory placement does not help here.",
-        source="measured: 40 µs a round trip, 5 µs with polling, on one node (layers, section 5)",
+        source="measured between two virtual CPUs of one node: 40 µs a round trip, 5 µs with halt"
+        " polling; Linux, Documentation/virt/guest-halt-polling.rst",
         needs=("linux.ping_pong",),
         check=_cheap,
     ),
@@ -81,8 +82,7 @@ RULES: Final[tuple[Rule, ...]] = (
         detect="the same between nodes;"
         f" more than {_FARTHER_S * 1e6:.0f} µs per wake-up is a guess",
         remedy="Keep server and client on one node, or on other machines; say in reports which.",
-        source="the published series does not say on which node its load generator ran (layers,"
-        " section 4.4)",
+        source="the published series does not say on which node its load generator ran",
         needs=("linux.ping_pong",),
         check=_near,
     ),

@@ -1,0 +1,254 @@
+"""The stack below the servers of a campaign: turned for a treatment, seen in effect, put back.
+
+Invariant: what is there before the first change of a knob is in the ledger when it is changed;
+after ``put`` every knob that the treatment does not name is as it was before the campaign, and
+after ``remove`` all of them are.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.experiment.hooks import Hooks
+from steelyard.experiment.huge_page_needs import HugePageNeeds, pool_with
+from steelyard.experiment.stack_knobs import Turned, turned_settings, unfit_settings
+from steelyard.gateways.cpu_latency import CpuLatency
+from steelyard.gateways.host import Host
+from steelyard.model import host_settings
+from steelyard.model.environment import EffectiveSetting
+from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
+from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.stack import Knob, KnobKind
+from steelyard.platforms.platform import LimitsInForce, Unfit
+from steelyard.tuning.applying.door import KnobDoor
+from steelyard.tuning.applying.turning import SnapshotLedger, change, put_back
+
+Key = tuple[Layer, str]
+_UNITS: Final = {host_settings.READ_AHEAD: "kB", host_settings.DMA_LATENCY: "us"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackMeans:
+    """What turning the stack needs.
+
+    Attributes:
+        doors: To each kind of knob there is.
+        devices: Disk of each treatment's data as ``8:0``, by name; None where it has none.
+        needs: Counts huge pages; None where no treatment asks for them.
+    """
+
+    doors: Mapping[KnobKind, KnobDoor]
+    host: Host
+    latency: CpuLatency
+    hooks: Hooks
+    ledger: SnapshotLedger
+    devices: Mapping[str, str | None]
+    needs: HugePageNeeds | None = None
+
+
+class StackSettings:
+    """Everything outside the servers that any treatment of an experiment sets."""
+
+    def __init__(self, experiment: Experiment, means: StackMeans) -> None:
+        self._experiment = experiment
+        self._means = means
+        self._turned: Mapping[str, Mapping[Key, Turned]] = {
+            t.name: {
+                (each.setting.layer, each.setting.name): each
+                for each in turned_settings(t, means.devices.get(t.name))
+            }
+            for t in experiment.treatments
+        }
+        self._named = {key: one for asked in self._turned.values() for key, one in asked.items()}
+        self._pools: Mapping[str, int] | None = None
+        self._kept: list[Knob] = []
+        self._active = ""
+        self._done: ManualStep | None = None
+        self._troubles: dict[Key, str] = {}
+
+    def unfit(self, treatment: str) -> tuple[Unfit, ...]:
+        """Return what of a treatment's ``linux`` this machine cannot have."""
+        asked = self._experiment.treatment(treatment).asked(Layer.LINUX)
+        device = self._means.devices.get(treatment)
+        return tuple(unfit_settings(asked, self._means.host, device=device))
+
+    def require_ready(self) -> None:
+        """Check everything that can be known before anything is touched.
+
+        Raises:
+            PreflightError: A knob could not take effect, or there is nobody to do a manual step.
+            PrivilegeError: The account may not.
+        """
+        for treatment in self._experiment.treatments:
+            if treatment.manual is not None:
+                self._means.hooks.require(treatment.name, treatment.manual)
+            for turned in self._turned[treatment.name].values():
+                if turned.knob is None:
+                    self._require_latency()
+                else:
+                    knob = self._estimated(treatment.name, turned.knob)
+                    self._door(knob).require(knob)
+
+    def _require_latency(self) -> None:
+        obstacle = self._means.latency.obstacle()
+        if obstacle:
+            raise PrivilegeError(
+                f"the wake-up of CPUs cannot be limited: {obstacle}",
+                hint="Run Steelyard as root, or remove `dma_latency`.",
+            )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of these settings."""
+        if not any(layer is Layer.KVM for layer, _ in self._named):
+            return ()
+        return (
+            Finding(
+                code="domains-not-run",
+                severity=Severity.INFO,
+                message="Steelyard's own tests define domains and read back what became of them;"
+                " a campaign that power-cycles one between treatments was not run by them",
+                remedy="Look at the settings in force of each treatment in the report.",
+                subject="campaign",
+            ),
+        )
+
+    def put(self, treatment: str) -> None:
+        """Bring the stack of a treatment about; what did not work is in ``in_force``.
+
+        Raises:
+            TargetError: A manual step failed.
+        """
+        asked = self._turned[treatment]
+        self._troubles, self._active = {}, treatment
+        for key, turned in self._named.items():
+            if key not in asked:
+                self._attempt(key, turned, None)
+        for key, turned in asked.items():
+            self._attempt(key, turned, treatment)
+        step = self._experiment.treatment(treatment).manual
+        if step is not None and step != self._done:
+            self._done = None
+            self._means.hooks.do(treatment, step)
+            self._done = step
+
+    def _attempt(self, key: Key, turned: Turned, treatment: str | None) -> None:
+        """Turn one setting for a treatment, or put it back for None; keep what went wrong."""
+        try:
+            if turned.knob is None:
+                self._hold(turned.setting if treatment else None)
+            elif treatment:
+                self._turn(self._counted(treatment, turned.knob))
+            elif (snapshot := self._means.ledger.kept(turned.knob)) is not None:
+                self._door(turned.knob).revert(turned.knob, snapshot)
+        except (TargetError, PrivilegeError, PreflightError) as error:
+            self._troubles[key] = f"{turned.setting.label}: {error.message}"
+
+    def _hold(self, setting: Setting | None) -> None:
+        if setting is None:
+            self._means.latency.release()
+        else:
+            self._means.latency.hold(host_settings.latency_us(setting.value))
+
+    def _turn(self, knob: Knob) -> None:
+        door = self._door(knob)
+        if self._means.ledger.kept(knob) is None:
+            if door.verify(knob).holds:
+                return
+            self._means.ledger.keep(knob, door.snapshot(knob))
+            self._kept.append(knob)
+        change(knob, door)
+
+    def _door(self, knob: Knob) -> KnobDoor:
+        door = self._means.doors.get(knob.kind)
+        if door is None:
+            raise PreflightError(
+                f"{knob.name} cannot be turned by this machine",
+                hint="Leave it out, or turn it by `manual`.",
+            )
+        return door
+
+    def _estimated(self, treatment: str, knob: Knob) -> Knob:
+        """Return a knob with about the number of pages in place of ``auto``."""
+        if knob.value != host_settings.AUTO or self._means.needs is None:
+            return knob
+        needed = self._means.needs.estimate(self._experiment.treatment(treatment))
+        return replace(knob, value=str(pool_with(needed, self._means.host)))
+
+    def _counted(self, treatment: str, knob: Knob) -> Knob:
+        """Return a knob with the number of pages in place of ``auto``.
+
+        They are counted once, before the first change: afterwards our own pages are in the pool.
+        """
+        if knob.value != host_settings.AUTO or self._means.needs is None:
+            return knob
+        if self._pools is None:
+            key = (Layer.LINUX, host_settings.HUGE_PAGES)
+            asking = [
+                t
+                for t in self._experiment.treatments
+                if key in self._turned[t.name]
+                and self._turned[t.name][key].setting.value == host_settings.AUTO
+            ]
+            needs = self._means.needs.count(asking)
+            self._pools = {name: pool_with(n, self._means.host) for name, n in needs.items()}
+        return replace(knob, value=str(self._pools[treatment]))
+
+    def in_force(self) -> LimitsInForce:
+        """Return what is in effect of all that any treatment names, and what is not as put."""
+        asked = self._turned[self._active]
+        deviations = dict(self._troubles)
+        for key, turned in asked.items():
+            trouble = self._deviation(turned)
+            if trouble:
+                deviations.setdefault(key, f"{turned.setting.label}: {trouble}")
+        seen = (self._seen(asked.get(key, named)) for key, named in sorted(self._named.items()))
+        return LimitsInForce(effective=tuple(seen), deviations=tuple(deviations.values()))
+
+    def _deviation(self, turned: Turned) -> str:
+        """Return in what a setting is not as the treatment asks; empty where it is, or unseen."""
+        if turned.knob is None:
+            limit, asked = self._means.latency.in_force_us(), turned.setting.value
+            late = limit is not None and limit > host_settings.latency_us(asked)
+            return f"asked to be {asked} us and is {limit} us" if late else ""
+        knob = self._counted(self._active, turned.knob)
+        check = self._door(knob).verify(knob)
+        if check.holds is False or check.pending:
+            return " ".join([*check.facts, check.pending]).strip()
+        return ""
+
+    def _seen(self, turned: Turned) -> EffectiveSetting:
+        setting = turned.setting
+        if turned.knob is None:
+            limit, source = self._means.latency.in_force_us(), "/dev/cpu_dma_latency"
+            value, reason = None if limit is None else str(limit), "it cannot be read"
+        else:
+            seen = self._door(turned.knob).seen(turned.knob)
+            value, source, reason = seen.value, seen.source, seen.reason
+        if turned.knob is not None and setting.layer is Layer.KVM and value is not None:
+            held = self._door(turned.knob).verify(turned.knob)
+            value = setting.value if held.holds and not held.pending else "another definition"
+        unit = _UNITS.get(setting.name)
+        if value is None:
+            value, unit, source = "not visible", None, reason
+        return EffectiveSetting(name=setting.label, value=value, unit=unit, source=source)
+
+    def remove(self) -> None:
+        """Put everything back as it was before the campaign, the last change first.
+
+        Raises:
+            LeftBehindError: Something does not go back; all the rest was tried.
+        """
+        self._means.latency.release()
+        troubles = []
+        for knob in reversed(self._kept.copy()):
+            try:
+                put_back(knob, self._door(knob), self._means.ledger)
+                self._kept.remove(knob)
+            except (TargetError, PrivilegeError, PreflightError) as error:
+                troubles.append(error)
+        if troubles:
+            raise LeftBehindError(
+                "; ".join(error.message for error in troubles),
+                hint=f"{troubles[0].hint} Then run `steelyard clean`.".strip(),
+            )

@@ -1,0 +1,132 @@
+"""``stack apply``, ``verify`` and ``revert`` on files of a directory: exit codes and words."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command_line import Shell
+
+from steelyard.model.stack import Knob, KnobKind
+from support.stack import knob, stack_plan, write_plan
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a directory that a plan places files in."""
+    path = tmp_path / "etc"
+    path.mkdir()
+    (path / "old.conf").write_text("old\n")
+    return path
+
+
+def _knobs(place: Path) -> tuple[Knob, Knob]:
+    old = knob(KnobKind.FILE, str(place / "old.conf"), "new\n")
+    return old, knob(KnobKind.FILE, str(place / "made/new.conf"), "new\n", after=(old.name,))
+
+
+def _files(place: Path) -> dict[str, str]:
+    return {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
+
+
+def test_a_plan_is_applied_verified_and_reverted(shell: Shell, place: Path) -> None:
+    """Proves the whole way: in effect, verified, restored, and verified not to be in effect."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    code, out, _ = shell.run("stack", "apply", "p", "--yes")
+    assert code == 0
+    assert "In effect." in out
+    assert _files(place) == {"old.conf": "new\n", "made/new.conf": "new\n"}
+    code, out, _ = shell.run("stack", "verify", "p", "--json")
+    assert code == 0
+    assert [each["in_effect"] for each in json.loads(out)] == [True, True]
+    code, out, _ = shell.run("stack", "revert", "p", "--yes")
+    assert code == 0
+    assert "Everything is as it was." in out
+    assert _files(place) == {"old.conf": "old\n"}
+    assert not (place / "made").exists()
+    code, out, _ = shell.run("stack", "verify", "p")
+    assert code == 10
+    assert "[NOT IN EFFECT]" in out
+    assert shell.run("stack", "revert", "p")[:2] == (0, "Nothing is applied from p.\n")
+
+
+def test_a_dry_run_changes_nothing(shell: Shell, place: Path) -> None:
+    """Proves that the commands are shown, no record is begun, and no file is touched."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    code, out, _ = shell.run("stack", "apply", "p", "--dry-run")
+    assert code == 0
+    assert "printf %s" in out
+    assert _files(place) == {"old.conf": "old\n"}
+    assert [path.name for path in Path("p").iterdir()] == ["plan.json"]
+
+
+def test_a_changed_plan_does_not_change_the_revert(shell: Shell, place: Path) -> None:
+    """Proves that the record has its own copy: an edited or deleted plan.json harms nothing."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    shell.run("stack", "apply", "p", "--yes")
+    other = knob(KnobKind.FILE, str(place / "other.conf"), "other\n")
+    write_plan(Path("p"), stack_plan(other))
+    code, _, err = shell.run("stack", "apply", "p", "--yes")
+    assert code == 3
+    assert "Revert it first" in err
+    Path("p/plan.json").unlink()
+    assert shell.run("stack", "revert", "p", "--yes")[0] == 0
+    assert _files(place) == {"old.conf": "old\n"}
+
+
+def test_settings_without_a_server_are_bad_input(shell: Shell) -> None:
+    """Proves that the way out names --dsn, and that --only leaves the settings out."""
+    setting = knob(KnobKind.POSTGRES, "work_mem", "8MB")
+    write_plan(Path("p"), stack_plan(setting))
+    code, _, err = shell.run("stack", "apply", "p", "--yes")
+    assert code == 2
+    assert "--dsn" in err
+    code, out, _ = shell.run("stack", "verify", "p")
+    assert code == 0
+    assert "[NOT VISIBLE]" in out
+
+
+def test_a_wrong_dsn_is_told_before_anything_is_turned(
+    shell: Shell, place: Path, tmp_path: Path
+) -> None:
+    """Proves exit code 4 for a server that is not there, 2 for a password, and nothing changed."""
+    write_plan(Path("p"), stack_plan(*_knobs(place), knob(KnobKind.POSTGRES, "work_mem", "8MB")))
+    nowhere = f"postgresql://nobody@/postgres?host={tmp_path}&port=1"
+    assert shell.run("stack", "apply", "p", "--yes", "--dsn", nowhere)[0] == 4
+    secret = "postgresql://me:secret@localhost/postgres"
+    assert shell.run("stack", "apply", "p", "--yes", "--dsn", secret)[0] == 2
+    assert _files(place) == {"old.conf": "old\n"}
+    assert not Path("p/applied.jsonl").exists()
+
+
+def test_a_damaged_plan_and_record_are_told(shell: Shell, place: Path) -> None:
+    """Proves exit code 2 for no plan or a broken one, and 6 for a record that lies."""
+    assert shell.run("stack", "apply", "nowhere", "--yes")[0] == 2
+    Path("p").mkdir()
+    Path("p/plan.json").write_text("{}")
+    assert shell.run("stack", "verify", "p")[0] == 2
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    shell.run("stack", "apply", "p", "--yes")
+    record = Path("p/applied.jsonl")
+    record.write_text(record.read_text().replace("old.conf", "0ld.conf"))
+    assert shell.run("stack", "revert", "p", "--yes")[0] == 6
+    assert _files(place)["old.conf"] == "new\n"
+
+
+def test_a_rendered_object_is_printed_with_its_command(shell: Shell) -> None:
+    """Proves that it is named, and not applied."""
+    write_plan(Path("p"), stack_plan(knob(KnobKind.RENDERED, "kubernetes/cluster.yaml", "")))
+    code, out, _ = shell.run("stack", "apply", "p", "--yes")
+    assert code == 0
+    assert "kubectl apply -f p/files/kubernetes/cluster.yaml" in out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_without_the_privilege_the_commands_are_printed(shell: Shell) -> None:
+    """Proves exit code 8, the command on standard output, and that nothing is begun."""
+    write_plan(Path("p"), stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7")))
+    code, out, err = shell.run("stack", "apply", "p", "--yes")
+    assert code == 8
+    assert out == "sysctl -w vm.swappiness=7\n"
+    assert "Nothing was changed" in err
+    assert not Path("p/applied.jsonl").exists()
