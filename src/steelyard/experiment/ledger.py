@@ -103,9 +103,10 @@ class JournalLedger:
     def keep(self, knob: Knob, snapshot: str) -> None:
         """Note what is there before a knob is turned for the first time."""
         turned = TurnedKnob(knob=knob, snapshot=snapshot)
-        self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
+        # The registry first: a knob that it does not know is not turned back.
         with translated(self._registered), self._registered.open("a") as file:
             file.write(f"{_TURNED}{_KNOB.dump_json(turned).decode()}\n")
+        self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
         self._turned[turned.label] = snapshot
 
     def put_back(self, knob: Knob) -> None:
