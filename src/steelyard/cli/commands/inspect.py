@@ -118,9 +118,8 @@ def _collected(asked: "Asked") -> "StackFacts":
     from steelyard.tuning.facts.domains import Hypervisor, collect_domains  # noqa: PLC0415
 
     doors = system_doors()
-    hypervisor = Hypervisor(
-        domains=Virsh(processes=doors.processes), host=doors.host, clock=doors.clock
-    )
+    libvirt = Virsh(processes=doors.processes)
+    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
     return collect(
         asked,
         FactDoors(
