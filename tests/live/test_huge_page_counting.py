@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -68,7 +67,7 @@ def test_the_program_takes_every_planned_setting(version: int) -> None:
 
 def test_nothing_is_left_behind() -> None:
     """The data directory that was made for counting goes when the counting ends, also badly."""
-    places: list[Path] = []
+    places = []
 
     def count_badly() -> None:
         with counting(15) as asked:
