@@ -115,7 +115,7 @@ def test_what_a_guest_cannot_see_is_said() -> None:
         (metal(), None),
     ],
 )
-def test_one_node_leaves_nothing_far(facts: StackFacts, one: bool | None) -> None:
+def test_one_node_leaves_nothing_far(facts: StackFacts, *, one: bool | None) -> None:
     """Then no latency is a distance; in a guest only where its memory is bound to one node."""
     assert wake_ups(facts).one_node is one
     assert ("no memory is far" in said("WAK001", facts)) is (one is True)
