@@ -1,6 +1,6 @@
 """Huge pages for a test, beside those of others."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,20 +10,45 @@ from support.lacking import lacking
 from support.machine_lock import machine_lock
 
 _POOL = Path("/proc/sys/vm/nr_hugepages")
+_MEMORY = Path("/proc/meminfo")
 
 
 @contextmanager
-def more_huge_pages(count: int) -> Iterator[None]:
-    """Add pages of the default size to the pool; nobody else of the tests changes it meanwhile."""
-    with machine_lock():
-        before = int(_POOL.read_text())
+def more_huge_pages(count: int) -> Iterator[Callable[[], None]]:
+    """Add pages of the default size to the pool; nobody else of the tests changes it meanwhile.
+
+    Gives a function that adds what is missing again: any PostgreSQL beside us takes free pages
+    unasked (``huge_pages = try``). What was added is taken away in the end, and no more.
+    """
+    added = 0
+
+    def provide() -> None:
+        nonlocal added
+        missing = count - _available()
+        if missing <= 0:
+            return
+        before = _pages()
         try:
-            _POOL.write_text(str(before + count))
+            _POOL.write_text(str(before + missing))
         except OSError as error:
             pytest.skip(f"this account cannot add huge pages: {error.strerror}")
+        added += _pages() - before
+        if _pages() < before + missing:
+            lacking(f"this machine has no {count} huge pages left")
+
+    with machine_lock():
         try:
-            if int(_POOL.read_text()) < before + count:
-                lacking(f"this machine has no {count} huge pages left")
-            yield
+            provide()
+            yield provide
         finally:
-            _POOL.write_text(str(before))
+            _POOL.write_text(str(max(0, _pages() - added)))
+
+
+def _pages() -> int:
+    return int(_POOL.read_text())
+
+
+def _available() -> int:
+    """Return how many pages a further program can still get."""
+    told = dict(line.split(":", 1) for line in _MEMORY.read_text().splitlines())
+    return int(told["HugePages_Free"]) - int(told["HugePages_Rsvd"])

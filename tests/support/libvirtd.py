@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from support.tiny_guest import kernel, write_initrd
 PREFIX = "steelyard-test-"
 PROGRAMS = ("virsh", "virtlogd", "libvirtd", "qemu-system-x86_64", "virt-xml-validate")
 PATIENCE_S = 600.0  # emulation beside other tests is slow; nothing is asserted on time
+_STARTS = 20
+_NO_PAGES = "Cannot allocate memory"
 _LOCK = Path("/var/lock/steelyard-libvirt.lock")
 _HUGE_PAGES = Path("/dev/hugepages")
 
@@ -46,6 +48,7 @@ def a_libvirt() -> Iterator[Virsh]:
         if not _answers(virsh):
             stack.enter_context(_huge_pages_mounted())
             _start(stack, virsh)
+        _remove_domains(virsh)  # of tests that were killed
         stack.callback(_remove_domains, virsh)
         yield virsh
 
@@ -71,9 +74,19 @@ def guest_directory(*, huge_pages: tuple[int, ...] = (), told: bool = False) -> 
 
 
 @contextmanager
-def running(name: str) -> Iterator[None]:
-    """Start a domain, and end it as a power cut would."""
-    virsh("start", name)
+def running(name: str, provide: Callable[[], None]) -> Iterator[None]:
+    """Start a domain on huge pages, and end it as a power cut would.
+
+    Args:
+        name: Of the domain.
+        provide: Adds huge pages that somebody took before the domain could.
+    """
+    for _ in range(_STARTS):
+        told = virsh("start", name, check=False)
+        if _NO_PAGES not in told:
+            break
+        provide()
+    assert name in virsh("list", "--name"), told
     try:
         yield
     finally:

@@ -1,9 +1,20 @@
 """What tests of the tuning stack share: knobs, and a ledger in memory."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from steelyard.model.errors import RecordError
-from steelyard.model.stack import Knob, KnobKind
+from steelyard.model.stack import (
+    Knob,
+    KnobKind,
+    PostgresDesign,
+    StackDesign,
+    StackPlan,
+    StackRequest,
+)
+from steelyard.model.units import GIB
 
 
 def knob(kind: KnobKind, place: str, value: str, *, after: tuple[str, ...] = ()) -> Knob:
@@ -34,3 +45,24 @@ class MemoryLedger:
     def put_back(self, knob: Knob) -> None:
         """Forget it."""
         del self.snapshots[knob.place]
+
+
+def stack_plan(*knobs: Knob, huge_pages: int = 0) -> StackPlan:
+    """Return a plan of these knobs, for a server that takes so many huge pages."""
+    return StackPlan(
+        design=StackDesign(
+            request=StackRequest(cpus=2, memory_bytes=8 * GIB),
+            arithmetic=(),
+            postgres=PostgresDesign(
+                version=18, settings=(), huge_pages=huge_pages, counted_by="counted by the test"
+            ),
+        ),
+        knobs=knobs,
+        files=(),
+    )
+
+
+def write_plan(directory: Path, plan: StackPlan) -> None:
+    """Write a plan as ``stack plan`` does."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "plan.json").write_bytes(TypeAdapter(StackPlan).dump_json(plan, indent=2))

@@ -65,11 +65,11 @@ def two_nodes(libvirt: Virsh) -> Iterator[dict[str, str]]:
     """Give the files of the guest by path, while it runs."""
     with (
         guest_directory(huge_pages=PAGES, told=True) as directory,
-        more_huge_pages(2 * _CELL_MIB * MIB // (2 * MIB)),
+        more_huge_pages(2 * _CELL_MIB * MIB // (2 * MIB)) as provide,
     ):
         xml = _XML.format(name=NAME, directory=directory, cell=_CELL_MIB, memory=2 * _CELL_MIB)
         libvirt.define(xml)
-        with running(NAME):
+        with running(NAME, provide):
             yield told_files(wait_for(directory / "console", DONE))
         libvirt.undefine(NAME)
 

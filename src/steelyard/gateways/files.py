@@ -224,6 +224,15 @@ def write_bytes(
             raise
 
 
+def sync_directory(path: Path) -> None:
+    """Return once the names in a directory are on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def remove_unfinished(directory: Path, of: str | None = None) -> None:
     """Remove what a death in the middle of ``write_text`` or ``write_bytes`` left.
 

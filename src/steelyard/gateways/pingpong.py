@@ -1,7 +1,7 @@
 """What it costs to wake up another process: one byte back and forth over two pipes.
 
-A round trip holds two wake-ups, as a statement does: the server's and the generator's. As a
-program (``python -m steelyard.gateways.pingpong same|across SECONDS MOST``) it prints JSON.
+A round trip holds two wake-ups, as a statement does: the server's and the generator's. As a program
+(``python -m steelyard.gateways.pingpong same|across SECONDS MOST [CPU CPU]``) it prints JSON.
 """
 
 import json
@@ -35,16 +35,23 @@ class PingPong:
 
 
 def ping_pong(
-    where: Where, *, processes: Processes, directory: Path, most_s: float, most: int
+    where: Where,
+    *,
+    processes: Processes,
+    directory: Path,
+    most_s: float,
+    most: int,
+    cpus: tuple[int, int] | None = None,
 ) -> PingPong:
     """Return the round trips of a ping-pong on this machine.
 
     Args:
-        where: On one CPU or across two, the first ones that we may use.
+        where: On one CPU or across two, the first ones that we may use, or those in ``cpus``.
         processes: Runs it.
         directory: Working directory of the two processes.
         most_s: Seconds after which no other round trip is begun.
         most: Round trips to take.
+        cpus: Which two, the same one twice for one; None: the first ones.
 
     Raises:
         MeasurementError: There is no second CPU, or it failed.
@@ -54,6 +61,7 @@ def ping_pong(
         where.value,
         str(most_s),
         str(most),
+        *map(str, cpus or ()),
         processes=processes,
         directory=directory,
         timeout_s=most_s + _BEYOND_S,
@@ -99,12 +107,13 @@ def _echo(cpu: int, pipes: tuple[tuple[int, int], tuple[int, int]]) -> None:
 
 def main(arguments: list[str]) -> None:
     """Print the round trips as JSON, or why there are none."""
-    where, most_s, most = arguments
+    where, most_s, most, *chosen = arguments
     ours = sorted(os.sched_getaffinity(0))
-    if where == Where.ACROSS and len(ours) < 2:
+    if not chosen and where == Where.ACROSS and len(ours) < 2:
         sys.stdout.write(json.dumps({"unknown": _ONE_CPU}))
         return
-    cpus = (ours[0], ours[1] if where == Where.ACROSS else ours[0])
+    first, second = map(int, chosen) if chosen else (ours[0], ours[where == Where.ACROSS])
+    cpus = (first, second)
     trips = take(cpus, most_s=float(most_s), most=int(most))
     sys.stdout.write(json.dumps({"cpus": cpus, "trips_ns": trips}))
 

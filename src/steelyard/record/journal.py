@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.files import translated
+from steelyard.gateways.files import sync_directory, translated
 from steelyard.model.errors import RecordError
 from steelyard.model.latency import LogPolicy
 from steelyard.record.entries import ENTRY, Entry, Line
@@ -43,7 +43,7 @@ class Journal:
         with translated(path, RecordError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(path, flags, 0o644)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
 
     @property
     def elapsed_s(self) -> float:
@@ -156,11 +156,3 @@ def _write_all(descriptor: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

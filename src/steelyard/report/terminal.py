@@ -4,7 +4,7 @@ import io
 from dataclasses import dataclass
 from itertools import groupby
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table as RichTable
@@ -154,7 +154,8 @@ class _Page:
             column = block.columns[place]
             right = column.align is Align.RIGHT
             title = Text(column.heading)
-            drawn.add_column(title, justify="right" if right else "left", width=width)
+            justify: JustifyMethod = "right" if right else "left"
+            drawn.add_column(title, justify=justify, width=width, overflow="fold")
         most = len(block.rows) if self.whole else _MOST_ROWS
         for row in block.rows[:most]:
             drawn.add_row(*(_cell(block, row, place) for place in widths))

@@ -4,7 +4,7 @@ Invariant: before the first ALTER SYSTEM, what stood in ``postgresql.auto.conf``
 of the campaign is in the ledger.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
@@ -39,14 +39,22 @@ class SystemSettings:
         if not self._names:
             return
         if self._before is None:
-            before = self._read(address)
+            before = in_system_file(self._names, self._sql, address)
             self._keep(before)
             self._before = before
         by_name = {name.lower(): value for name, value in asked.items()}
         wanted = {saved.name: by_name.get(saved.name, saved.value) for saved in self._before}
         self._sql.execute(address, [statements.set_system(n, v) for n, v in wanted.items()])
 
-    def _read(self, address: ServerAddress) -> tuple[SavedSetting, ...]:
-        found = {str(name): str(value) for name, value in self._sql.rows(address, _IN_FILE)}
-        names = dict.fromkeys(name.lower() for name in self._names)
-        return tuple(SavedSetting(name=name, value=found.get(name)) for name in names)
+
+def in_system_file(
+    names: Sequence[str], sql: Sql, address: ServerAddress
+) -> tuple[SavedSetting, ...]:
+    """Return what stands in ``postgresql.auto.conf`` for each of these settings.
+
+    Raises:
+        TargetError: The server cannot be reached, or does not show its files to this user.
+    """
+    found = {str(name): str(value) for name, value in sql.rows(address, _IN_FILE)}
+    folded = dict.fromkeys(name.lower() for name in names)
+    return tuple(SavedSetting(name=name, value=found.get(name)) for name in folded)

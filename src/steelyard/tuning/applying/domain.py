@@ -7,7 +7,7 @@ Invariant: only the domain that the knob names is defined or undefined, and unde
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains
@@ -15,7 +15,8 @@ from steelyard.model.errors import InputError, PreflightError, TargetError
 from steelyard.model.stack import Knob
 from steelyard.model.stack_facts import DomainFacts
 from steelyard.tuning.applying.domain_effects import Effect, effects
-from steelyard.tuning.applying.domain_requirements import dropped, unstartable
+from steelyard.tuning.applying.domain_identity import dropped, identified
+from steelyard.tuning.applying.domain_requirements import unstartable
 from steelyard.tuning.applying.door import Check, Seen
 from steelyard.tuning.facts.domain_tree import domain_text, parse_domain
 from steelyard.tuning.facts.domain_xml import domain_facts
@@ -87,7 +88,9 @@ class DomainDoor:
         present = self.domains.xml(knob.place, defined=True)
         if present is not None:
             self._require_same(knob, asked, present)
-            _set_uuid(asked, parse_domain(present).findtext("uuid") or "")
+            if not _disagreement(knob.value, present):
+                return
+            identified(asked, parse_domain(present))
         self.domains.define(domain_text(asked))
         disagreement = _disagreement(knob.value, self._defined(knob))
         if disagreement:
@@ -224,14 +227,6 @@ def _asked(knob: Knob) -> Element:
             hint="Plan it anew.",
         )
     return asked
-
-
-def _set_uuid(domain: Element, uuid: str) -> None:
-    """Name the domain that is there: libvirt would take one without a uuid for another."""
-    element = domain.find("uuid")
-    if element is None:
-        element = SubElement(domain, "uuid")
-    element.text = uuid
 
 
 def _disagreement(asked: str, found: str) -> str:

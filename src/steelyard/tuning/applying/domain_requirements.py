@@ -1,11 +1,10 @@
-"""What would keep a domain from starting, or would lose something of the one that is there.
+"""What would keep a domain from starting.
 
 libvirt defines all of these without a word, and fails at the start (measured; the sentences name
 what it says then).
 """
 
 from collections.abc import Iterator
-from xml.etree.ElementTree import Element
 
 from steelyard.gateways.host import Host
 from steelyard.model.cgroup import cpu_list, parse_cpu_list
@@ -33,22 +32,6 @@ def unstartable(asked: DomainFacts, host: Host) -> Iterator[str]:
         yield f"the host has no pages of {size // KIB} KiB"
     elif " hugetlbfs " not in (host.read("/proc/mounts") or " hugetlbfs "):
         yield "no hugetlbfs is mounted, which libvirt takes huge pages from (/dev/hugepages)"
-
-
-def dropped(asked: Element, present: Element) -> Iterator[str]:
-    """Return which disks and network cards of the present definition the asked one lacks."""
-    for what, path in (("disk", "devices/disk"), ("network card", "devices/interface")):
-        kept = {_identity(device) for device in asked.findall(path)}
-        for device in present.findall(path):
-            if _identity(device) not in kept:
-                yield f"{what} {' '.join(_identity(device))}".rstrip()
-
-
-def _identity(device: Element) -> tuple[str, ...]:
-    if (mac := device.find("mac")) is not None:
-        return (mac.get("address", ""),)
-    source = device.find("source")
-    return tuple(sorted(source.attrib.values())) if source is not None else ("without a source",)
 
 
 def _absent(what: str, wanted: frozenset[int], there: frozenset[int] | None) -> Iterator[str]:

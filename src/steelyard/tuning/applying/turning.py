@@ -39,10 +39,10 @@ def turn(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:
         TargetError: It failed, succeeded in part, or did not take effect.
         RecordError: The snapshot could not be stored; nothing was changed.
     """
+    before = door.verify(knob)
+    if before.holds:
+        return before
     if ledger.kept(knob) is None:
-        before = door.verify(knob)
-        if before.holds:
-            return before
         ledger.keep(knob, door.snapshot(knob))
     return change(knob, door)
 

@@ -29,9 +29,7 @@ def cpu_facts(host: Host, *, virtual: bool | None) -> Finds:
         "idle_governor": _idle_governor(host),
         "idle_states": _idle_states(host),
         "halt_poll_s": _halt_poll(host, virtual=virtual),
-        "guest_halt_poll_s": read_fact(
-            host, "/sys/module/haltpoll/parameters/guest_halt_poll_ns", _seconds_of_ns
-        ),
+        "guest_halt_poll_s": _guest_halt_poll(host),
         "dma_latency_s": _dma_latency(host),
         "cpu_pressure_fraction": read_fact(
             host,
@@ -45,8 +43,13 @@ def cpu_facts(host: Host, *, virtual: bool | None) -> Finds:
     }
 
 
-def steal(before: Host, after: Host) -> Found:
-    """Return the share of CPU time that a hypervisor gave to others between two moments."""
+def steal(before: str | None, after: str | None) -> Found:
+    """Return the share of CPU time that a hypervisor gave to others between two looks.
+
+    Args:
+        before: Text of ``/proc/stat``.
+        after: The same some time later.
+    """
     first, last = _times(before), _times(after)
     if first is None or last is None:
         return hidden("/proc/stat does not say it")
@@ -56,8 +59,8 @@ def steal(before: Host, after: Host) -> Found:
     return seen(spent[_STEAL] / sum(spent), "/proc/stat, two looks a second apart")
 
 
-def _times(host: Host) -> tuple[int, ...] | None:
-    match = re.match(r"cpu((?:\s+\d+)+)", host.read("/proc/stat") or "")
+def _times(stat: str | None) -> tuple[int, ...] | None:
+    match = re.match(r"cpu((?:\s+\d+)+)", stat or "")
     fields = tuple(map(int, match[1].split()))[:_TIMES] if match else ()
     return fields if len(fields) == _TIMES else None
 
@@ -105,6 +108,14 @@ def _halt_poll(host: Host, *, virtual: bool | None) -> Found:
         return hidden(_HYPERVISORS)
     path = "/sys/module/kvm/parameters/halt_poll_ns"
     return read_fact(host, path, _seconds_of_ns, absent=f"there is no {path}: no KVM here")
+
+
+def _guest_halt_poll(host: Host) -> Found:
+    drivers = [host.read(f"{_IDLE}/{name}") for name in ("current_driver", "current_governor")]
+    if not any("haltpoll" in (driver or "") for driver in drivers):
+        return hidden("haltpoll is neither the idle driver nor its governor here")
+    path = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
+    return read_fact(host, path, _seconds_of_ns)
 
 
 def _seconds_of_ns(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Facts on their way into the model: each with the place that it comes from, or why it is absent."""
+"""Facts on their way into the model: each with where it comes from, or why it is absent."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,9 +37,7 @@ def unknown(reason: str) -> Found:
     return Found(value=None, origin=Origin(source=reason, visibility=Visibility.UNKNOWN))
 
 
-def read_fact(
-    host: Host, path: str, parse: Callable[[str], object], *, absent: str = ""
-) -> Found:
+def read_fact(host: Host, path: str, parse: Callable[[str], object], *, absent: str = "") -> Found:
     """Return the fact that a file holds.
 
     Args:
@@ -61,6 +59,14 @@ def parsed(text: str, source: str, parse: Callable[[str], object]) -> Found:
     except (ValueError, LookupError, InputError):
         shown = " ".join(text.split())[:_MOST_SHOWN]
         return unknown(f"{source} is not understood: {shown}")
+
+
+def attempted(source: str, find: Callable[[], Found]) -> Found:
+    """Return what is found, unknown where a file that it takes is not what it should be."""
+    try:
+        return find()
+    except (ValueError, LookupError, InputError) as error:
+        return unknown(f"{source} is not understood: {error}")
 
 
 def values_of(finds: Finds) -> dict[str, Any]:

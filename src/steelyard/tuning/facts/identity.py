@@ -55,10 +55,9 @@ def identity_facts(host: Host) -> Finds:
 def virtualization(host: Host) -> Found:
     """Return the kind of hypervisor below this kernel, ``none`` on bare metal."""
     told = _by_kernel(host) or _by_dmi(host)
-    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.M)
-    x86 = flags is not None and " fpu" in flags[1]
-    if x86 and flags is not None:
-        if " hypervisor" not in f"{flags[1]} ":
+    flags = re.search(r"^flags\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.MULTILINE)
+    if flags is not None:  # of x86: others say `Features`, and hypervisors set none there
+        if "hypervisor" not in flags[1].split():
             return seen("none", "no flag `hypervisor` in /proc/cpuinfo")
         return told or seen("unknown", "flag `hypervisor` in /proc/cpuinfo")
     if told:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from steelyard.tuning.rules import bench, kubernetes, kvm, linux, postgres, redis, storage
+from steelyard.tuning.rules import bench, kubernetes, kvm, linux, postgres, redis, storage, waking
 from steelyard.tuning.rules.rule import Rule
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -13,4 +13,5 @@ RULES: Final[tuple[Rule, ...]] = (
     *postgres.RULES,
     *redis.RULES,
     *bench.RULES,
+    *waking.RULES,
 )

@@ -1,7 +1,189 @@
 """Rules of Redis."""
 
+import re
+from functools import partial
 from typing import Final
 
+from steelyard.model.findings import Severity
+from steelyard.model.stack_facts import RedisFacts, StackFacts
+from steelyard.model.units import GIB, KIB, MIB, format_bytes, format_duration
+from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
+from steelyard.tuning.rules.subjects import bytes_of, of_each
 
-RULES: Final[tuple[Rule, ...]] = ()
+_REMOTE: Final = frozenset({"longhorn", "nfs", "ceph"})
+_MOST_OF_LIMIT: Final = 0.6
+_REWRITE_LOSS_S: Final = 30
+# Source: redis.conf, "Note on units".
+_FACTORS: Final = {
+    "": 1,
+    "b": 1,
+    "k": 1000,
+    "kb": KIB,
+    "m": 1000**2,
+    "mb": MIB,
+    "g": 1000**3,
+    "gb": GIB,
+}
+
+
+def _servers(facts: StackFacts) -> tuple[RedisFacts, ...]:
+    return facts.redis or ()
+
+
+def _keeps_data(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
+        if server.role != "primary":
+            return None
+        persistent, restarts = _is_persistent(server), server.auto_restart
+        if restarts is None and facts.kubernetes is not None:
+            restarts = True  # pods do, unless told otherwise
+        if persistent or server.replicas == 0 or restarts is False:
+            return ()
+        if persistent is None or server.replicas is None or restarts is None:
+            return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
+        return (f"{server.name}: no persistence, {server.replicas} replicas, restarted by itself",)
+
+    return of_each(_servers(facts), check)
+
+
+def _is_persistent(server: RedisFacts) -> bool | None:
+    """Return whether a server keeps its data over a restart; None where nobody saw it."""
+    if _save_points(server) or server.appendonly:
+        return True
+    return None if server.save is None or server.appendonly is None else False
+
+
+def _save_points(server: RedisFacts) -> tuple[int, ...]:
+    """Return the seconds of a server's save points: ``3600 1 300 100`` has 3600 and 300."""
+    words = (server.save or "").replace('"', "").split()
+    return tuple(int(word) for word in words[::2] if word.isdigit())
+
+
+def _local_log(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
+        if server.appendonly is None or (server.appendonly and server.storage is None):
+            return lacking("redis.appendonly", "redis.storage")
+        if not server.appendonly or server.storage not in _REMOTE:
+            return ()
+        return (f"{server.name}: its append-only file is on {server.storage}",)
+
+    return of_each(_servers(facts), check)
+
+
+def _known_loss(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
+        if not server.appendonly:
+            return None if server.appendonly is False else lacking("redis.appendonly")
+        told = []
+        if server.appendfsync == "always":
+            told.append(f"{server.name}: appendfsync always waits for every write")
+        if server.no_appendfsync_on_rewrite:
+            told.append(
+                f"{server.name}: no-appendfsync-on-rewrite may lose {_REWRITE_LOSS_S} s of writes"
+            )
+        return tuple(told)
+
+    return of_each(_servers(facts), check)
+
+
+def _room_to_fork(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
+        limit = bytes_of({"memory": server.memory_limit or ""}, "memory")
+        if limit is None:
+            return lacking("redis.memory_limit")
+        largest = _memory_bytes(server.maxmemory or "0")
+        if largest == 0:
+            return (f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}",)
+        if largest is None or _is_persistent(server) is None:
+            return lacking("redis.maxmemory", "redis.save", "redis.appendonly")
+        if not _is_persistent(server) or largest <= _MOST_OF_LIMIT * limit:
+            return ()
+        return (f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}",)
+
+    return of_each(_servers(facts), check)
+
+
+def _memory_bytes(text: str) -> int | None:
+    """Return bytes from a size of redis.conf, where 1k is 1000 and 1kb is 1024."""
+    match = re.fullmatch(r"([0-9]{1,18})([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _FACTORS:
+        return None
+    return int(match[1]) * _FACTORS[match[2]]
+
+
+def _stated_loss(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
+        if server.save is None or server.appendonly is None:
+            return lacking("redis.save", "redis.appendonly")
+        points = _save_points(server)
+        if not points or server.appendonly:
+            return ()
+        return (f"{server.name}: up to {format_duration(max(points))} of writes may be lost",)
+
+    return of_each(_servers(facts), check)
+
+
+_rule = partial(Rule, needs=("redis",))
+_PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
+
+RULES: Final[tuple[Rule, ...]] = (
+    _rule(
+        code="RED001",
+        layers=("redis", "kubernetes"),
+        severity=Severity.ERROR,
+        title="A primary without persistence does not restart by itself",
+        why="it comes back empty, and its replicas copy that",
+        detect='save "" and appendonly no, replicas, the restart policy',
+        remedy="Keep snapshots on the primary, or promote a replica before it restarts.",
+        source="Redis documentation, 'Redis replication', on safety when the primary has"
+        " persistence turned off",
+        check=_keeps_data,
+    ),
+    _rule(
+        code="RED002",
+        layers=("redis", "storage"),
+        severity=Severity.WARNING,
+        title="The append-only file is not on replicated or network storage",
+        why="each fsync waits for the copies; with everysec writes block once one takes 2 s",
+        detect="appendonly and the kind of the volume",
+        remedy="Keep it on a local disk, or on the replica.",
+        source=f"{_PERSISTENCE}; the published article on Redis",
+        check=_local_log,
+    ),
+    _rule(
+        code="RED003",
+        layers=("redis",),
+        severity=Severity.WARNING,
+        title="The append-only file is flushed every second",
+        why="always costs a flush per round of the event loop; no-appendfsync-on-rewrite loses up"
+        f" to {_REWRITE_LOSS_S} s during a rewrite",
+        detect="CONFIG GET appendfsync, no-appendfsync-on-rewrite",
+        remedy="Set appendfsync everysec and no-appendfsync-on-rewrite no, or state the loss.",
+        source="Redis 7, redis.conf, comments on appendfsync and no-appendfsync-on-rewrite",
+        check=_known_loss,
+    ),
+    _rule(
+        code="RED004",
+        layers=("redis", "kubernetes"),
+        severity=Severity.WARNING,
+        title="maxmemory leaves room in the container's limit",
+        why="while it forks to save, writes copy pages: its memory can double, and the kernel kills"
+        " it at the limit",
+        detect="maxmemory against the memory limit, 60 % where it persists",
+        remedy="Set maxmemory to half of the limit, 60 % at most.",
+        source="Redis documentation, 'Redis administration'; the 60 % are a guess",
+        check=_room_to_fork,
+    ),
+    _rule(
+        code="RED005",
+        layers=("redis",),
+        severity=Severity.INFO,
+        title="What may be lost is stated",
+        why="snapshots alone lose what came since the last one: up to the longest save interval",
+        detect="CONFIG GET save, appendonly",
+        remedy="State it, or turn the append-only file on.",
+        source=_PERSISTENCE,
+        check=_stated_loss,
+    ),
+)

@@ -1,0 +1,144 @@
+"""``steelyard inspect``: what every layer of the stack is, and what is wrong with it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from steelyard.model.stack_facts import StackFacts
+    from steelyard.report.inspection import Inspection
+    from steelyard.tuning.facts.collecting import Asked
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("inspect")
+@click.option("--on", metavar="ssh://HOST", help="Look at this machine, by your own ssh.")
+@click.option("--dsn", metavar="URI", help="Ask this PostgreSQL server, too; no password in it.")
+@click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
+@click.option("--facts", type=_FILE, help="Look at nothing: judge the facts in this file.")
+@click.option(
+    "--host-facts", type=_FILE, help="Take hypervisor and domains from this file, saved there."
+)
+@click.option("--save", type=_FILE, help="Write the facts to this file, as YAML or *.json.")
+@click.option(
+    "--ping-pong/--no-ping-pong",
+    default=True,
+    help="Measure what a wake-up costs here, in less than a second.",
+)
+@click.option(
+    "--instance-metadata", is_flag=True, help="Ask the cloud's metadata service for the type."
+)
+@click.option("--all", "every", is_flag=True, help="Name every rule that is not applicable.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("error", "warning", "never")),
+    default="error",
+    show_default=True,
+    help="From which severity on the exit code is 10.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> int:
+    """Say what every layer of the stack is, and what is wrong with it.
+
+    Looks at this machine, or at another one with --on; with --dsn at a PostgreSQL server, too; with
+    --facts at what was saved elsewhere. Changes nothing. A rule whose facts are missing is not
+    applicable, which is no pass. Exit code 10 when a rule of severity error is violated.
+    """
+    from steelyard.cli.campaigns import print_json, print_whole  # noqa: PLC0415 - lazy
+    from steelyard.report.inspection import inspection_document, inspection_json  # noqa: PLC0415
+    from steelyard.tuning.facts.file import plain, write_facts  # noqa: PLC0415
+
+    params = context.params
+    inspection = _inspected(_asked(params), params["facts"], params["host_facts"])
+    if params["save"] is not None:
+        write_facts(params["save"], inspection.facts)
+    if params["as_json"]:
+        told = {"format": 1, "facts": plain(inspection.facts)}
+        print_json({**told, **inspection_json(inspection)})
+    else:
+        print_whole(inspection_document(inspection, every=params["every"]))
+    return _exit_code(inspection, params["fail_on"])
+
+
+def _asked(params: dict[str, object]) -> "Asked":
+    """Return where to look.
+
+    Raises:
+        InputError: Two options contradict each other.
+    """
+    from steelyard.model.errors import InputError  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
+
+    names = ("on", "dsn", "data_directory", "instance_metadata")
+    looking = [name for name in names if params[name]]
+    if params["facts"] is not None and looking:
+        given = f"--{looking[0].replace('_', '-')}"
+        raise InputError(
+            f"--facts looks at nothing, and {given} does",
+            hint="Save the facts there with --save, then judge the file alone.",
+        )
+    if params["on"] is not None and params["instance_metadata"]:
+        raise InputError(
+            "--instance-metadata asks the machine that it runs on, and --on names another",
+            hint="Run steelyard there, or leave the option out.",
+        )
+    return Asked(
+        on=_text(params["on"]),
+        dsn=_text(params["dsn"]),
+        data_directory=_text(params["data_directory"]),
+        ping_pong=bool(params["ping_pong"]),
+        metadata=bool(params["instance_metadata"]),
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _inspected(asked: "Asked", file: Path | None, host_file: Path | None) -> "Inspection":
+    from steelyard.report.inspection import Inspection  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.collecting import above  # noqa: PLC0415
+    from steelyard.tuning.facts.file import read_facts  # noqa: PLC0415
+    from steelyard.tuning.rules.judge import judge  # noqa: PLC0415
+
+    facts = _collected(asked) if file is None else read_facts(file)
+    if host_file is not None:
+        facts = above(facts, read_facts(host_file), str(host_file))
+    place = str(file) if file is not None else asked.on or "this machine"
+    return Inspection(place=place, facts=facts, judged=judge(facts))
+
+
+def _collected(asked: "Asked") -> "StackFacts":
+    from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
+    from steelyard.gateways.virsh import Virsh  # noqa: PLC0415
+    from steelyard.tuning.facts.collecting import FactDoors, collect  # noqa: PLC0415
+    from steelyard.tuning.facts.domains import Hypervisor, collect_domains  # noqa: PLC0415
+
+    doors = system_doors()
+    libvirt = Virsh(processes=doors.processes)
+    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
+    return collect(
+        asked,
+        FactDoors(
+            host=doors.host,
+            processes=doors.processes,
+            sql=doors.sql,
+            clock=doors.clock,
+            domains=lambda: collect_domains(hypervisor),
+        ),
+    )
+
+
+def _exit_code(inspection: "Inspection", fail_on: str) -> int:
+    from steelyard.model.errors import ExitCode  # noqa: PLC0415 - lazy
+    from steelyard.model.findings import Severity  # noqa: PLC0415
+
+    grave = {
+        "error": {Severity.ERROR},
+        "warning": {Severity.ERROR, Severity.WARNING},
+        "never": set[Severity](),
+    }[fail_on]
+    return ExitCode.GATE if grave & set(inspection.severities()) else ExitCode.DONE

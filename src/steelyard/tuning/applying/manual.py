@@ -1,0 +1,114 @@
+"""The doors to what is not done from here: steps of an operator, and objects of a cluster."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steelyard.gateways.process import Processes
+from steelyard.model.command import Command
+from steelyard.model.errors import SteelyardError
+from steelyard.model.stack import Knob
+from steelyard.tuning.applying.door import Check, Seen
+
+_TIMEOUT_S = 60.0
+_NOT_APPLIED = "it is not applied from here"
+_COMMANDS = {
+    ".yaml": "kubectl apply -f {path}",
+    ".json": "aws rds modify-db-parameter-group --cli-input-json file://{path}",
+    ".xml": "virsh define --validate {path}",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManualDoor:
+    """Looks at what an operator does; turns nothing and puts nothing back."""
+
+    processes: Processes
+
+    def seen(self, knob: Knob) -> Seen:
+        """Return whether the check of the step succeeds, as ``done`` or ``open``."""
+        check = self.verify(knob)
+        source = knob.value or "nothing"
+        if check.holds is None:
+            return Seen(value=None, source=source, reason=check.facts[0])
+        return Seen(value="done" if check.holds else "open", source=source, pending=check.pending)
+
+    def require(self, knob: Knob) -> None:
+        """Accept every step."""
+
+    def snapshot(self, _knob: Knob) -> str:
+        """Return nothing: a step is not undone by anybody but the operator."""
+        return ""
+
+    def apply(self, knob: Knob) -> None:
+        """Do nothing: the operator does."""
+
+    def verify(self, knob: Knob) -> Check:
+        """Return what the check of the step says."""
+        if not knob.value:
+            return Check(
+                holds=None,
+                facts=(f"Nothing tells whether this was done: {knob.place}.",),
+                pending=knob.place,
+            )
+        try:
+            shell = Command(argv=("/bin/sh", "-c", knob.value))
+            completed = self.processes.run(shell, timeout_s=_TIMEOUT_S)
+        except SteelyardError as error:
+            return Check(holds=None, facts=(f"{error.message}.",), pending=knob.place)
+        if completed.succeeded:
+            return Check(holds=True, facts=(f"`{knob.value}` says that it is done.",))
+        fact = f"`{knob.value}` exits with {completed.exit_status}: {completed.tail(1)}".rstrip(
+            ": "
+        )
+        return Check(holds=False, facts=(f"{fact}.",), remedy=knob.place, pending=knob.place)
+
+    def revert(self, knob: Knob, snapshot: str) -> None:
+        """Do nothing: the operator does."""
+
+    def commands(self, knob: Knob) -> Sequence[str]:
+        """Return the step, as a comment, and its check."""
+        return (f"# {knob.place}", *([knob.value] if knob.value else []))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedDoor:
+    """Names the command that would apply a rendered file; applies none.
+
+    Attributes:
+        directory: Where the plan's rendered files are.
+        paths: Where those belong that belong to a machine, by name.
+    """
+
+    directory: Path
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+    def seen(self, knob: Knob) -> Seen:
+        """Return that nobody looks."""
+        return Seen(value=None, source=knob.place, reason=_NOT_APPLIED)
+
+    def require(self, knob: Knob) -> None:
+        """Accept every file."""
+
+    def snapshot(self, _knob: Knob) -> str:
+        """Return nothing: nothing is changed."""
+        return ""
+
+    def apply(self, knob: Knob) -> None:
+        """Do nothing."""
+
+    def verify(self, knob: Knob) -> Check:
+        """Return that nobody looked."""
+        return Check(holds=None, facts=(f"{knob.place}: {_NOT_APPLIED}.",))
+
+    def revert(self, knob: Knob, snapshot: str) -> None:
+        """Do nothing."""
+
+    def commands(self, knob: Knob) -> Sequence[str]:
+        """Return the command that would apply the file."""
+        path = shlex.quote(str(self.directory / knob.place))
+        if self.paths.get(knob.place):
+            return (f"install -D -m 644 {path} {shlex.quote(self.paths[knob.place])}",)
+        command = _COMMANDS.get(Path(knob.place).suffix, "# use {path}")
+        return (command.format(path=path),)

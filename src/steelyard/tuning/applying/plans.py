@@ -1,0 +1,164 @@
+"""The plan of a directory, the server that it is for, and the doors to all that it turns."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from steelyard import __version__
+from steelyard.gateways.files import read_text
+from steelyard.gateways.host import Host
+from steelyard.gateways.libpq import parsed_uri
+from steelyard.gateways.sql import Sql
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.outside import Foreign, OnServer
+from steelyard.model.stack import Knob, KnobKind, StackPlan
+from steelyard.record.entries import StackBegun
+from steelyard.tuning.applying.door import KnobDoor
+from steelyard.tuning.applying.doors import Outside, doors
+from steelyard.tuning.applying.huge_page_need import HugePageNeed
+from steelyard.tuning.applying.order import ordered
+
+NAME: Final = "plan.json"
+FILES: Final = "files"
+_PLAN: Final = TypeAdapter(StackPlan)
+_FORMAT: Final = 1
+_IDENTIFIER: Final = "SELECT system_identifier::text FROM pg_control_system()"
+
+
+def read_plan(directory: Path) -> StackPlan:
+    """Return the plan of a directory.
+
+    Raises:
+        InputError: There is none, it is damaged, or this version does not know its format.
+    """
+    path = directory / NAME
+    text = read_text(path)
+    if text is None:
+        raise InputError(
+            f"there is no {NAME} in {directory}",
+            hint=f"Make one: steelyard stack plan --cpus 2 --memory 8GiB --out {directory}",
+        )
+    try:
+        plan = _PLAN.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"{path} is no plan: {place}: {first['msg']}", hint="Make it anew."
+        ) from None
+    if plan.format != _FORMAT:
+        raise InputError(
+            f"{path} has format {plan.format}, which this version does not know",
+            hint="Use the version of Steelyard that made it, or make it anew.",
+        )
+    ordered(plan.knobs)
+    return plan
+
+
+def reached(uri: str, sql: Sql) -> tuple[OnServer, ServerAddress]:
+    """Return the server of a URI: for the record, without a password, and with it.
+
+    Raises:
+        InputError: The URI is none, or has a password in it.
+        TargetError: The server cannot be reached.
+    """
+    address = sql.reach(parsed_uri(uri))
+    server = OnServer(
+        resource=Foreign.SETTINGS,
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        parameters=address.parameters,
+        database=address.database,
+        entrance=address.database,
+        mark="",
+    )
+    return server, address
+
+
+def identifier(address: ServerAddress, sql: Sql) -> str:
+    """Return what tells the data of a server from those of any other."""
+    return str(sql.rows(address, _IDENTIFIER)[0][0])
+
+
+def require_same_server(begun: StackBegun, address: ServerAddress, sql: Sql) -> None:
+    """Check that a server is the one whose settings were changed.
+
+    Raises:
+        PreflightError: It is another.
+    """
+    found = identifier(address, sql)
+    if begun.system_identifier and found != begun.system_identifier:
+        raise PreflightError(
+            f"the server at {address.host}:{address.port} has other data than the one the plan was"
+            " applied to",
+            hint="Name that one with --dsn.",
+        )
+
+
+def require_same_machine(begun: StackBegun | None, host: Host) -> None:
+    """Check that this is the machine whose files and settings were changed.
+
+    Raises:
+        PreflightError: The record comes from another.
+    """
+    if begun is not None and begun.machine and begun.machine != machine(host):
+        raise PreflightError(
+            "the plan was applied on another machine than this one",
+            hint="Revert it there, or apply it here from a copy without applied.jsonl.",
+        )
+
+
+def machine(host: Host) -> str:
+    """Return what tells a machine from any other, empty where it has no such thing."""
+    return (host.read("/etc/machine-id") or "").strip()
+
+
+def beginning(plan: StackPlan, server: OnServer | None, identified: str, host: Host) -> StackBegun:
+    """Return the entry that begins an application."""
+    return StackBegun(
+        knobs=plan.knobs,
+        version=__version__,
+        server=server,
+        system_identifier=identified,
+        machine=machine(host),
+    )
+
+
+def doors_of(
+    plan: StackPlan, directory: Path, outside: Outside, address: ServerAddress | None
+) -> Mapping[KnobKind, KnobDoor]:
+    """Return the doors to what a plan turns."""
+    return doors(
+        outside,
+        rendered=directory / FILES,
+        paths={file.name: file.path for file in plan.files},
+        server=address,
+        need=_need(plan),
+    )
+
+
+def doors_of_knobs(
+    directory: Path, outside: Outside, address: ServerAddress | None
+) -> Mapping[KnobKind, KnobDoor]:
+    """Return the doors that put back what a record has; no plan is needed for that."""
+    return doors(outside, rendered=directory / FILES, paths={}, server=address)
+
+
+def _need(plan: StackPlan) -> HugePageNeed:
+    size = plan.design.request.page_bytes
+    return HugePageNeed(
+        pages=plan.design.postgres.huge_pages or None,
+        page_bytes=size,
+        pools=_pools(plan.knobs, size),
+        counted_by=plan.design.postgres.counted_by,
+    )
+
+
+def _pools(knobs: Sequence[Knob], page_bytes: int) -> tuple[Knob, ...]:
+    """Return the knobs that make pools for PostgreSQL: those of a hypervisor are its guest's."""
+    pools = [k for k in knobs if k.kind is KnobKind.HUGE_PAGES and k.layer != "hypervisor"]
+    return tuple(knob for knob in pools if knob.place.endswith(f"/{page_bytes}"))

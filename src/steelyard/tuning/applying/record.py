@@ -1,0 +1,156 @@
+"""The record of a plan that is applied: DIR/applied.jsonl, a journal like that of a campaign.
+
+It has its own copy of the knobs, so that a revert does not depend on the plan's file, and every
+snapshot, each on disk before its knob is turned.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import Lock
+from steelyard.model.errors import PreflightError
+from steelyard.model.stack import Knob
+from steelyard.record.entries import Entry, KnobKept, KnobPutBack, KnobTurned, StackBegun
+from steelyard.record.journal import Journal, read_lines
+
+NAME: Final = "applied.jsonl"
+_LOCK: Final = "applied.lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What a record says.
+
+    Attributes:
+        begun: The last plan that was begun; None where none was.
+        snapshots: Of knobs that were turned and not put back, by name, in the order of turning.
+        pending: What must still happen until a turned knob is in effect, by name.
+    """
+
+    begun: StackBegun | None
+    snapshots: dict[str, KnobKept]
+    pending: dict[str, str]
+
+
+def read_applied(directory: Path) -> Applied:
+    """Return what the record of a plan's directory says; an absent one says nothing.
+
+    Raises:
+        RecordError: It is damaged.
+    """
+    path = directory / NAME
+    lines = read_lines(path)[0] if path.exists() else ()
+    return _replayed([line.entry for line in lines])
+
+
+def _replayed(entries: list[Entry]) -> Applied:
+    begun: StackBegun | None = None
+    snapshots: dict[str, KnobKept] = {}
+    pending: dict[str, str] = {}
+    for entry in entries:
+        if isinstance(entry, StackBegun):
+            begun = entry
+        elif isinstance(entry, KnobKept):
+            snapshots.setdefault(entry.knob.name, entry)  # the first is what was there before
+        elif isinstance(entry, KnobTurned):
+            pending[entry.name] = entry.pending
+        elif isinstance(entry, KnobPutBack):
+            snapshots.pop(entry.knob.name, None)
+            pending.pop(entry.knob.name, None)
+    return Applied(begun=begun, snapshots=snapshots, pending=pending)
+
+
+class AppliedRecord:
+    """An open record; the ledger of one application or revert."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        self._journal = Journal(directory / NAME, clock)
+        self.applied = read_applied(directory)
+
+    def begin(self, begun: StackBegun) -> None:
+        """Note what is about to be applied; the same plan goes on where it was.
+
+        Raises:
+            PreflightError: Another plan is applied here and not reverted.
+            RecordError: It cannot be written.
+        """
+        before = self.applied.begun
+        if not self.applied.snapshots or before is None:
+            self._journal.append(begun)
+            self.applied = Applied(begun=begun, snapshots={}, pending={})
+        elif not _same(before, begun):
+            raise PreflightError(
+                "another plan, or the same for another server, is applied from this directory",
+                hint="Revert it first with `steelyard stack revert`; the record has all it needs.",
+            )
+        elif before.server is None and begun.server is not None:
+            self._journal.append(begun)
+            self.applied = replace(self.applied, begun=begun)
+
+    def kept(self, knob: Knob) -> str | None:
+        """Return the snapshot that was kept and not put back yet, or None."""
+        kept = self.applied.snapshots.get(knob.name)
+        return None if kept is None else kept.snapshot
+
+    def keep(self, knob: Knob, snapshot: str) -> None:
+        """Store a snapshot, and return once it is on disk.
+
+        Raises:
+            RecordError: The disk is full or fails.
+        """
+        entry = KnobKept(knob=knob, snapshot=snapshot)
+        self._journal.append(entry)
+        self.applied.snapshots.setdefault(knob.name, entry)
+
+    def turned(self, knob: Knob, pending: str) -> None:
+        """Note that a knob was turned, and what is pending."""
+        if self.applied.pending.get(knob.name) != pending:
+            self._journal.append(KnobTurned(name=knob.name, pending=pending))
+            self.applied.pending[knob.name] = pending
+
+    def put_back(self, knob: Knob) -> None:
+        """Note that the snapshot is in effect again."""
+        self._journal.append(KnobPutBack(knob=knob))
+        self.applied.snapshots.pop(knob.name, None)
+        self.applied.pending.pop(knob.name, None)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._journal.close()
+
+
+def _same(first: StackBegun, second: StackBegun) -> bool:
+    """Return whether two beginnings are of one plan, whatever part of it was asked for.
+
+    The part may grow: a plan that was applied with ``--only`` goes on as a whole.
+    """
+    servers = {each.system_identifier for each in (first, second) if each.system_identifier}
+    return first.knobs == second.knobs and len(servers) < 2
+
+
+@contextmanager
+def opened(directory: Path, clock: Clock) -> Iterator[AppliedRecord]:
+    """Yield the record of a directory, held against other Steelyards.
+
+    Raises:
+        PreflightError: Another one works there.
+        RecordError: It is damaged or cannot be written.
+    """
+    lock = Lock(directory / _LOCK)
+    if not lock.acquire():
+        raise PreflightError(
+            f"another Steelyard applies or reverts the plan in {directory}",
+            hint="Wait for its end.",
+        )
+    try:
+        record = AppliedRecord(directory, clock)
+        try:
+            yield record
+        finally:
+            record.close()
+    finally:
+        lock.release()

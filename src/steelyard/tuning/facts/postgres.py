@@ -1,0 +1,173 @@
+"""Facts of a running PostgreSQL server, from itself and from its processes where they are here."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.gateways.host import Host
+from steelyard.gateways.sql import Row, Sql, SqlSession
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+from steelyard.model.stack_facts import Origin, PostgresFacts
+from steelyard.model.units import KIB
+from steelyard.tuning.facts.found import (
+    Finds,
+    Found,
+    hidden,
+    origins_of,
+    read_fact,
+    seen,
+    unknown,
+    values_of,
+)
+
+IDENTITY: Final = """
+SELECT current_setting('server_version_num')::int, pg_backend_pid(),
+       coalesce(host(inet_server_addr()), '')
+"""
+SETTINGS: Final = "SELECT name, current_setting(name), pending_restart FROM pg_settings"
+IO_METHODS: Final = "SELECT 'io_uring' = ANY (enumvals) FROM pg_settings WHERE name = 'io_method'"
+CHECKPOINTS: Final = "SELECT num_requested, num_timed FROM pg_stat_checkpointer"
+OLD_CHECKPOINTS: Final = "SELECT checkpoints_req, checkpoints_timed FROM pg_stat_bgwriter"
+_CHECKPOINTER_FROM: Final = 17
+_PATIENCE_S: Final = 20.0
+_LOOPBACK: Final = ("", "127.0.0.1", "::1")
+# They may hold passwords, and no rule asks for them; nor for what extensions keep (`a.b`).
+_SECRET: Final = re.compile(r"conninfo|command|passphrase|\.")
+_MAPPING: Final = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ", re.MULTILINE)
+_SIZES: Final = re.compile(r"^(Size|KernelPageSize):\s+(\d+) kB$", re.MULTILINE)
+_STAT: Final = re.compile(r"^\d+ \(postgres\b.*\) \S (\d+) ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSight:
+    """What a server says and shows.
+
+    Attributes:
+        data_directory: None where this user may not know it.
+        is_here: Its processes run on this machine.
+    """
+
+    facts: PostgresFacts
+    origins: Mapping[str, Origin]
+    data_directory: str | None
+    is_here: bool
+
+
+def collect_postgres(sql: Sql, address: ServerAddress, host: Host) -> ServerSight:
+    """Return the facts of a server, those of its processes too where it runs on ``host``.
+
+    Raises:
+        TargetError: It cannot be reached.
+    """
+    session = sql.session(address, "steelyard inspect", patience_s=_PATIENCE_S)
+    try:
+        ((version_num, pid, own),) = session.rows(IDENTITY)
+        rows = session.rows(SETTINGS)
+        settings = {str(name): str(value) for name, value, _ in rows}
+        version = int(str(version_num)) // 10_000
+        postmaster = _postmaster(host, int(str(pid))) if _may_be_here(address, own) else None
+        finds = {
+            "version": seen(version, "server_version_num"),
+            **_from_settings(settings, rows),
+            "running": seen(True, f"the server at {address.host}"),  # noqa: FBT003 - the fact
+            "io_uring_available": _io_uring(session, host, here=postmaster is not None),
+            **_checkpoints(session, version),
+            **_from_processes(host, postmaster),
+        }
+    finally:
+        session.close()
+    return ServerSight(
+        facts=PostgresFacts(**values_of(finds)),
+        origins=origins_of(finds, "postgres"),
+        data_directory=settings.get("data_directory"),
+        is_here=postmaster is not None,
+    )
+
+
+def _from_settings(settings: Mapping[str, str], rows: list[Row]) -> Finds:
+    kept = {name: value for name, value in settings.items() if not _SECRET.search(name)}
+    pending = tuple(sorted(str(name) for name, _, waits in rows if waits))
+    status = settings.get("huge_pages_status", "")
+    return {
+        "settings": seen(kept, "pg_settings"),
+        "pending_restart": seen(pending, "pg_settings.pending_restart"),
+        "huge_pages_needed": _needed(settings.get("shared_memory_size_in_huge_pages")),
+        "huge_pages_status": seen(status, "huge_pages_status")
+        if status in ("on", "off")
+        else hidden("huge_pages_status is told by PostgreSQL 17 and later"),
+    }
+
+
+def _needed(text: str | None) -> Found:
+    name = "shared_memory_size_in_huge_pages"
+    if text is None:
+        return hidden(f"{name} is told by PostgreSQL 15 and later")
+    return seen(int(text), name) if int(text) >= 0 else hidden(f"{name} is not known there")
+
+
+def _io_uring(session: SqlSession, host: Host, *, here: bool) -> Found:
+    rows = session.rows(IO_METHODS)
+    source = "enumvals of io_method"
+    if not rows or not rows[0][0]:
+        return seen(False, f"{source}: the server was built without it")  # noqa: FBT003 - the fact
+    disabled = read_fact(host, "/proc/sys/kernel/io_uring_disabled", int).value if here else None
+    return seen(not disabled, f"{source}, kernel.io_uring_disabled" if here else source)
+
+
+def _checkpoints(session: SqlSession, version: int) -> Finds:
+    statement = CHECKPOINTS if version >= _CHECKPOINTER_FROM else OLD_CHECKPOINTS
+    source = statement.rpartition(" ")[2]
+    try:
+        ((requested, timed),) = session.rows(statement)
+    except TargetError as error:
+        missing = unknown(error.message)
+        return {"checkpoints_requested": missing, "checkpoints_timed": missing}
+    return {
+        "checkpoints_requested": seen(int(str(requested)), source),
+        "checkpoints_timed": seen(int(str(timed)), source),
+    }
+
+
+def _may_be_here(address: ServerAddress, own: object) -> bool:
+    """Return whether a server's processes may be among ours; their ids must still fit."""
+    by_socket = address.host.startswith(("/", "@"))
+    return by_socket or str(own) in _LOOPBACK[1:]
+
+
+def _postmaster(host: Host, backend: int) -> int | None:
+    """Return the first process of a server by one of its sessions; None where it is not here."""
+    own = _STAT.match(host.read(f"/proc/{backend}/stat") or "")
+    parent = _STAT.match(host.read(f"/proc/{own[1]}/stat") or "") if own else None
+    return int(own[1]) if own and parent else None
+
+
+def _from_processes(host: Host, postmaster: int | None) -> Finds:
+    if postmaster is None:
+        elsewhere = hidden("the server's processes cannot be seen from here")
+        return {
+            "shared_memory_directory_bytes": elsewhere,
+            "huge_page_mapping_bytes": elsewhere,
+        }
+    place = f"/proc/{postmaster}/root/dev/shm"
+    space = host.space(place)
+    smaps = host.read(f"/proc/{postmaster}/smaps")
+    closed = unknown(f"/proc/{postmaster} may be read by its own account or root alone")
+    return {
+        "shared_memory_directory_bytes": seen(space.total_bytes, place) if space else closed,
+        "huge_page_mapping_bytes": seen(huge_mapping_bytes(smaps), f"/proc/{postmaster}/smaps")
+        if smaps
+        else closed,
+    }
+
+
+def huge_mapping_bytes(smaps: str) -> int:
+    """Return the size of all mappings whose pages are larger than those of the others."""
+    sizes: list[tuple[int, int]] = []
+    for part in _MAPPING.split(smaps)[1:]:
+        found = dict(_SIZES.findall(part))
+        if len(found) == 2:
+            sizes.append((int(found["KernelPageSize"]), int(found["Size"])))
+    ordinary = min((page for page, _ in sizes), default=0)
+    return sum(size for page, size in sizes if page > ordinary) * KIB

@@ -1,0 +1,306 @@
+"""The memory of a plan, line by line: what the server takes at worst, and what it leaves.
+
+The figures are those that rules K8S014, K8S015, PG003, PG004 and KVM003 judge by.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+from steelyard.model.errors import PreflightError
+from steelyard.model.stack import ArithmeticLine, StackRequest
+from steelyard.model.units import GIB, KIB, MIB, format_bytes
+from steelyard.tuning.planning.huge_pages import PageCounter, formula_counter
+from steelyard.tuning.profiles import MachineFacts, fitted
+
+# A backend's own memory beside its sorts: a guess from servers with small catalogues.
+BACKEND_BYTES: Final = 6 * MIB
+# A sort may use work_mem once, a hash table twice: hash_mem_multiplier's default since 15.
+HASH_MEM_MULTIPLIER: Final = 2
+AUTOVACUUM_WORKERS: Final = 3
+# Of the memory beside the huge pages; the rest is page cache.
+MOST_BACKENDS_SHARE: Final = 0.8
+MOST_BUFFERS_SHARE: Final = 0.4
+MOST_CONNECTIONS_PER_CPU: Final = 50
+# The margin of a pool above what is to be taken from it; of a pod's limit above the server's need.
+POOL_MARGIN: Final = 0.02
+POD_MARGIN: Final = 0.01
+
+_DEFAULT_CONNECTIONS: Final = 100
+_FEWEST_CONNECTIONS: Final = 20
+_LEAST_WORK_MEM: Final = 4 * MIB
+_LEAST_MAINTENANCE: Final = 64 * MIB
+_STEP: Final = 256 * MIB
+_MOST_STEPS: Final = 40_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How the database's memory is divided.
+
+    Attributes:
+        pages: Of the request's size, that shared memory takes.
+        counted_by: How they were counted.
+        reserved_bytes: Huge pages that count as the database's, margin included.
+        lowered: Names of settings that are below what the profile would give, for lack of memory.
+    """
+
+    memory_bytes: int
+    shared_buffers_bytes: int
+    max_connections: int
+    work_mem_bytes: int
+    maintenance_bytes: int
+    pages: int
+    counted_by: str
+    reserved_bytes: int
+    lowered: tuple[str, ...] = ()
+
+    @property
+    def beside_bytes(self) -> int:
+        """Return the memory beside the huge pages: backends and page cache."""
+        return self.memory_bytes - self.reserved_bytes
+
+    @property
+    def backends_bytes(self) -> int:
+        """Return what backends and autovacuum take at worst."""
+        return sum(size for _, size, _ in self.takers)
+
+    @property
+    def takers(self) -> tuple[tuple[str, int, str], ...]:
+        """Return who takes memory beside the huge pages at worst: label, bytes, why."""
+        count = self.max_connections
+        return (
+            (f"{count} backends", count * BACKEND_BYTES, "6 MiB each, a guess"),
+            (
+                f"work_mem of {count} backends",
+                count * self.work_mem_bytes * HASH_MEM_MULTIPLIER,
+                f"one hash table each: {HASH_MEM_MULTIPLIER} x {format_bytes(self.work_mem_bytes)}",
+            ),
+            (
+                f"maintenance_work_mem of {AUTOVACUUM_WORKERS} autovacuum workers",
+                AUTOVACUUM_WORKERS * self.maintenance_bytes,
+                f"{format_bytes(self.maintenance_bytes)} each",
+            ),
+        )
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the worst case leaves the page cache its part."""
+        return self.backends_bytes <= MOST_BACKENDS_SHARE * self.beside_bytes
+
+
+def pages_with_margin(pages: int, margin: float) -> int:
+    """Return pages with a margin, rounded up."""
+    return pages + ceil(pages * margin)
+
+
+def divided(
+    request: StackRequest, fixed: Mapping[str, str], counter: PageCounter, margin: float
+) -> Budget:
+    """Return how the request's memory is divided.
+
+    Args:
+        request: What is asked for.
+        fixed: Further settings that change the size of shared memory.
+        counter: Counts the huge pages of the final settings.
+        margin: Of the huge pages above the server's need.
+
+    Raises:
+        PreflightError: No server fits, with the constraint and what would fit.
+    """
+    _require_proportion(request)
+    estimate = formula_counter(request.postgres_version)
+    chosen = _first_fitting(request, fixed, estimate, margin)
+    if chosen is not None:
+        chosen = _counted(request, chosen, fixed, counter, margin)
+    if chosen is None or not chosen.fits:
+        raise _does_not_fit(request, fixed, margin)
+    return chosen
+
+
+def database_lines(budget: Budget, page_bytes: int, shm_bytes: int) -> tuple[ArithmeticLine, ...]:
+    """Return the arithmetic of the database's memory."""
+    taken = budget.pages * page_bytes
+    lines = [
+        ArithmeticLine(label="memory of the database", amount_bytes=budget.memory_bytes),
+        ArithmeticLine(label="shared_buffers", amount_bytes=-budget.shared_buffers_bytes),
+        ArithmeticLine(
+            label="further shared memory",
+            amount_bytes=-(taken - budget.shared_buffers_bytes),
+            why=f"{budget.pages} huge pages of {format_bytes(page_bytes)} in all, counted by"
+            f" {budget.counted_by}",
+        ),
+        ArithmeticLine(
+            label="margin of the huge pages",
+            amount_bytes=-(budget.reserved_bytes - taken),
+            why="a new extension or version takes some more; rule OS002",
+        ),
+        ArithmeticLine(label="beside the huge pages", amount_bytes=budget.beside_bytes, total=True),
+        *(
+            ArithmeticLine(label=label, amount_bytes=-size, why=why)
+            for label, size, why in budget.takers
+        ),
+    ]
+    if shm_bytes:
+        why = "of parallel queries, counted in the pod's limit; rule PG012"
+        lines.append(ArithmeticLine(label="shared memory files", amount_bytes=-shm_bytes, why=why))
+    left = budget.beside_bytes - budget.backends_bytes - shm_bytes
+    lines.append(
+        ArithmeticLine(
+            label="page cache at worst",
+            amount_bytes=left,
+            why="backends may take 80 % of what is beside the huge pages; rule K8S014",
+            total=True,
+        )
+    )
+    return tuple(lines)
+
+
+def summed(
+    parts: Sequence[tuple[str, int, str]], label: str, why: str = ""
+) -> tuple[ArithmeticLine, ...]:
+    """Return lines that add up to a total."""
+    lines = tuple(
+        ArithmeticLine(label=name, amount_bytes=size, why=reason) for name, size, reason in parts
+    )
+    total = sum(line.amount_bytes for line in lines)
+    return (*lines, ArithmeticLine(label=label, amount_bytes=total, why=why, total=True))
+
+
+def _require_proportion(request: StackRequest) -> None:
+    """Refuse what rules PG003 and PG004 would warn of."""
+    most = int(MOST_BUFFERS_SHARE * request.memory_bytes)
+    asked = request.shared_buffers_bytes
+    if asked is not None and asked > most:
+        enough = -(-int(asked / MOST_BUFFERS_SHARE) // GIB)
+        raise PreflightError(
+            f"shared_buffers of {format_bytes(asked)} is {100 * asked / request.memory_bytes:.0f} %"
+            f" of the {format_bytes(request.memory_bytes)} asked for; 40 % is the most that leaves"
+            " room for the page cache",
+            hint=f"At most {format_bytes(most)} fit; or ask for --memory {enough}GiB.",
+        )
+    connections = MOST_CONNECTIONS_PER_CPU * request.cpus
+    if (request.max_connections or 0) > connections:
+        raise PreflightError(
+            f"{request.max_connections} connections on {request.cpus} CPUs are more than"
+            f" {MOST_CONNECTIONS_PER_CPU} for each",
+            hint=f"At most {connections} fit: use a pooler before the server.",
+        )
+
+
+def _first_fitting(
+    request: StackRequest, fixed: Mapping[str, str], counter: PageCounter, margin: float
+) -> Budget | None:
+    """Return the first division that fits: from the profile's values down to the least."""
+    for candidate in _candidates(request):
+        budget = _counted(request, candidate, fixed, counter, margin)
+        if budget.fits:
+            return budget
+    return None
+
+
+def _candidates(request: StackRequest) -> Sequence[Budget]:
+    """Return divisions from the best to the most frugal, huge pages not counted yet."""
+    profile = {
+        each.setting.name: each.setting.value
+        for each in fitted(MachineFacts(cpus=request.cpus, memory_bytes=request.memory_bytes))
+    }
+    work, maintenance = (_megabytes(profile[name]) for name in ("work_mem", "maintenance_work_mem"))
+    buffers = request.shared_buffers_bytes or _megabytes(profile["shared_buffers"])
+    usual = min(_DEFAULT_CONNECTIONS, MOST_CONNECTIONS_PER_CPU * request.cpus)
+    connections = request.max_connections or usual
+    works = _halved(work, _LEAST_WORK_MEM)
+    steps = [(connections, size, maintenance) for size in works]
+    steps += [(connections, works[-1], size) for size in _halved(maintenance, _LEAST_MAINTENANCE)]
+    if request.max_connections is None:
+        fewer = range(connections - 1, _FEWEST_CONNECTIONS - 1, -1)
+        steps += [(count, works[-1], _LEAST_MAINTENANCE) for count in fewer]
+    return [_candidate(request, buffers, step, (connections, work, maintenance)) for step in steps]
+
+
+def _candidate(
+    request: StackRequest,
+    buffers: int,
+    step: tuple[int, int, int],
+    best: tuple[int, int, int],
+) -> Budget:
+    names = ("max_connections", "work_mem", "maintenance_work_mem")
+    return Budget(
+        memory_bytes=request.memory_bytes,
+        shared_buffers_bytes=buffers,
+        max_connections=step[0],
+        work_mem_bytes=step[1],
+        maintenance_bytes=step[2],
+        pages=0,
+        counted_by="",
+        reserved_bytes=0,
+        lowered=tuple(
+            name for name, chosen, top in zip(names, step, best, strict=True) if chosen < top
+        ),
+    )
+
+
+def _halved(value: int, least: int) -> list[int]:
+    """Return a size, its half and so on in whole MiB, down to the least."""
+    sizes = [value]
+    while sizes[-1] > least:
+        sizes.append(max(sizes[-1] // 2 // MIB * MIB, least))
+    return sizes
+
+
+def _counted(
+    request: StackRequest,
+    budget: Budget,
+    fixed: Mapping[str, str],
+    counter: PageCounter,
+    margin: float,
+) -> Budget:
+    settings = {
+        **fixed,
+        "shared_buffers": f"{budget.shared_buffers_bytes // KIB}kB",
+        "max_connections": str(budget.max_connections),
+    }
+    count = counter(settings, request.page_bytes)
+    return replace(
+        budget,
+        pages=count.pages,
+        counted_by=count.counted_by,
+        reserved_bytes=pages_with_margin(count.pages, margin) * request.page_bytes,
+    )
+
+
+def _does_not_fit(request: StackRequest, fixed: Mapping[str, str], margin: float) -> PreflightError:
+    frugal = _counted(
+        request,
+        _candidates(request)[-1],
+        fixed,
+        formula_counter(request.postgres_version),
+        margin,
+    )
+    return PreflightError(
+        f"{format_bytes(request.memory_bytes)} hold no such server:"
+        f" {format_bytes(frugal.reserved_bytes)} of huge pages and"
+        f" {format_bytes(frugal.backends_bytes)} of {frugal.max_connections} backends at worst"
+        " leave the page cache less than a fifth of the rest",
+        hint=f"{_enough(request, fixed, margin)} would do; so would fewer connections or smaller"
+        " shared buffers.",
+    )
+
+
+def _enough(request: StackRequest, fixed: Mapping[str, str], margin: float) -> str:
+    """Return the least memory that would do, in words."""
+    counter = formula_counter(request.postgres_version)
+    low, high = request.memory_bytes // _STEP, _MOST_STEPS
+    while low < high:
+        middle = (low + high) // 2
+        larger = replace(request, memory_bytes=middle * _STEP)
+        if _first_fitting(larger, fixed, counter, margin) is None:
+            low = middle + 1
+        else:
+            high = middle
+    return format_bytes(low * _STEP)
+
+
+def _megabytes(text: str) -> int:
+    return int(text.removesuffix("MB")) * MIB

@@ -1,0 +1,190 @@
+"""A virtual machine for the database, and the hypervisor below it."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from steelyard.model.errors import PreflightError
+from steelyard.model.linux_facts import LinuxFacts, NumaNode
+from steelyard.model.stack import (
+    ArithmeticLine,
+    DomainDesign,
+    MachineDesign,
+    Place,
+    PoolDesign,
+    StackRequest,
+)
+from steelyard.model.stack_facts import StackFacts
+from steelyard.model.units import format_bytes
+from steelyard.tuning.planning.arithmetic import Budget, summed
+from steelyard.tuning.planning.local_machine import system_bytes
+from steelyard.tuning.planning.machine import hypervisor_design, machine_design
+from steelyard.tuning.planning.pods import require_whole_cores
+from steelyard.tuning.planning.pools import pool_pages
+from steelyard.tuning.planning.topology import (
+    MOST_NODE_SHARE,
+    DomainPlace,
+    Wanted,
+    place_domain,
+    threads_per_core,
+    whole_cores,
+)
+
+_AMD: Final = "amd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestPlan:
+    """A virtual machine, its hypervisor, and the system inside.
+
+    Attributes:
+        linux: The guest as it will be: its cores, its node, its memory.
+    """
+
+    hypervisor: MachineDesign
+    domain: DomainDesign
+    machine: MachineDesign
+    linux: LinuxFacts
+    lines: tuple[ArithmeticLine, ...]
+    assumptions: tuple[str, ...] = field(default=())
+
+
+def plan_guest(
+    request: StackRequest, facts: StackFacts, budget: Budget, below: LinuxFacts
+) -> GuestPlan:
+    """Return the plan of a virtual machine for the database.
+
+    Raises:
+        PreflightError: No NUMA node of the hypervisor has room for it.
+    """
+    if below.nodes is None:
+        raise PreflightError(
+            "nobody saw the hypervisor's NUMA nodes",
+            hint="Run `steelyard inspect --save facts.yaml` on it, and give --host-facts"
+            " facts.yaml.",
+        )
+    _require_mount(request, below)
+    in_pod = request.place is Place.CNPG
+    threads = threads_per_core(below)
+    if in_pod:
+        require_whole_cores(request, threads)
+    pages = pool_pages(budget, request.page_bytes, in_pod=in_pod)
+    lines = _guest_lines(request, budget, pages)
+    wanted = Wanted(
+        name=request.name,
+        vcpus=whole_cores(request.cpus, threads) + (threads if in_pod else 0),
+        memory_bytes=lines[-1].amount_bytes,
+        page_bytes=request.page_bytes,
+    )
+    place = place_domain(wanted, below, facts.domains or ())
+    linux = _guest_facts(facts.linux if facts.linux != below else None, wanted, place)
+    pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
+    return GuestPlan(
+        hypervisor=hypervisor_design(below, (_pool_below(wanted, place),)),
+        domain=_domain(wanted, place, below),
+        machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
+        linux=linux,
+        lines=(*lines, *_node_lines(wanted, place)),
+        assumptions=_assumptions(request, facts, below, wanted),
+    )
+
+
+def _require_mount(request: StackRequest, below: LinuxFacts) -> None:
+    if below.hugetlbfs is not None and request.page_bytes not in below.hugetlbfs:
+        size = request.page_bytes // 1024
+        raise PreflightError(
+            f"the hypervisor has no hugetlbfs mounted for pages of"
+            f" {format_bytes(request.page_bytes)}, and QEMU needs one",
+            hint=f"mount -t hugetlbfs -o pagesize={size}K hugetlbfs /dev/hugepages-{size}kB",
+        )
+
+
+def _guest_lines(request: StackRequest, budget: Budget, pages: int) -> tuple[ArithmeticLine, ...]:
+    """Return the guest's memory, a multiple of the page size."""
+    margin = pages * request.page_bytes - budget.reserved_bytes
+    parts = (
+        ("the database in the virtual machine", budget.memory_bytes, ""),
+        ("margin of the guest's pool", margin, "rule OS002"),
+        ("the guest's own system", system_bytes(request), "a guess"),
+    )
+    total = sum(size for _, size, _ in parts)
+    rounding = -total % request.page_bytes
+    last = ("rounding", rounding, "whole huge pages of the hypervisor; rule KVM017")
+    return summed((*parts, last), "memory of the virtual machine")
+
+
+def _node_lines(wanted: Wanted, place: DomainPlace) -> tuple[ArithmeticLine, ...]:
+    memory = place.node.memory_bytes or 0
+    kept = memory - int(MOST_NODE_SHARE * memory)
+    return summed(
+        (
+            (f"memory of the hypervisor's node {place.node.number}", memory, ""),
+            ("kept for the hypervisor", -kept, "6 %; rule KVM003"),
+            ("other virtual machines and huge pages", -place.others_bytes, ""),
+            (f"virtual machine {wanted.name}", -wanted.memory_bytes, "strictly on this node"),
+        ),
+        f"left on node {place.node.number}",
+    )
+
+
+def _pool_below(wanted: Wanted, place: DomainPlace) -> PoolDesign:
+    return PoolDesign(page_bytes=wanted.page_bytes, pages=place.pool_pages, node=place.node.number)
+
+
+def _domain(wanted: Wanted, place: DomainPlace, below: LinuxFacts) -> DomainDesign:
+    cpus = tuple(cpu for core in place.cores for cpu in core)
+    return DomainDesign(
+        name=wanted.name,
+        memory_bytes=wanted.memory_bytes,
+        vcpu_pins=cpus[: wanted.vcpus],
+        emulator_pins=place.emulator,
+        io_thread_pins=place.io_thread,
+        nodes=(place.node.number,),
+        threads=place.threads,
+        page_bytes=wanted.page_bytes,
+        architecture=below.architecture or "x86_64",
+        amd=_AMD in (below.vendor or "").lower(),
+    )
+
+
+def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) -> LinuxFacts:
+    """Return the guest as it will be; of the one that is there its disk and swap are kept."""
+    inside = seen or LinuxFacts()
+    cpus = tuple(range(wanted.vcpus))
+    cores = tuple(cpus[at : at + place.threads] for at in range(0, len(cpus), place.threads))
+    return LinuxFacts(
+        virtualization="kvm",
+        cpus=cpus,
+        siblings=cores,
+        smt=place.threads > 1,
+        memory_bytes=wanted.memory_bytes,
+        nodes=(NumaNode(number=0, cpus=cpus, memory_bytes=wanted.memory_bytes),),
+        swap_bytes=inside.swap_bytes,
+        numa_balancing=inside.numa_balancing,
+        device=inside.device,
+    )
+
+
+def _assumptions(
+    request: StackRequest, facts: StackFacts, below: LinuxFacts, wanted: Wanted
+) -> tuple[str, ...]:
+    said = []
+    if below.virtualization not in (None, "none"):
+        said.append(
+            "the hypervisor is itself a virtual machine: its CPUs and nodes are those it is shown"
+        )
+    known = {domain.name for domain in facts.domains or ()}
+    if facts.domains is None:
+        said.append("nobody saw the hypervisor's other virtual machines: their CPUs are not known")
+    if wanted.name not in known:
+        said.append(
+            f"there is no domain {wanted.name!r} yet: its XML has no disks, add them before it"
+            " is defined"
+        )
+    if wanted.vcpus > request.cpus and request.place is not Place.CNPG:
+        said.append(
+            f"{wanted.vcpus} virtual CPUs, not {request.cpus}: whole cores, so that nobody shares"
+            " one"
+        )
+    if request.place is Place.CNPG:
+        said.append("Kubernetes is 1.33 or later: before, exclusive CPUs keep a CFS quota")
+    return tuple(said)

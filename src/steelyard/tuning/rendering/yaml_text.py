@@ -1,0 +1,68 @@
+"""YAML with a remark above whatever needs one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from textwrap import wrap
+from typing import Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+_WIDTH: Final = 98
+_STEP: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One key of a mapping.
+
+    Attributes:
+        value: A text is always quoted, so that no reader takes ``on`` for a truth or ``2`` for a
+            number; a sequence of entries is a mapping below.
+        why: Told in a comment above it.
+    """
+
+    key: str
+    value: "Value"
+    why: str = ""
+
+
+Value = str | int | bool | Sequence[Entry] | Sequence[Sequence[Entry]]
+
+
+def yaml_text(head: str, entries: Sequence[Entry]) -> str:
+    """Return a document as text, after a head of comment lines."""
+    yaml = YAML()
+    yaml.width = 4096  # lines are never folded
+    yaml.indent(mapping=_STEP, sequence=4, offset=_STEP)
+    text = StringIO()
+    yaml.dump(_mapping(entries, 0), text)
+    return head + text.getvalue()
+
+
+def _mapping(entries: Sequence[Entry], depth: int) -> CommentedMap:
+    made = CommentedMap()
+    for entry in entries:
+        made[entry.key] = _node(entry.value, depth)
+        if entry.why:
+            before = "\n".join(wrap(entry.why, _WIDTH - depth))
+            made.yaml_set_comment_before_after_key(entry.key, before=before, indent=depth)
+    return made
+
+
+def _node(value: Value, depth: int) -> object:
+    if isinstance(value, str):
+        return DoubleQuotedScalarString(value)
+    if isinstance(value, int):
+        return value
+    return _sequence(value, depth)
+
+
+def _sequence(value: Sequence[Entry] | Sequence[Sequence[Entry]], depth: int) -> object:
+    entries = [each for each in value if isinstance(each, Entry)]
+    if len(entries) == len(value):
+        return _mapping(entries, depth + _STEP)
+    items = [each for each in value if not isinstance(each, Entry)]
+    return [_mapping(item, depth + 2 * _STEP) for item in items]

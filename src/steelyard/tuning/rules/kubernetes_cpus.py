@@ -1,0 +1,284 @@
+"""Rules of CPUs in Kubernetes: exclusive ones, their quota, their cores and their NUMA node."""
+
+import re
+from functools import partial
+from typing import Final
+
+from steelyard.model.cgroup import cpu_list, parse_cpu_list
+from steelyard.model.errors import InputError
+from steelyard.model.findings import Severity
+from steelyard.model.linux_facts import NumaNode
+from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
+from steelyard.model.units import format_bytes
+from steelyard.tuning.rules.outcomes import Outcome, lacking
+from steelyard.tuning.rules.rule import Rule
+from steelyard.tuning.rules.subjects import (
+    amount,
+    bytes_of,
+    database_pods,
+    huge_pages_of,
+    is_guaranteed,
+    of_each,
+    whole_cpus,
+)
+
+_POLICIES: Final = "Kubernetes documentation, 'Control CPU Management Policies on the Node'"
+_NO_QUOTA_SINCE: Final = (1, 33)
+
+
+def _wants_cpus(facts: StackFacts) -> tuple[PodFacts, ...]:
+    """Return the database's pods, but none where nobody wants them to have CPUs of their own."""
+    return () if facts.intent.exclusive_cpus is False else database_pods(facts)
+
+
+def _guaranteed(facts: StackFacts) -> Outcome:
+    def check(pod: PodFacts) -> Outcome:
+        if not is_guaranteed(pod):
+            return (f"{pod.name}: requests and limits of CPU and memory are not equal",)
+        if whole_cpus(pod) is None:
+            return (f"{pod.name}: {pod.limits['cpu']} CPUs are no whole number: shared pool",)
+        return ()
+
+    return of_each(_wants_cpus(facts), check)
+
+
+def _static(facts: StackFacts) -> Outcome:
+    kubelet = _kubelet(facts)
+    if kubelet is None or not facts.intent.exclusive_cpus:
+        return None
+    if kubelet.cpu_manager_policy == "static":
+        return ()
+    return (f"cpuManagerPolicy is {kubelet.cpu_manager_policy}: no CPU is exclusive",)
+
+
+def _exclusive(facts: StackFacts) -> Outcome:
+    kubelet = _kubelet(facts)
+    may_not = kubelet is not None and kubelet.cpu_manager_policy != "static"
+    if facts.kubernetes is None or (may_not and not facts.intent.exclusive_cpus):
+        return None
+    shared = frozenset(facts.kubernetes.shared_cpus or ())
+
+    def check(pod: PodFacts) -> Outcome:
+        whole = whole_cpus(pod)
+        if whole is None:
+            return None  # K8S001 says it
+        if pod.cpus is None:
+            return lacking("kubernetes.pods.cpus")
+        found = []
+        if len(pod.cpus) != whole:
+            found.append(f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}")
+        if overlap := shared & set(pod.cpus):
+            found.append(f"{pod.name}: CPUs {cpu_list(sorted(overlap))} are in the shared pool too")
+        return tuple(found)
+
+    return of_each(_wants_cpus(facts), check)
+
+
+def _no_quota(facts: StackFacts) -> Outcome:
+    cluster, pods = facts.kubernetes, database_pods(facts)
+    if cluster is None or not pods:
+        return None
+    throttled = tuple(
+        f"{pod.name}: throttled in {pod.throttled_periods} periods"
+        for pod in pods
+        if pod.throttled_periods
+    )
+    kept = _keeps_quota(cluster)
+    if kept is None:
+        counted = all(pod.throttled_periods is not None for pod in pods)
+        seen = throttled or counted
+        return throttled if seen else lacking("kubernetes.version", "kubernetes.kubelet")
+    told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
+    return (*throttled, told) if kept else throttled
+
+
+def _keeps_quota(cluster: KubernetesFacts) -> bool | None:
+    """Return whether exclusive CPUs carry a quota here; None where that is not known."""
+    if cluster.kubelet is None:
+        return None
+    if cluster.kubelet.cpu_manager_policy != "static" or not cluster.kubelet.cpu_cfs_quota:
+        return False
+    version = re.match(r"v?([0-9]+)\.([0-9]+)", cluster.version or "")
+    return None if version is None else (int(version[1]), int(version[2])) < _NO_QUOTA_SINCE
+
+
+def _whole_cores(facts: StackFacts) -> Outcome:
+    kubelet, linux = _kubelet(facts), facts.linux
+    if kubelet is None or linux is None or kubelet.cpu_manager_policy != "static":
+        return None
+    if not linux.smt:
+        return () if database_pods(facts) else None
+    threads = max((len(core) for core in linux.siblings or ()), default=2)
+    full = kubelet.cpu_manager_options.get("full-pcpus-only", "").lower() == "true"
+
+    def check(pod: PodFacts) -> Outcome:
+        whole = whole_cpus(pod)
+        if whole is None:
+            return None
+        if not full:
+            return (f"{pod.name}: full-pcpus-only is off, another pod may get a sibling thread",)
+        if whole % threads:
+            return (f"{pod.name}: {whole} CPUs are no whole cores of {threads} threads",)
+        return ()
+
+    return of_each(_wants_cpus(facts), check)
+
+
+def _one_node(facts: StackFacts) -> Outcome:
+    kubelet, linux = _kubelet(facts), facts.linux
+    if kubelet is None or kubelet.topology_manager_policy != "single-numa-node":
+        return None
+    if linux is None or not linux.nodes:
+        return None
+    reserved = _reserved_cpus(kubelet)
+
+    def check(pod: PodFacts) -> Outcome:
+        nodes = linux.nodes or ()
+        fits = [_fits(pod, node, reserved) for node in nodes]
+        if any(fits):
+            return ()
+        if None in fits:
+            return lacking("linux.nodes.memory_bytes", "linux.nodes.pools")
+        return (f"{pod.name}: no NUMA node has {_wanted(pod)}",)
+
+    return of_each(database_pods(facts), check)
+
+
+def _fits(pod: PodFacts, node: NumaNode, reserved: frozenset[int]) -> bool | None:
+    """Return whether a node could hold a pod; None where that is not known."""
+    cpus, memory_bytes = amount(pod.limits, "cpu"), bytes_of(pod.limits, "memory")
+    pages = huge_pages_of(pod)
+    if cpus is not None and cpus > len(set(node.cpus) - reserved):
+        return False
+    if node.memory_bytes is None or (pages and not node.pools):
+        return None
+    pools = {pool.page_bytes: pool.page_bytes * pool.total for pool in node.pools}
+    if any(size > pools.get(page, 0) for page, size in pages.items()):
+        return False
+    return memory_bytes is None or memory_bytes <= node.memory_bytes - sum(pools.values())
+
+
+def _wanted(pod: PodFacts) -> str:
+    parts = []
+    if "cpu" in pod.limits:
+        parts.append(f"{pod.limits['cpu']} CPUs")
+    memory_bytes = bytes_of(pod.limits, "memory")
+    if memory_bytes is not None:
+        parts.append(f"{format_bytes(memory_bytes)} of memory")
+    parts += [
+        f"{format_bytes(size)} of {format_bytes(page)} pages"
+        for page, size in huge_pages_of(pod).items()
+    ]
+    return " + ".join(parts)
+
+
+def _reserved_cpus(kubelet: Kubelet) -> frozenset[int]:
+    try:
+        return frozenset(parse_cpu_list(kubelet.reserved_system_cpus or ""))
+    except InputError:
+        return frozenset()
+
+
+def _reserves_cpus(facts: StackFacts) -> Outcome:
+    kubelet = _kubelet(facts)
+    if kubelet is None or kubelet.cpu_manager_policy != "static":
+        return None
+    reserved = (amount(kubelet.kube_reserved, "cpu"), amount(kubelet.system_reserved, "cpu"))
+    if _reserved_cpus(kubelet) or any(reserved):
+        return ()
+    return ("the policy is static and no CPU is reserved for the system",)
+
+
+def _kubelet(facts: StackFacts) -> Kubelet | None:
+    return facts.kubernetes.kubelet if facts.kubernetes is not None else None
+
+
+_rule = partial(Rule, layers=("kubernetes",))
+_NODE_AND_PODS: Final = ("linux.smt", "kubernetes.kubelet", "kubernetes.pods")
+
+RULES: Final[tuple[Rule, ...]] = (
+    _rule(
+        code="K8S001",
+        severity=Severity.ERROR,
+        title="The database's pod is Guaranteed and asks for whole CPUs",
+        why="only containers with whole CPUs in Guaranteed pods get exclusive CPUs; one container"
+        " without limits, an init container too, makes the pod Burstable",
+        detect="the containers' resources; status.qosClass",
+        remedy="Set requests equal to limits in every container, and whole CPUs.",
+        source=_POLICIES,
+        needs=("kubernetes.pods",),
+        check=_guaranteed,
+    ),
+    _rule(
+        code="K8S002",
+        severity=Severity.ERROR,
+        title="The kubelet's CPU policy is static where CPUs shall be exclusive",
+        why="by default it is none, and then requests equal to limits are only a quota",
+        detect="configz of the kubelet; policyName in cpu_manager_state",
+        remedy="Set cpuManagerPolicy: static; drain the node, remove cpu_manager_state, restart.",
+        source=_POLICIES,
+        needs=("kubernetes.kubelet", "intent.exclusive_cpus"),
+        check=_static,
+    ),
+    _rule(
+        code="K8S003",
+        severity=Severity.ERROR,
+        title="The container really has its own CPUs",
+        why="the control group is the only proof: a pod admitted before the policy was changed"
+        " stays in the shared pool",
+        detect="cpuset.cpus.effective of the container against defaultCpuSet of the kubelet",
+        remedy="Recreate the pod: CPUs are assigned at admission only.",
+        source=f"{_POLICIES}; kernel documentation, cgroup-v2",
+        needs=("kubernetes.pods",),
+        check=_exclusive,
+    ),
+    _rule(
+        code="K8S004",
+        severity=Severity.WARNING,
+        title="No CFS quota throttles the database",
+        why="before Kubernetes 1.33 the quota stays on exclusive CPUs and can stop a container"
+        " that uses no more than its own",
+        detect="cpu.max and nr_throttled of the container; version of the kubelet",
+        remedy="Use Kubernetes 1.33 or later, or cpuCFSQuota: false.",
+        source="kubernetes/kubernetes#70585 and #127525; feature"
+        " DisableCPUQuotaWithExclusiveCPUs, on since 1.33",
+        needs=("kubernetes.pods",),
+        check=_no_quota,
+    ),
+    _rule(
+        code="K8S005",
+        layers=("kubernetes", "linux"),
+        severity=Severity.WARNING,
+        title="Exclusive CPUs are whole cores",
+        why="without full-pcpus-only another pod may get the sibling thread of a core; with it, a"
+        " request of half a core ends in SMTAlignmentError",
+        detect="cpuManagerPolicyOptions; /sys/devices/system/cpu/smt/active; the CPU limit",
+        remedy="Set full-pcpus-only and ask for a multiple of the threads of a core.",
+        source="Kubernetes documentation, 'Node Resource Managers'",
+        needs=_NODE_AND_PODS,
+        check=_whole_cores,
+    ),
+    _rule(
+        code="K8S006",
+        layers=("kubernetes", "linux"),
+        severity=Severity.ERROR,
+        title="A pod that must be on one NUMA node fits one",
+        why="it fails admission with TopologyAffinityError: Failed, not Pending",
+        detect="topologyManagerPolicy; CPUs, memory and huge pages of each NUMA node",
+        remedy="Make the pod smaller, or use the policy best-effort.",
+        source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager'",
+        needs=("kubernetes.kubelet", "kubernetes.pods", "linux.nodes"),
+        check=_one_node,
+    ),
+    _rule(
+        code="K8S008",
+        severity=Severity.ERROR,
+        title="A static CPU policy comes with reserved CPUs",
+        why="the kubelet does not start otherwise",
+        detect="reservedSystemCPUs, kubeReserved.cpu, systemReserved.cpu",
+        remedy='Set reservedSystemCPUs: "0,1", or reserve CPU for the system.',
+        source=_POLICIES,
+        needs=("kubernetes.kubelet",),
+        check=_reserves_cpus,
+    ),
+)

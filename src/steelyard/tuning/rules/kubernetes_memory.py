@@ -1,0 +1,373 @@
+"""Rules of memory and huge pages in Kubernetes."""
+
+import re
+from collections import Counter
+from functools import partial
+from typing import Final
+
+from steelyard.model.errors import InputError
+from steelyard.model.findings import Severity
+from steelyard.model.quantities import page_bytes_of, parse_quantity
+from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
+from steelyard.model.units import GIB, MIB, format_bytes
+from steelyard.tuning.rules.outcomes import Outcome, lacking
+from steelyard.tuning.rules.rule import Rule
+from steelyard.tuning.rules.subjects import (
+    bytes_of,
+    database_pods,
+    huge_pages_asked,
+    huge_pages_of,
+    number_of,
+    of_each,
+    size_of,
+)
+
+_HUGE_PAGES: Final = "Kubernetes documentation, 'Manage HugePages'"
+_DEFAULT_EVICTION: Final = "100Mi"  # of the kubelet on Linux
+_DEFAULT_PAGE_BYTES: Final = 2 * MIB
+# Guesses of the worst case: what a backend holds beside its work_mem, and the share of the limit
+# that is left to the page cache.
+_BACKEND_BYTES: Final = 6 * MIB
+_LIMIT_SHARE: Final = 0.8
+_SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB
+_SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet's reservations are not known
+
+
+def _reservation(facts: StackFacts) -> Outcome:
+    kubelet = facts.kubernetes.kubelet if facts.kubernetes is not None else None
+    if kubelet is None or kubelet.memory_manager_policy != "Static":
+        return None
+    memory_bytes = facts.linux.memory_bytes if facts.linux is not None else None
+    reserved = _reserved_bytes(kubelet, memory_bytes)
+    promised = sum(bytes_of(each, "memory") or 0 for each in kubelet.reserved_memory)
+    pages = {name for each in kubelet.reserved_memory for name in each if page_bytes_of(name)}
+    told = [
+        f"reservedMemory has {name}, which no reservation of the system can equal"
+        for name in sorted(pages)
+    ]
+    if reserved is not None and promised != reserved:
+        told.insert(
+            0,
+            f"reservedMemory is {promised / MIB:.10g} MiB, kubeReserved, systemReserved and"
+            f" evictionHard are {reserved / MIB:.10g} MiB",
+        )
+    return lacking("linux.memory_bytes") if reserved is None and not told else tuple(told)
+
+
+def _reserved_bytes(kubelet: Kubelet, memory_bytes: int | None) -> int | None:
+    """Return what a kubelet keeps from pods; None where a share of unknown memory is meant."""
+    threshold = kubelet.eviction_hard.get("memory.available", _DEFAULT_EVICTION)
+    share = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", threshold)
+    if share is not None and memory_bytes is None:
+        return None
+    if share is not None:
+        eviction = int((memory_bytes or 0) * float(share[1]) / 100)
+    else:
+        eviction = bytes_of({"memory": threshold}, "memory") or 0
+    kept = (
+        bytes_of(each, "memory") or 0 for each in (kubelet.kube_reserved, kubelet.system_reserved)
+    )
+    return eviction + sum(kept)
+
+
+def _well_formed(facts: StackFacts) -> Outcome:
+    cluster = facts.kubernetes
+    if cluster is None:
+        return None
+
+    def check(pod: PodFacts) -> Outcome:
+        wrong = [*_unreadable(pod)]
+        asked = [name for name in pod.limits if name.startswith("hugepages-")]
+        for name in asked:
+            wrong += _wrong_pages(pod, name, cluster)
+        return tuple(wrong) if asked or wrong else None
+
+    return of_each(cluster.pods or (), check)
+
+
+def _unreadable(pod: PodFacts) -> list[str]:
+    told = []
+    for kind, resources in (("request", pod.requests), ("limit", pod.limits)):
+        for name, text in resources.items():
+            try:
+                parse_quantity(text)
+            except InputError:
+                told.append(f"{pod.name}: its {kind} of {name}, {text!r}, is not a quantity")
+    return told
+
+
+def _wrong_pages(pod: PodFacts, name: str, cluster: KubernetesFacts) -> list[str]:
+    page_bytes, limit = page_bytes_of(name), bytes_of(pod.limits, name)
+    if page_bytes is None:
+        return [f"{pod.name}: {name} names no page size"]
+    if limit is None:
+        return []  # told as unreadable
+    told = []
+    if limit != bytes_of({name: pod.limits[name], **pod.requests}, name):
+        told.append(f"{pod.name}: it requests {pod.requests[name]} and limits {pod.limits[name]}")
+    if limit % page_bytes:
+        told.append(f"{pod.name}: {pod.limits[name]} are no whole pages of {name}")
+    if cluster.capacity is not None and limit and not bytes_of(cluster.capacity, name):
+        told.append(f"{pod.name}: the node offers no {name}")
+    return told
+
+
+def _capacity(facts: StackFacts) -> Outcome:
+    linux, cluster = facts.linux, facts.kubernetes
+    if linux is None or cluster is None or cluster.capacity is None or linux.pools is None:
+        return None
+    kernel = {pool.page_bytes: pool.total * pool.page_bytes for pool in linux.pools}
+    node = {
+        size: bytes_of(cluster.capacity, name) or 0
+        for name in cluster.capacity
+        if (size := page_bytes_of(name)) is not None
+    }
+    return tuple(
+        f"the node says {node.get(size, 0) // size} pages of {format_bytes(size)}, the kernel has"
+        f" {kernel.get(size, 0) // size}"
+        for size in sorted({*kernel, *node})
+        if kernel.get(size, 0) != node.get(size, 0)
+    )
+
+
+def _enough_pages(facts: StackFacts) -> Outcome:
+    linux, cluster = facts.linux, facts.kubernetes
+    if linux is None or cluster is None or linux.pools is None or not cluster.pods:
+        return None
+    wanted: Counter[int] = Counter()
+    for pod in cluster.pods:
+        wanted.update(huge_pages_of(pod))
+    if not wanted:
+        return None
+    default = linux.huge_page_bytes or _DEFAULT_PAGE_BYTES
+    others = cluster.non_pod_huge_pages
+    told = []
+    for size, count in sorted(wanted.items()):
+        pool = linux.pool(size)
+        there = pool.total if pool is not None else 0
+        beside = (others or 0) if size == default else 0
+        if -(-count // size) + beside > there:
+            told.append(
+                f"pods need {-(-count // size)} pages of {format_bytes(size)} and others hold"
+                f" {beside}, the pool has {there}"
+            )
+    unsure = not told and others is None and default in wanted
+    return lacking("kubernetes.non_pod_huge_pages") if unsure else tuple(told)
+
+
+def _holds_the_server(facts: StackFacts) -> Outcome:
+    needed = facts.postgres.huge_pages_needed if facts.postgres is not None else None
+    if needed is None or huge_pages_asked(facts) in (None, "off"):
+        return None
+    page_bytes = (facts.linux.huge_page_bytes if facts.linux else None) or _DEFAULT_PAGE_BYTES
+
+    def check(pod: PodFacts) -> Outcome:
+        limit = huge_pages_of(pod).get(page_bytes)
+        if limit is None:
+            return None
+        short = limit < needed * page_bytes
+        return (f"{pod.name}: {limit // page_bytes} pages, {needed} are needed",) if short else ()
+
+    return of_each(database_pods(facts), check)
+
+
+def _off_without_pages(facts: StackFacts) -> Outcome:
+    asked = huge_pages_asked(facts)
+    pools = facts.linux.pools if facts.linux is not None else None
+    if asked is None or pools is None:
+        return lacking("postgres.settings")
+    there = sum(pool.total for pool in pools)
+
+    def check(pod: PodFacts) -> Outcome:
+        if asked == "off" or not there or any(huge_pages_of(pod).values()):
+            return ()
+        return (
+            f"{pod.name}: huge_pages = {asked}, no limit of huge pages, and the node has {there}",
+        )
+
+    return of_each(database_pods(facts), check)
+
+
+def _limit_covers(facts: StackFacts) -> Outcome:
+    shared = size_of(facts, "shared_buffers")
+    private = _private_bytes(facts)
+    if shared is None or private is None:
+        return None
+
+    def check(pod: PodFacts) -> Outcome:
+        limit = bytes_of(pod.limits, "memory")
+        if limit is None:
+            return None
+        on_huge_pages = any(huge_pages_of(pod).values())
+        worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
+        if worst <= limit * _LIMIT_SHARE:
+            return ()
+        told = (
+            f"{pod.name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
+            f" {format_bytes(limit)}"
+        )
+        return (told,)
+
+    return of_each(database_pods(facts), check)
+
+
+def _private_bytes(facts: StackFacts) -> float | None:
+    """Return what all backends and autovacuum workers may hold at once; None where unseen."""
+    numbers = (
+        number_of(facts, "max_connections", 100),
+        number_of(facts, "hash_mem_multiplier", 2),
+        number_of(facts, "autovacuum_max_workers", 3),
+        size_of(facts, "work_mem"),
+        size_of(facts, "maintenance_work_mem"),
+    )
+    connections, multiplier, workers, work, maintenance = numbers
+    if (
+        connections is None
+        or multiplier is None
+        or workers is None
+        or work is None
+        or maintenance is None
+    ):
+        return None
+    return connections * (_BACKEND_BYTES + work * multiplier) + workers * maintenance
+
+
+def _memory_left(facts: StackFacts) -> Outcome:
+    cluster = facts.kubernetes
+    if cluster is None or not cluster.pods:
+        return None
+    left = _left_bytes(facts, cluster)
+    if left is None:
+        return lacking("kubernetes.allocatable", "linux.memory_bytes", "linux.pools")
+    wanted = sum(bytes_of({**pod.limits, **pod.requests}, "memory") or 0 for pod in cluster.pods)
+    if wanted <= left:
+        return ()
+    told = f"pods ask for {format_bytes(wanted)}, {format_bytes(left)} are left beside huge pages"
+    return (told,)
+
+
+def _left_bytes(facts: StackFacts, cluster: KubernetesFacts) -> int | None:
+    """Return what pods may have: what the node says, else what its memory and pools leave."""
+    allocatable = bytes_of(cluster.allocatable or {}, "memory")
+    if allocatable is not None:
+        return allocatable
+    linux = facts.linux
+    if linux is None or linux.memory_bytes is None or linux.pools is None:
+        return None
+    reserved = None
+    if cluster.kubelet is not None and cluster.kubelet.kube_reserved.get("memory"):
+        reserved = _reserved_bytes(cluster.kubelet, linux.memory_bytes)
+    pages = sum(pool.total * pool.page_bytes for pool in linux.pools)
+    return max(0, linux.memory_bytes - pages - (_SYSTEM_BYTES if reserved is None else reserved))
+
+
+_rule = partial(Rule, layers=("kubernetes", "linux"))
+_POOLS_AND_PODS: Final = ("linux.pools", "kubernetes.pods")
+
+RULES: Final[tuple[Rule, ...]] = (
+    _rule(
+        code="K8S007",
+        layers=("kubernetes",),
+        severity=Severity.ERROR,
+        title="reservedMemory is what the node reserves",
+        why="with memoryManagerPolicy Static the kubelet does not start otherwise; huge pages in it"
+        " can equal no reservation (KEP-6252)",
+        detect="the sum of reservedMemory against kubeReserved + systemReserved + evictionHard"
+        f" ({_DEFAULT_EVICTION} by default)",
+        remedy="Make the sums equal, memory only.",
+        source="Kubernetes documentation, 'Utilizing the NUMA-aware Memory Manager';"
+        " validateReservedMemory of the kubelet 1.34",
+        needs=("kubernetes.kubelet",),
+        check=_reservation,
+    ),
+    _rule(
+        code="K8S009",
+        severity=Severity.ERROR,
+        title="Requests are well-formed, huge pages of a size that the node has",
+        why="huge pages cannot be overcommitted: a request that is not the limit, no whole page, or"
+        " of another size is refused or never scheduled",
+        detect="the containers' resources; node.status.capacity",
+        remedy="Request what you limit, in whole pages of a size that the node offers.",
+        source=_HUGE_PAGES,
+        needs=("kubernetes.pods",),
+        check=_well_formed,
+    ),
+    _rule(
+        code="K8S010",
+        severity=Severity.ERROR,
+        title="The node offers the huge pages that the kernel has",
+        why="the kubelet reads the pool once, at its start: after a change its capacity is stale",
+        detect="node.status.capacity against nr_hugepages",
+        remedy="Restart the kubelet after every change of the pool.",
+        source="kubernetes/kubernetes#111757 and #72307",
+        needs=("linux.pools", "kubernetes.capacity"),
+        check=_capacity,
+    ),
+    _rule(
+        code="K8S011",
+        severity=Severity.ERROR,
+        title="The pool holds the huge pages of all pods and of those outside of pods",
+        why="a server outside of Kubernetes with huge_pages = try, or Longhorn's V2 engine, takes"
+        " pages that the kubelet has promised",
+        detect="the pods' limits; the pool; processes that hold huge pages",
+        remedy="Enlarge the pool, or set huge_pages = off for bystanders.",
+        source="Kubernetes documentation, 'Manage HugePages'; met while measuring: a neighbour with"
+        " huge_pages = try took the pages",
+        needs=_POOLS_AND_PODS,
+        check=_enough_pages,
+    ),
+    _rule(
+        code="K8S012",
+        layers=("kubernetes", "postgres"),
+        severity=Severity.ERROR,
+        title="The pod's huge pages hold the server's shared memory",
+        why="too few: FATAL with huge_pages = on; under a runtime that sets no reservation limit it"
+        " starts and dies of SIGBUS later",
+        detect="the pod's limit against postgres -C shared_memory_size_in_huge_pages",
+        remedy="Limit = that many pages, rounded up.",
+        source="docker-library/postgres#946; tried with PostgreSQL 15 and 18 in a hugetlb control"
+        " group of less than they need",
+        needs=("kubernetes.pods", "postgres.huge_pages_needed"),
+        check=_holds_the_server,
+    ),
+    _rule(
+        code="K8S013",
+        layers=("kubernetes", "postgres"),
+        severity=Severity.ERROR,
+        title="A pod without huge pages has huge_pages = off",
+        why="the kubelet limits it to 0 pages; with a free pool and a runtime that sets no"
+        " reservation limit, initdb and postgres die of SIGBUS (exit code 135)",
+        detect="the pod's limits; the node's pool; huge_pages",
+        remedy="Set huge_pages = off, request pages, or use runc 1.1.10, 1.2 or later.",
+        source="CloudNativePG documentation, 'Troubleshooting'; opencontainers/runc#4073; tried"
+        " with hugetlb.max = 0 and no reservation limit: exit code 135",
+        needs=_POOLS_AND_PODS,
+        check=_off_without_pages,
+    ),
+    _rule(
+        code="K8S014",
+        layers=("kubernetes", "postgres"),
+        severity=Severity.WARNING,
+        title="The memory limit covers what is not on huge pages",
+        why="huge pages count apart: the limit holds backends, work_mem, maintenance and the page"
+        " cache, and beyond it the kernel kills",
+        detect="the limit against connections x (6 MiB + work_mem x hash_mem_multiplier) +"
+        " autovacuum workers x maintenance_work_mem; the 6 MiB and 20 % for the page cache are"
+        " guesses",
+        remedy="Raise the limit, or lower max_connections or work_mem.",
+        source=f"PostgreSQL documentation, 'Resource Consumption'; {_HUGE_PAGES}",
+        needs=("kubernetes.pods", "postgres.settings"),
+        check=_limit_covers,
+    ),
+    _rule(
+        code="K8S015",
+        severity=Severity.WARNING,
+        title="The node has memory for its pods beside the huge pages",
+        why="the kubelet takes all huge pages from the allocatable memory, used or not",
+        detect="node.status.allocatable, else memory less pools less reservations",
+        remedy="Give the node memory = pool + pods + reservations, or make the pool smaller.",
+        source="Kubernetes source, memorymanager/policy_static.go",
+        needs=("kubernetes.pods",),
+        check=_memory_left,
+    ),
+)

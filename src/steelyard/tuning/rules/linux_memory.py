@@ -1,0 +1,179 @@
+"""Rules of the kernel's memory management, of swap to read-ahead."""
+
+from typing import Final
+
+from steelyard.model.findings import Severity
+from steelyard.model.linux_facts import LinuxFacts
+from steelyard.model.stack_facts import StackFacts
+from steelyard.model.units import GIB, KIB, format_bytes
+from steelyard.tuning.rules.outcomes import Outcome, lacking, violated_if
+from steelyard.tuning.rules.rule import Rule
+
+_SWAPPINESS: Final = 10  # of TuneD's latency-performance
+_DIRTY_BYTES: Final = 2 * GIB  # a guess: seconds of a good disk
+_READ_AHEAD_BYTES: Final = 4096 * KIB  # of TuneD's throughput-performance
+_BLOCK_BYTES: Final = 8 * KIB  # of PostgreSQL
+_NEVER_OVERCOMMIT: Final = 2
+
+
+def _no_thp_always(facts: StackFacts) -> Outcome:
+    mode = (facts.linux or LinuxFacts()).transparent_huge_pages
+    return violated_if(mode == "always", "transparent huge pages: always")
+
+
+def _keeps_off_swap(facts: StackFacts) -> Outcome:
+    """Judge by either fact where it suffices: little swappiness, or no swap."""
+    machine = facts.linux or LinuxFacts()
+    swappiness, swap_bytes = machine.swappiness, machine.swap_bytes
+    if swap_bytes == 0 or (swappiness is not None and swappiness <= _SWAPPINESS):
+        return ()
+    if swappiness is None or swap_bytes is None:
+        seen = {"linux.swappiness": swappiness, "linux.swap_bytes": swap_bytes}
+        return lacking(*(path for path, value in seen.items() if value is None))
+    return (f"swappiness {swappiness} with {format_bytes(swap_bytes)} of swap",)
+
+
+def _bounded_dirt(facts: StackFacts) -> Outcome:
+    machine = facts.linux or LinuxFacts()
+    if machine.dirty_bytes:
+        return _dirt("vm.dirty_bytes", machine.dirty_bytes)
+    ratio, memory_bytes = machine.dirty_ratio, machine.memory_bytes
+    if ratio is None or memory_bytes is None:
+        seen = {"linux.dirty_ratio": ratio, "linux.memory_bytes": memory_bytes}
+        return lacking(*(path for path, value in seen.items() if value is None))
+    pools_bytes = sum(pool.total * pool.page_bytes for pool in machine.pools or ())
+    return _dirt(f"vm.dirty_ratio {ratio}", ratio * (memory_bytes - pools_bytes) // 100)
+
+
+def _dirt(setting: str, limit_bytes: int) -> Outcome:
+    return violated_if(
+        limit_bytes > _DIRTY_BYTES,
+        f"{setting} lets up to {format_bytes(limit_bytes)} wait to be written",
+    )
+
+
+def _small_read_ahead(facts: StackFacts) -> Outcome:
+    device = (facts.linux or LinuxFacts()).device
+    if device is None or device.read_ahead_bytes is None:
+        return None
+    return violated_if(
+        device.read_ahead_bytes > _READ_AHEAD_BYTES,
+        f"{device.name} reads {format_bytes(device.read_ahead_bytes)} ahead",
+    )
+
+
+def _small_pages(facts: StackFacts) -> Outcome:
+    machine = facts.linux or LinuxFacts()
+    page_bytes = machine.page_bytes
+    if page_bytes is None:
+        return None
+    default = machine.huge_page_bytes
+    huge = f"; default huge page {format_bytes(default)}" if default else ""
+    return violated_if(
+        page_bytes > _BLOCK_BYTES,
+        f"pages of {format_bytes(page_bytes)}: the page cache reads and writes"
+        f" {page_bytes / _BLOCK_BYTES:g} times a block of 8 KiB{huge}",
+    )
+
+
+def _overcommit_suits_all(facts: StackFacts) -> Outcome:
+    mode = (facts.linux or LinuxFacts()).overcommit_memory
+    if mode != _NEVER_OVERCOMMIT:
+        return ()
+    if facts.redis is None:
+        return lacking("redis")
+    told = "vm.overcommit_memory = 2 on the machine of Redis: the fork for a snapshot can fail"
+    if facts.postgres is not None:
+        told += "; PostgreSQL is advised this value, Redis is advised 1"
+    return violated_if(bool(facts.redis), told)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        code="OS004",
+        layers=("linux",),
+        severity=Severity.WARNING,
+        title="Transparent huge pages are given on request only",
+        why="With always, a fork of Redis copies 2 MiB for a byte that changes, and compaction "
+        "stalls allocations of PostgreSQL's backends.",
+        detect="/sys/kernel/mm/transparent_hugepage/enabled.",
+        remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, at every boot.",
+        source="Redis, src/syscheck.c, checkTHPEnabled; TuneD, profiles/postgresql/tuned.conf "
+        "(transparent_hugepages=never)",
+        needs=("linux.transparent_huge_pages",),
+        check=_no_thp_always,
+    ),
+    Rule(
+        code="OS005",
+        layers=("linux",),
+        severity=Severity.WARNING,
+        title="Memory in use is not swapped out for the page cache",
+        why="A backend whose memory was swapped out waits for the disk within a statement.",
+        detect="/proc/sys/vm/swappiness above 10 with swap in /proc/swaps.",
+        remedy="vm.swappiness = 1 in a file of /etc/sysctl.d, or no swap.",
+        source="TuneD, profiles/postgresql/tuned.conf (vm.swappiness=3) and "
+        "profiles/latency-performance/tuned.conf (vm.swappiness=10)",
+        needs=(),
+        check=_keeps_off_swap,
+    ),
+    Rule(
+        code="OS006",
+        layers=("linux",),
+        severity=Severity.INFO,
+        title="Little data waits to be written",
+        why="20 % of a large memory is many GiB that a checkpoint's fsync writes at once while "
+        "commits wait.",
+        detect="/proc/sys/vm/dirty_bytes, else dirty_ratio of the memory outside of the pools of "
+        "huge pages (an upper bound: the kernel takes it of what is available): more than 2 GiB, "
+        "which is a guess.",
+        remedy="vm.dirty_bytes = 536870912 and vm.dirty_background_bytes = 67108864.",
+        source="TuneD, profiles/postgresql/tuned.conf (vm.dirty_bytes, vm.dirty_background_bytes); "
+        "Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio",
+        needs=(),
+        check=_bounded_dirt,
+    ),
+    Rule(
+        code="OS008",
+        layers=("linux", "storage"),
+        severity=Severity.WARNING,
+        title="Read-ahead suits random reads of 8 kB",
+        why="Two neighbouring reads look sequential to the kernel, which then fetches megabytes "
+        "that nobody asked for.",
+        detect="/sys/block/*/queue/read_ahead_kb of the data directory's disk: more than 4096.",
+        remedy="echo 128 > /sys/block/DISK/queue/read_ahead_kb, kept by a udev rule.",
+        source="TuneD, profiles/throughput-performance/tuned.conf (readahead=>4096); Linux, "
+        "Documentation/ABI/stable/sysfs-block, read_ahead_kb",
+        needs=("linux.device.read_ahead_bytes",),
+        check=_small_read_ahead,
+    ),
+    Rule(
+        code="OS009",
+        layers=("linux", "postgres", "redis"),
+        severity=Severity.WARNING,
+        title="A page of memory is no larger than a block of the database",
+        why="With pages of 64 KiB each block of 8 KiB is read and written as 64 KiB, the default "
+        "huge page has 512 MiB, and a Redis whose jemalloc was built for 4 KiB does not start.",
+        detect="getconf PAGESIZE; Hugepagesize in /proc/meminfo.",
+        remedy="Boot a kernel of 4 KiB pages; or ask for huge pages of 2 MiB by size, and use "
+        "programs that were built for these pages.",
+        source="Linux, Documentation/arch/arm64/hugetlbpage.rst (sizes by granule); "
+        "redis/redis#15185 (unsupported system page size)",
+        needs=("linux.page_bytes",),
+        check=_small_pages,
+    ),
+    Rule(
+        code="OS013",
+        layers=("linux", "redis", "postgres"),
+        severity=Severity.ERROR,
+        title="vm.overcommit_memory suits every server on the machine",
+        why="Redis forks to write its snapshot and needs as much again to be promised; with 2 the "
+        "promise is refused. PostgreSQL's documentation advises 2, so the two do not share a "
+        "machine with either's advice.",
+        detect="/proc/sys/vm/overcommit_memory and the servers on the machine.",
+        remedy="Give them machines of their own, or set 0 or 1 and limit the memory of each.",
+        source='Redis documentation, "Redis administration" (vm.overcommit_memory = 1); PostgreSQL '
+        '18 documentation, section 18.4.4 "Linux Memory Overcommit"',
+        needs=("linux.overcommit_memory",),
+        check=_overcommit_suits_all,
+    ),
+)

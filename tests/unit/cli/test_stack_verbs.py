@@ -1,0 +1,182 @@
+"""``stack apply``, ``verify`` and ``revert`` on files of a directory: exit codes and words."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import Shell
+
+from fakes.clock import FakeClock
+from fakes.kernel import PAGE_BYTES, FakeKernel
+from fakes.settings import FakeSettings
+from steelyard.cli.stack_applying import ApplyOptions, apply, revert
+from steelyard.model.errors import PreflightError
+from steelyard.model.stack import Knob, KnobKind
+from steelyard.tuning.applying.applier import UnprivilegedError
+from steelyard.tuning.applying.doors import Outside
+from support.stack import knob, stack_plan, write_plan
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a directory that a plan places files in."""
+    path = tmp_path / "etc"
+    path.mkdir()
+    (path / "old.conf").write_text("old\n")
+    return path
+
+
+def _knobs(place: Path) -> tuple[Knob, Knob]:
+    old = knob(KnobKind.FILE, str(place / "old.conf"), "new\n")
+    return old, knob(KnobKind.FILE, str(place / "made/new.conf"), "new\n", after=(old.name,))
+
+
+def _files(place: Path) -> dict[str, str]:
+    return {str(p.relative_to(place)): p.read_text() for p in place.rglob("*") if p.is_file()}
+
+
+def test_a_plan_is_applied_verified_and_reverted(shell: Shell, place: Path) -> None:
+    """Proves the whole way: in effect, verified, restored, and verified not to be in effect."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    code, out, _ = shell.run("stack", "apply", "p", "--yes")
+    assert code == 0
+    assert "In effect." in out
+    assert _files(place) == {"old.conf": "new\n", "made/new.conf": "new\n"}
+    code, out, _ = shell.run("stack", "verify", "p", "--json")
+    assert code == 0
+    assert [each["in_effect"] for each in json.loads(out)] == [True, True]
+    code, out, _ = shell.run("stack", "revert", "p", "--yes")
+    assert code == 0
+    assert "Everything is as it was." in out
+    assert _files(place) == {"old.conf": "old\n"}
+    assert not (place / "made").exists()
+    code, out, _ = shell.run("stack", "verify", "p")
+    assert code == 10
+    assert "[NOT IN EFFECT]" in out
+    assert shell.run("stack", "revert", "p")[:2] == (0, "Nothing is applied from p.\n")
+
+
+def test_a_dry_run_changes_nothing(shell: Shell, place: Path) -> None:
+    """Proves that the commands are shown, no record is begun, and no file is touched."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    code, out, _ = shell.run("stack", "apply", "p", "--dry-run")
+    assert code == 0
+    assert "printf %s" in out
+    assert _files(place) == {"old.conf": "old\n"}
+    assert [path.name for path in Path("p").iterdir()] == ["plan.json"]
+
+
+def test_a_changed_plan_does_not_change_the_revert(shell: Shell, place: Path) -> None:
+    """Proves that the record has its own copy: an edited or deleted plan.json harms nothing."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    shell.run("stack", "apply", "p", "--yes")
+    other = knob(KnobKind.FILE, str(place / "other.conf"), "other\n")
+    write_plan(Path("p"), stack_plan(other))
+    code, _, err = shell.run("stack", "apply", "p", "--yes")
+    assert code == 3
+    assert "Revert it first" in err
+    Path("p/plan.json").unlink()
+    assert shell.run("stack", "revert", "p", "--yes")[0] == 0
+    assert _files(place) == {"old.conf": "old\n"}
+
+
+def test_settings_without_a_server_are_bad_input(shell: Shell) -> None:
+    """Proves that the way out names --dsn, and that --only leaves the settings out."""
+    setting = knob(KnobKind.POSTGRES, "work_mem", "8MB")
+    write_plan(Path("p"), stack_plan(setting))
+    code, _, err = shell.run("stack", "apply", "p", "--yes")
+    assert code == 2
+    assert "--dsn" in err
+    code, out, _ = shell.run("stack", "verify", "p")
+    assert code == 0
+    assert "[NOT VISIBLE]" in out
+
+
+def test_a_wrong_dsn_is_told_before_anything_is_turned(
+    shell: Shell, place: Path, tmp_path: Path
+) -> None:
+    """Proves exit code 4 for a server that is not there, 2 for a password, and nothing changed."""
+    write_plan(Path("p"), stack_plan(*_knobs(place), knob(KnobKind.POSTGRES, "work_mem", "8MB")))
+    nowhere = f"postgresql://nobody@/postgres?host={tmp_path}&port=1"
+    assert shell.run("stack", "apply", "p", "--yes", "--dsn", nowhere)[0] == 4
+    secret = "postgresql://me:secret@localhost/postgres"
+    assert shell.run("stack", "apply", "p", "--yes", "--dsn", secret)[0] == 2
+    assert _files(place) == {"old.conf": "old\n"}
+    assert not Path("p/applied.jsonl").exists()
+
+
+def test_a_damaged_plan_and_record_are_told(shell: Shell, place: Path) -> None:
+    """Proves exit code 2 for no plan or a broken one, and 6 for a record that lies."""
+    assert shell.run("stack", "apply", "nowhere", "--yes")[0] == 2
+    Path("p").mkdir()
+    Path("p/plan.json").write_text("{}")
+    assert shell.run("stack", "verify", "p")[0] == 2
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    shell.run("stack", "apply", "p", "--yes")
+    record = Path("p/applied.jsonl")
+    record.write_text(record.read_text().replace("old.conf", "0ld.conf"))
+    assert shell.run("stack", "revert", "p", "--yes")[0] == 6
+    assert _files(place)["old.conf"] == "new\n"
+
+
+def test_a_rendered_object_is_printed_with_its_command(shell: Shell) -> None:
+    """Proves that it is named, and not applied."""
+    write_plan(Path("p"), stack_plan(knob(KnobKind.RENDERED, "kubernetes/cluster.yaml", "")))
+    code, out, _ = shell.run("stack", "apply", "p", "--yes")
+    assert code == 0
+    assert "kubectl apply -f p/files/kubernetes/cluster.yaml" in out
+
+
+def test_without_the_privilege_the_commands_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves exit code 8, the commands on standard output, and that nothing is begun."""
+    pool = knob(KnobKind.HUGE_PAGES, f"0/{PAGE_BYTES}", "5")
+    write_plan(tmp_path, stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7"), pool))
+    kernel = FakeKernel(files={"/proc/sys/vm/swappiness": "60\n"}).with_pools({0: 0}, fits=9)
+    kernel.closed = {"/": "this account may not write it"}
+    options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
+    with pytest.raises(UnprivilegedError) as error:
+        apply(options, Outside(host=kernel, kernel=kernel))
+    assert error.value.exit_code == 8
+    assert "Nothing was changed" in error.value.hint
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "sysctl -w vm.swappiness=7"
+    assert lines[1].startswith("echo 5 > /sys/devices/system/node/node0/hugepages/")
+    assert not (tmp_path / "applied.jsonl").exists()
+
+
+def test_a_record_of_another_machine_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves that a directory that was copied puts nothing back where nothing was changed."""
+    write_plan(tmp_path, stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7")))
+    kernel = FakeKernel(files={"/proc/sys/vm/swappiness": "60\n", "/etc/machine-id": "one\n"})
+    outside = Outside(host=kernel, kernel=kernel)
+    options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
+    apply(options, outside)
+    kernel.files["/etc/machine-id"] = "two\n"
+    with pytest.raises(PreflightError, match="another machine"):
+        revert(tmp_path, None, yes=True, outside=outside)
+    kernel.files["/etc/machine-id"] = "one\n"
+    revert(tmp_path, None, yes=True, outside=outside)
+    assert kernel.files["/proc/sys/vm/swappiness"] == "60\n"
+    assert "as it was" in capsys.readouterr().out
+
+
+def test_another_server_in_the_place_of_the_first_is_refused(tmp_path: Path) -> None:
+    """Proves that a revert changes no settings of data that the plan did not change."""
+    setting = replace(knob(KnobKind.POSTGRES, "work_mem", "8MB"), layer="postgres")
+    write_plan(tmp_path, stack_plan(setting))
+    server = FakeSettings()
+    outside = Outside(host=FakeKernel(), kernel=FakeKernel(), sql=server, clock=FakeClock())
+    uri = "postgresql://me@/postgres?host=/fake"
+    apply(ApplyOptions(directory=tmp_path, layers=(), dsn=uri, yes=True), outside)
+    assert server.file == {"work_mem": "8MB"}
+    server.identifier = "7002"
+    with pytest.raises(PreflightError, match="other data"):
+        revert(tmp_path, None, yes=True, outside=outside)
+    server.identifier = "7001"
+    revert(tmp_path, None, yes=True, outside=outside)
+    assert server.file == {}

@@ -1,0 +1,280 @@
+"""The door to domains: defined and put back exactly, verified in the process, no other touched."""
+
+import pytest
+
+from fakes.domains import FakeDomains
+from fakes.host import FakeHost
+from steelyard.model.errors import PreflightError, TargetError
+from steelyard.model.stack import DomainDesign, Knob, KnobKind, Scope
+from steelyard.model.units import MIB
+from steelyard.tuning.applying.domain import DomainDoor
+from steelyard.tuning.rendering.domain import domain_xml
+from support.guest_files import Guest
+
+
+def _design(**changes: object) -> DomainDesign:
+    return DomainDesign(
+        **{
+            "name": "guest",
+            "memory_bytes": 256 * MIB,
+            "vcpu_pins": (0, 1),
+            "emulator_pins": (1,),
+            "io_thread_pins": (0,),
+            "nodes": (0,),
+            "emulated": True,
+            "bridge": "br0",
+            "disks": ("/srv/guest.qcow2",),
+            **changes,
+        }  # type: ignore[arg-type]
+    )
+
+
+def _knob(xml: str = "", place: str = "guest", **changes: object) -> Knob:
+    return Knob(
+        name=f"kvm:domain {place}",
+        layer="kvm",
+        kind=KnobKind.DOMAIN,
+        place=place,
+        value=xml or domain_xml(_design(**changes)),
+        scope=Scope.MACHINE,
+    )
+
+
+def _door(domains: FakeDomains, guest: Guest | None = None) -> DomainDoor:
+    return DomainDoor(domains=domains, host=FakeHost(files=(guest or Guest()).files()))
+
+
+def test_a_domain_is_defined_and_removed_again() -> None:
+    """Where nothing was, the snapshot is empty, and reverting leaves nothing but the neighbour."""
+    domains = FakeDomains()
+    domains.define(domain_xml(_design(name="neighbour")))
+    before = dict(domains.defined)
+    door, knob = _door(domains), _knob()
+    door.require(knob)
+    snapshot = door.snapshot(knob)
+    door.apply(knob)
+    assert door.seen(knob).value == knob.value
+    assert door.seen(knob).pending == "start it: virsh start guest"
+    door.revert(knob, snapshot)
+    door.revert(knob, snapshot)
+    assert domains.defined == before
+
+
+def test_an_existing_definition_comes_back_exactly() -> None:
+    """Its uuid and the address of its network card stay throughout."""
+    domains = FakeDomains()
+    domains.define(domain_xml(_design(vcpu_pins=(2, 3))))
+    former = domains.defined["guest"]
+    door, knob = _door(domains), _knob()
+    door.require(knob)
+    snapshot = door.snapshot(knob)
+    door.apply(knob)
+    changed = domains.defined["guest"]
+    for lasting in ("<uuid>", "<mac "):
+        line = next(line for line in former.splitlines() if lasting in line)
+        assert line.strip().partition(lasting)[2].partition(">")[0] in changed
+    assert domains.defined["guest"] != former
+    door.revert(knob, snapshot)
+    assert domains.defined["guest"] == former
+
+
+def test_what_is_defined_already_is_not_defined_again() -> None:
+    """A plan that is applied twice touches libvirt once."""
+    domains = FakeDomains()
+    door, knob = _door(domains), _knob()
+    door.apply(knob)
+    door.apply(knob)
+    assert domains.definitions == 1
+
+
+def test_what_libvirt_loses_is_a_failure() -> None:
+    """An element that is gone after the definition is named."""
+    door, knob = _door(FakeDomains(forgets=("cputune",))), _knob()
+    with pytest.raises(TargetError, match=r"did not keep all of guest.*cputune"):
+        door.apply(knob)
+
+
+def test_the_definition_that_was_asked_with_less_is_another_one() -> None:
+    """A definition with pins that are not asked for is not in effect, though nothing is lost."""
+    domains = FakeDomains()
+    door = _door(domains)
+    door.apply(_knob())
+    fewer = _knob(domain_xml(_design()).replace("<emulatorpin cpuset='1'/>", ""))
+    check = door.verify(fewer)
+    assert check.holds is False
+    assert "emulator pins" in check.facts[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact"),
+    [
+        ({"vcpu_pins": (0, 9)}, "no CPU 9, only 0-3"),
+        ({"nodes": (5,)}, "no NUMA node 5, only 0-1"),
+        ({"memory_bytes": 257 * MIB}, "263168 KiB are no multiple of its pages of 2048 KiB"),
+        ({"page_bytes": 1024 * MIB, "memory_bytes": 1024 * MIB}, "no pages of 1048576 KiB"),
+    ],
+)
+def test_what_could_not_start_is_refused_before(changes: dict[str, object], fact: str) -> None:
+    """Libvirt defines all of these, and fails at the start."""
+    with pytest.raises(PreflightError, match=fact):
+        _door(FakeDomains()).require(_knob(**changes))
+
+
+def test_huge_pages_need_a_mounted_hugetlbfs() -> None:
+    """Without one libvirt finds no place for the memory."""
+    files = {**Guest().files(), "/proc/mounts": "proc /proc proc rw 0 0\n"}
+    door = DomainDoor(domains=FakeDomains(), host=FakeHost(files=files))
+    with pytest.raises(PreflightError, match="no hugetlbfs is mounted"):
+        door.require(_knob())
+
+
+def test_another_domain_of_the_same_name_is_refused() -> None:
+    """Its disks and cards would be lost, or it has a uuid of its own; nothing is defined."""
+    domains = FakeDomains()
+    domains.define(domain_xml(_design(disks=("/srv/somebody.qcow2",))))
+    before = dict(domains.defined)
+    door = _door(domains)
+    own = domain_xml(_design(disks=("/srv/somebody.qcow2",)))
+    other = own.replace("</name>", "</name><uuid>6ba7b810-9dad-11d1-80b4-00c04fd430c8</uuid>")
+    for knob, fact in ((_knob(), "disk /srv/somebody"), (_knob(other), "another domain guest")):
+        with pytest.raises(PreflightError, match=fact):
+            door.require(knob)
+        with pytest.raises(PreflightError, match=fact):
+            door.apply(knob)
+    assert domains.defined == before
+
+
+def test_a_network_card_is_not_dropped() -> None:
+    """A card with an address of its own is missed when the plan has none."""
+    domains = FakeDomains()
+    domains.define(domain_xml(_design()))
+    with pytest.raises(PreflightError, match="network card 52:54:00"):
+        _door(domains).require(_knob(bridge=None))
+
+
+@pytest.mark.parametrize("xml", ["no XML", domain_xml(_design(name="other"))])
+def test_a_knob_for_another_name_is_refused(xml: str) -> None:
+    """Only the domain that the knob names is ever defined."""
+    domains = FakeDomains()
+    with pytest.raises(PreflightError, match="kvm:domain guest"):
+        _door(domains).apply(_knob(xml))
+    assert not domains.defined
+
+
+def test_a_password_is_kept_out_of_the_record() -> None:
+    """A definition with one is not changed at all: it could not be put back."""
+    domains = FakeDomains(secret={"guest"})
+    with pytest.raises(PreflightError, match="holds a password"):
+        _door(domains).snapshot(_knob())
+
+
+def test_a_running_domain_that_was_not_there_before_is_not_removed() -> None:
+    """Somebody started it: the way out is told."""
+    domains = FakeDomains()
+    door, knob = _door(domains), _knob()
+    door.apply(knob)
+    domains.start("guest")
+    with pytest.raises(TargetError, match="guest runs"):
+        door.revert(knob, "")
+    assert "guest" in domains.defined
+
+
+def test_a_domain_that_somebody_gave_a_disk_is_not_removed() -> None:
+    """A definition that has grown is no longer only ours."""
+    domains = FakeDomains()
+    door, knob = _door(domains), _knob()
+    door.apply(knob)
+    domains.define(domains.defined["guest"].replace("guest.qcow2", "data.qcow2"))
+    with pytest.raises(TargetError, match="disk /srv/data"):
+        door.revert(knob, "")
+
+
+def test_a_definition_is_in_effect_when_its_machine_was_started() -> None:
+    """Not there: false; defined: pending; started: every effect is read from its process."""
+    domains = FakeDomains()
+    door, knob = _door(domains), _knob()
+    assert door.verify(knob).holds is False
+    door.apply(knob)
+    defined = door.verify(knob)
+    assert (defined.holds, defined.pending) == (None, "start it: virsh start guest")
+    domains.start("guest")
+    running = door.verify(knob)
+    assert (running.holds, running.pending) == (True, "")
+    assert len(running.facts) == 7  # two virtual CPUs, emulator, I/O, pages, node, balloon
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact", "remedy"),
+    [
+        ({"vcpus": {0: (0,), 1: (0,)}}, "virtual CPU 1 is to run on CPU 1", "vcpupin guest 1 1"),
+        ({"vcpus": {0: (0,)}}, "no such thread", "start it"),
+        ({"emulator": (0, 1)}, "the emulator is to run on CPU 1", "emulatorpin guest 1"),
+        ({"io_threads": {1: (0, 2)}}, "threads may run on CPU 0,2", "iothreadpin"),
+        ({"memory_bytes": 128 * MIB}, "128 MiB lie on huge pages", "Allocate the pages"),
+        ({"node": 1}, "it lies on node 1", "does not move"),
+        ({"policy": "prefer:0"}, "not bound", "does not move"),
+        ({"balloon": True}, "QEMU has one", "memballoon"),
+    ],
+)
+def test_each_effect_that_is_missing_is_told(
+    changes: dict[str, object], fact: str, remedy: str
+) -> None:
+    """What the process has otherwise than asked makes the check fail, with its way out."""
+    domains = FakeDomains()
+    door, knob = _door(domains, Guest().but(**changes)), _knob()
+    door.apply(knob)
+    domains.start("guest")
+    check = door.verify(knob)
+    assert check.holds is False
+    assert any(fact in each for each in check.facts)
+    assert remedy in check.remedy
+    assert (
+        check.pending == ""
+    )  # it runs with this definition: starting it anew is not what it lacks
+
+
+def test_locked_memory_is_seen_in_the_process() -> None:
+    """Where the plan locks memory, QEMU must have locked pages."""
+    locked = _knob(hard_limit_bytes=3 * 1024 * MIB)
+    for amount, holds in ((2 * MIB, True), (0, False)):
+        domains = FakeDomains()
+        door = _door(domains, Guest(locked_bytes=amount))
+        door.apply(locked)
+        domains.start("guest")
+        assert door.verify(locked).holds is holds
+
+
+def test_what_cannot_be_seen_is_not_taken_for_granted() -> None:
+    """Without numa_maps or without the process the check says neither yes nor no."""
+    for files in (Guest(maps=False).files(), {}):
+        domains = FakeDomains()
+        door = DomainDoor(domains=domains, host=FakeHost(files=files))
+        door.apply(_knob())
+        domains.start("guest")
+        assert door.verify(_knob()).holds is None
+
+
+def test_a_changed_definition_waits_for_the_power_cycle() -> None:
+    """A machine that still runs with the former one is pending until it was ended and started."""
+    domains = FakeDomains()
+    door = _door(domains)
+    door.apply(_knob(emulator_pins=(2,)))
+    domains.start("guest")
+    door.apply(_knob())
+    changed = DomainDoor(domains=domains, host=FakeHost(files=Guest(emulator=(2,)).files()))
+    check = changed.verify(_knob())
+    assert check.holds is False
+    assert "shut it down and start it" in check.pending
+    assert "shut it down" in door.seen(_knob()).pending
+    domains.end("guest")
+    domains.start("guest")
+    assert door.verify(_knob()).holds
+
+
+def test_the_commands_define_the_same() -> None:
+    """Who lacks the privilege gets the call with the definition in it."""
+    (command,) = _door(FakeDomains()).commands(_knob())
+    assert command.startswith(
+        "virsh --connect=test:///fake define --validate /dev/stdin <<'DOMAIN'"
+    )
+    assert domain_xml(_design()).strip() in command

@@ -1,0 +1,100 @@
+"""Facts of domains: the request where they are shut off, the effect where they run."""
+
+from fakes.clock import FakeClock
+from fakes.domains import FakeDomains
+from fakes.host import FakeHost
+from fakes.processes import FakeProcesses
+from steelyard.gateways.virsh import Virsh
+from steelyard.model.stack import DomainDesign
+from steelyard.model.stack_facts import Visibility
+from steelyard.model.units import MIB
+from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+from steelyard.tuning.rendering.domain import domain_xml
+from support.guest_files import Guest
+
+_DESIGN = DomainDesign(
+    name="guest",
+    memory_bytes=256 * MIB,
+    vcpu_pins=(0, 1),
+    emulator_pins=(1,),
+    io_thread_pins=(0,),
+    nodes=(0,),
+    emulated=True,
+)
+
+
+def _hypervisor(domains: FakeDomains, guest: Guest | None = None) -> Hypervisor:
+    files = guest.files() if guest else {}
+    return Hypervisor(domains=domains, host=FakeHost(files=files), clock=FakeClock(), moment_s=2.0)
+
+
+def _defined() -> FakeDomains:
+    domains = FakeDomains(starting={"guest"})
+    domains.define(domain_xml(_DESIGN))
+    return domains
+
+
+def test_a_domain_that_is_shut_off_is_told_as_defined() -> None:
+    """Its pins are those of the XML, and nothing is said of waiting."""
+    found, origins = collect_domains(_hypervisor(_defined()))
+    assert found is not None
+    (facts,) = found
+    assert facts.vcpu_pins == {0: (0,), 1: (1,)}
+    assert (facts.running, facts.autostart, facts.vcpu_delay_fraction) == (False, True, None)
+    assert origins["domains.guest"].source == "virsh dumpxml guest"
+
+
+def test_a_running_domain_is_told_as_it_is() -> None:
+    """A pin that did not take effect, ordinary pages and a balloon come from /proc, not the XML."""
+    domains = _defined()
+    domains.start("guest")
+    strayed = Guest(vcpus={0: (0,), 1: (0, 1, 2, 3)}, emulator=(2,), node=1)
+    found, origins = collect_domains(_hypervisor(domains, strayed))
+    assert found is not None
+    (facts,) = found
+    assert facts.running
+    assert facts.vcpu_pins == {0: (0,)}  # a thread that may run anywhere is not pinned
+    assert (facts.emulator_pins, facts.io_thread_pins) == ((2,), (0,))
+    assert (facts.memory_nodes, facts.huge_page_bytes) == ((1,), 2 * MIB)
+    assert "/proc/4711" in origins["domains.guest"].source
+
+
+def test_waiting_is_the_largest_share_of_the_moment() -> None:
+    """Of two looks two seconds apart, the virtual CPU counts that waited longest."""
+    domains = _defined()
+    domains.start("guest")
+    domains.delays = [{"guest": (1.0, 5.0)}, {"guest": (1.1, 5.5), "new": (1.0,)}]
+    found, _ = collect_domains(_hypervisor(domains, Guest()))
+    assert found is not None
+    assert found[0].vcpu_delay_fraction == 0.25
+
+
+def test_without_its_process_a_running_domain_is_told_by_its_xml() -> None:
+    """From afar /proc is not there: then the origin says so."""
+    domains = _defined()
+    domains.start("guest")
+    found, origins = collect_domains(_hypervisor(domains))
+    assert found is not None
+    assert found[0].vcpu_pins == {0: (0,), 1: (1,)}
+    assert "not visible" in origins["domains.guest"].source
+
+
+def test_a_machine_without_libvirt_has_no_facts_of_domains() -> None:
+    """None, not an empty list: nobody knows whether there are any, and the origin says why."""
+    absent = Hypervisor(
+        domains=Virsh(processes=FakeProcesses()), host=FakeHost(), clock=FakeClock()
+    )
+    found, origins = collect_domains(absent)
+    assert found is None
+    assert origins["domains"].visibility is Visibility.UNKNOWN
+    assert "virsh" in origins["domains"].source
+
+
+def test_one_unreadable_domain_does_not_hide_the_others() -> None:
+    """What is no XML is left out, with the reason."""
+    domains = _defined()
+    domains.defined["broken"] = "<domain>"
+    found, origins = collect_domains(_hypervisor(domains))
+    assert found is not None
+    assert [facts.name for facts in found] == ["guest"]
+    assert origins["domains.broken"].visibility is Visibility.UNKNOWN

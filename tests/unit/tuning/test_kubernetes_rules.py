@@ -1,0 +1,473 @@
+"""Rules of Kubernetes and CloudNativePG: on both sides of each, and where a fact is missing."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steelyard.model.inspection import State
+from steelyard.model.linux_facts import LinuxFacts, NumaNode, PagePool
+from steelyard.model.stack_facts import (
+    ClusterFacts,
+    Intent,
+    Kubelet,
+    KubernetesFacts,
+    PodFacts,
+    PostgresFacts,
+    StackFacts,
+)
+from steelyard.model.units import GIB, MIB
+from steelyard.tuning.rules.cloudnativepg import RULES as CLUSTER_RULES
+from steelyard.tuning.rules.kubernetes import RULES
+from steelyard.tuning.rules.operator_parameters import REFUSED
+from support.judged_rules import HOLDS, NOTHING, judged, said
+from support.recorded_stacks import recommended
+
+RESOURCES = {"cpu": "2", "memory": "10Gi", "hugepages-2Mi": "6500Mi"}
+POD = PodFacts(name="pg-1", database=True, requests=RESOURCES, limits=RESOURCES)
+STATIC = Kubelet(cpu_manager_policy="static", reserved_system_cpus="0-1")
+POOL = PagePool(page_bytes=2 * MIB, total=3328, free=3328, reserved=0)
+NODE = NumaNode(number=0, cpus=tuple(range(8)), memory_bytes=24 * GIB, pools=(POOL,))
+LINUX = LinuxFacts(
+    nodes=(NODE,), pools=(POOL,), memory_bytes=24 * GIB, huge_page_bytes=2 * MIB, smt=True
+)
+POSTGRES = PostgresFacts(version=18, huge_pages_needed=3177, settings={"huge_pages": "on"})
+
+
+def stack(
+    *pods: PodFacts,
+    linux: LinuxFacts | None = LINUX,
+    postgres: PostgresFacts | None = POSTGRES,
+    exclusive: bool | None = True,
+    **kubernetes: Any,
+) -> StackFacts:
+    """Return the facts of a node with these pods."""
+    known = {"version": "1.34.4", "kubelet": STATIC, "pods": pods or (POD,), **kubernetes}
+    return StackFacts(
+        linux=linux,
+        kubernetes=KubernetesFacts(**known),
+        postgres=postgres,
+        intent=Intent(exclusive_cpus=exclusive),
+    )
+
+
+def pod(limits: Mapping[str, str] | None = None, **changes: Any) -> PodFacts:
+    """Return the database's pod with other limits, requested alike."""
+    both = {**RESOURCES, **(limits or {})}
+    return replace(POD, **{"requests": both, "limits": both, **changes})
+
+
+def without_pages(**changes: Any) -> PodFacts:
+    """Return the database's pod without huge pages."""
+    both = {"cpu": "2", "memory": "10Gi", **changes}
+    return replace(POD, requests=both, limits=both)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(), HOLDS),
+        (stack(pod(requests={"memory": "10Gi"})), HOLDS),  # an absent request is its limit
+        (stack(pod(requests={**RESOURCES, "cpu": "2000m"})), HOLDS),
+        (stack(pod(requests={**RESOURCES, "cpu": "1"})), "not equal"),
+        (stack(pod(limits={"memory": "10Gi"}, requests={})), HOLDS),
+        (stack(replace(POD, limits={"cpu": "2"})), "not equal"),
+        (stack(pod({"cpu": "2500m"})), "2500m CPUs are no whole number"),
+        (stack(pod({"cpu": "2500m"}), exclusive=None), "no whole number"),
+        (stack(pod({"cpu": "2500m"}), exclusive=False), NOTHING),
+        (stack(replace(POD, database=False)), NOTHING),
+        (stack(pods=None), NOTHING),
+    ],
+)
+def test_exclusive_cpus_need_a_guaranteed_pod_of_whole_cpus(facts: StackFacts, told: str) -> None:
+    """K8S001: equal requests and limits, whole CPUs; where nobody wants them there is no rule."""
+    assert told in said("K8S001", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(), HOLDS),
+        (stack(kubelet=Kubelet()), "cpuManagerPolicy is none"),
+        (stack(kubelet=Kubelet(), exclusive=False), NOTHING),
+        (stack(kubelet=Kubelet(), exclusive=None), NOTHING),
+        (stack(kubelet=None), NOTHING),
+    ],
+)
+def test_the_cpu_policy_is_static_where_cpus_shall_be_exclusive(
+    facts: StackFacts, told: str
+) -> None:
+    """K8S002: asked only where somebody wants exclusive CPUs."""
+    assert told in said("K8S002", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 4, 5)), HOLDS),
+        (stack(pod(cpus=(2, 3))), HOLDS),
+        (stack(pod(cpus=(0, 1, 2, 3))), "may run on CPUs 0-3, its limit is 2"),
+        (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 3)), "CPUs 3 are in the shared pool too"),
+        (stack(POD), NOTHING),
+        (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet(), exclusive=None), NOTHING),
+        (stack(pod(cpus=(0, 1, 2, 3)), kubelet=Kubelet()), "its limit is 2"),
+        (stack(pod({"cpu": "1500m"}, cpus=(0, 1, 2, 3))), NOTHING),  # K8S001 says it
+    ],
+)
+def test_the_container_has_its_own_cpus(facts: StackFacts, told: str) -> None:
+    """K8S003: as many as its limit, and none of the shared pool."""
+    assert told in said("K8S003", facts)
+
+
+def test_a_container_whose_cpus_nobody_saw_is_named_as_lacking() -> None:
+    """K8S003 does not pass where the only proof of pinning is missing."""
+    assert "kubernetes.pods.cpus" in judged("K8S003", stack(POD)).missing[0]
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(version="1.33"), HOLDS),
+        (stack(version="v1.34.4+k3s1"), HOLDS),
+        (stack(version="1.32"), "1.32 keeps the CFS quota"),
+        (stack(version="1.9"), "1.9 keeps the CFS quota"),
+        (stack(version="1.32", kubelet=replace(STATIC, cpu_cfs_quota=False)), HOLDS),
+        (stack(version="1.32", kubelet=Kubelet()), HOLDS),  # no exclusive CPU carries it
+        (stack(pod(throttled_periods=7)), "throttled in 7 periods"),
+        (stack(pod(throttled_periods=7), kubelet=None), "throttled in 7 periods"),
+        (stack(pod(throttled_periods=0), version=None), HOLDS),
+        (stack(version=None), NOTHING),
+        (stack(kubelet=None), NOTHING),
+        (stack(replace(POD, database=False)), NOTHING),
+    ],
+)
+def test_no_quota_throttles_the_database(facts: StackFacts, told: str) -> None:
+    """K8S004: 1.33 is the first version without a quota on exclusive CPUs; throttling counts."""
+    assert told in said("K8S004", facts)
+
+
+FULL = replace(STATIC, cpu_manager_options={"full-pcpus-only": "true"})
+FOUR_THREADS = replace(LINUX, siblings=((0, 1, 2, 3), (4, 5, 6, 7)))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(kubelet=FULL), HOLDS),
+        (stack(kubelet=STATIC), "full-pcpus-only is off"),
+        (stack(pod({"cpu": "3"}), kubelet=FULL), "3 CPUs are no whole cores of 2 threads"),
+        (stack(kubelet=FULL, linux=FOUR_THREADS), "2 CPUs are no whole cores of 4 threads"),
+        (stack(pod({"cpu": "3"}), linux=replace(LINUX, smt=False)), HOLDS),
+        (stack(linux=replace(LINUX, smt=None)), NOTHING),
+        (stack(kubelet=Kubelet()), NOTHING),
+    ],
+)
+def test_exclusive_cpus_are_whole_cores(facts: StackFacts, told: str) -> None:
+    """K8S005: only where cores have several threads and CPUs are exclusive."""
+    assert told in said("K8S005", facts)
+
+
+ONE_NODE = replace(STATIC, topology_manager_policy="single-numa-node")
+HALF = replace(NODE, memory_bytes=12 * GIB)
+UNSEEN = replace(NODE, memory_bytes=None)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(kubelet=ONE_NODE), HOLDS),
+        (stack(pod({"cpu": "6"}), kubelet=ONE_NODE), HOLDS),
+        (stack(pod({"cpu": "7"}), kubelet=ONE_NODE), "no NUMA node has 7 CPUs"),  # 2 are reserved
+        (stack(pod({"memory": "18Gi"}), kubelet=ONE_NODE), "18.0 GiB of memory"),
+        (stack(pod({"hugepages-2Mi": "8Gi"}), kubelet=ONE_NODE), "8.0 GiB of 2.0 MiB pages"),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, NODE))), HOLDS),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(HALF, HALF))), "no NUMA node"),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=(UNSEEN,))), NOTHING),
+        (stack(kubelet=STATIC), NOTHING),
+        (stack(kubelet=ONE_NODE, linux=replace(LINUX, nodes=None)), NOTHING),
+    ],
+)
+def test_a_pod_bound_to_one_node_fits_one(facts: StackFacts, told: str) -> None:
+    """K8S006: CPUs that are not reserved, memory beside the pool, and huge pages, on one node."""
+    assert told in said("K8S006", facts)
+
+
+def reserving(memory: str, **changes: Any) -> Kubelet:
+    """Return a kubelet that promises this much reserved memory and reserves 2036Mi."""
+    whole: dict[str, Any] = {
+        "memory_manager_policy": "Static",
+        "kube_reserved": {"memory": "1Gi"},
+        "system_reserved": {"memory": "512Mi"},
+        "eviction_hard": {"memory.available": "500Mi"},
+        "reserved_memory": ({"numaNode": "0", "memory": memory},),
+        **changes,
+    }
+    return Kubelet(**whole)
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "told"),
+    [
+        (reserving("2036Mi"), HOLDS),
+        (reserving("2035Mi"), "reservedMemory is 2035 MiB"),
+        (reserving("1636Mi", eviction_hard={}), HOLDS),  # the default, 100Mi
+        (reserving("2036Mi", eviction_hard={}), "evictionHard are 1636 MiB"),
+        (
+            reserving(
+                "1018Mi",
+                reserved_memory=(
+                    {"numaNode": "0", "memory": "1018Mi"},
+                    {"numaNode": "1", "memory": "1018Mi"},
+                ),
+            ),
+            HOLDS,
+        ),
+        (
+            reserving("2036Mi", reserved_memory=({"memory": "2036Mi", "hugepages-2Mi": "1Gi"},)),
+            "has hugepages-2Mi",
+        ),
+        (reserving("4608Mi", eviction_hard={"memory.available": "12.5%"}), HOLDS),
+        (reserving("1Gi", eviction_hard={"memory.available": "10%"}), "reservedMemory is 1024 MiB"),
+        (Kubelet(), NOTHING),
+        (None, NOTHING),
+    ],
+)
+def test_reserved_memory_is_what_the_node_reserves(kubelet: Kubelet | None, told: str) -> None:
+    """K8S007: to the byte, eviction threshold included, be it a share of the memory."""
+    assert told in said("K8S007", stack(kubelet=kubelet))
+
+
+def test_a_share_of_unknown_memory_is_no_reservation() -> None:
+    """K8S007 is not applicable where evictionHard is a share and nobody saw the memory."""
+    kubelet = reserving("1Gi", eviction_hard={"memory.available": "10%"})
+    assert said("K8S007", stack(kubelet=kubelet, linux=None)) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "told"),
+    [
+        (STATIC, HOLDS),
+        (Kubelet(cpu_manager_policy="static", kube_reserved={"cpu": "500m"}), HOLDS),
+        (Kubelet(cpu_manager_policy="static", system_reserved={"cpu": "1"}), HOLDS),
+        (Kubelet(cpu_manager_policy="static"), "no CPU is reserved"),
+        (Kubelet(cpu_manager_policy="static", kube_reserved={"cpu": "0"}), "no CPU is reserved"),
+        (Kubelet(), NOTHING),
+    ],
+)
+def test_a_static_policy_reserves_cpus(kubelet: Kubelet, told: str) -> None:
+    """K8S008: more than none, by whichever key."""
+    assert told in said("K8S008", stack(kubelet=kubelet))
+
+
+CAPACITY = {"hugepages-2Mi": "6656Mi"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(capacity=CAPACITY), HOLDS),
+        (stack(), HOLDS),
+        (stack(pod(requests={"hugepages-2Mi": "1Gi"})), "requests 1Gi and limits 6500Mi"),
+        (stack(pod({"hugepages-2Mi": "6501Mi"})), "no whole pages"),
+        (stack(pod({"hugepages-1Gi": "2Gi"}), capacity=CAPACITY), "offers no hugepages-1Gi"),
+        (stack(pod({"hugepages-big": "2Gi"})), "names no page size"),
+        (stack(without_pages(memory="4GiB")), "'4GiB', is not a quantity"),
+        (stack(without_pages()), NOTHING),
+    ],
+)
+def test_requests_are_well_formed(facts: StackFacts, told: str) -> None:
+    """K8S009: equal, whole, of an offered size, and quantities at all."""
+    assert told in said("K8S009", facts)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "told"),
+    [
+        (CAPACITY, HOLDS),
+        ({"hugepages-2Mi": "8Gi"}, "says 4096 pages of 2.0 MiB, the kernel has 3328"),
+        ({}, "says 0 pages"),
+        ({**CAPACITY, "hugepages-1Gi": "1Gi"}, "says 1 pages of 1.0 GiB, the kernel has 0"),
+        (None, NOTHING),
+    ],
+)
+def test_the_node_offers_the_pages_of_the_kernel(
+    capacity: Mapping[str, str] | None, told: str
+) -> None:
+    """K8S010: of every size."""
+    assert told in said("K8S010", stack(capacity=capacity))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(non_pod_huge_pages=78), HOLDS),  # 3250 + 78 = 3328
+        (stack(non_pod_huge_pages=79), "others hold 79, the pool has 3328"),
+        (stack(pod({"hugepages-2Mi": "6658Mi"})), "pods need 3329 pages"),
+        (stack(POD, replace(POD, name="pg-2")), "pods need 6500 pages"),
+        (stack(), NOTHING),  # who else holds pages was not seen
+        (stack(without_pages(), non_pod_huge_pages=0), NOTHING),
+        (stack(linux=replace(LINUX, pools=None)), NOTHING),
+    ],
+)
+def test_the_pool_holds_what_all_need(facts: StackFacts, told: str) -> None:
+    """K8S011: pods and bystanders together; not a pass where bystanders were not seen."""
+    assert told in said("K8S011", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(pod({"hugepages-2Mi": "6354Mi"})), HOLDS),  # 3177 pages
+        (stack(pod({"hugepages-2Mi": "6352Mi"})), "3176 pages, 3177 are needed"),
+        (stack(pod({"hugepages-2Mi": "2Mi"}), postgres=PostgresFacts()), NOTHING),
+        (stack(without_pages()), NOTHING),
+        (
+            stack(
+                pod({"hugepages-2Mi": "2Mi"}),
+                postgres=replace(POSTGRES, settings={"huge_pages": "off"}),
+            ),
+            NOTHING,
+        ),
+    ],
+)
+def test_the_pods_pages_hold_the_server(facts: StackFacts, told: str) -> None:
+    """K8S012: to the page."""
+    assert told in said("K8S012", facts)
+
+
+OFF = replace(POSTGRES, settings={"huge_pages": "off"})
+TRIES = ClusterFacts(parameters={})
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(), HOLDS),
+        (stack(without_pages()), "huge_pages = on, no limit of huge pages, and the node has 3328"),
+        (stack(without_pages(), postgres=replace(POSTGRES, settings={})), "huge_pages = try"),
+        (stack(without_pages(), postgres=None, cluster=TRIES), "huge_pages = try"),
+        (stack(without_pages(), postgres=OFF), HOLDS),
+        (stack(without_pages(), linux=replace(LINUX, pools=(replace(POOL, total=0),))), HOLDS),
+        (stack(without_pages(), postgres=None), NOTHING),
+        (stack(without_pages(), linux=replace(LINUX, pools=None)), NOTHING),
+    ],
+)
+def test_a_pod_without_pages_does_not_try(facts: StackFacts, told: str) -> None:
+    """K8S013: the SIGBUS case: try is PostgreSQL's default, a pool makes it deadly."""
+    assert told in said("K8S013", facts)
+
+
+@pytest.mark.parametrize(
+    ("memory", "settings", "told"),
+    [
+        ("10Gi", {}, HOLDS),
+        ("1990Mi", {}, HOLDS),  # 100 x (6 + 2 x 4) MiB + 3 x 64 MiB = 1592 MiB = 80 %
+        ("1989Mi", {}, "1.6 GiB in the worst case"),
+        ("10Gi", {"work_mem": "64MB"}, "13.3 GiB in the worst case"),
+        ("10Gi", {"max_connections": "1000"}, "in the worst case"),
+        ("10Gi", {"max_connections": "many"}, NOTHING),
+    ],
+)
+def test_the_limit_covers_what_is_not_on_huge_pages(
+    memory: str, settings: Mapping[str, str], told: str
+) -> None:
+    """K8S014: backends, work_mem and maintenance within 80 % of the limit."""
+    postgres = replace(POSTGRES, settings=settings)
+    assert told in said("K8S014", stack(pod({"memory": memory}), postgres=postgres))
+
+
+def test_buffers_that_are_not_on_huge_pages_count_too() -> None:
+    """K8S014: 8 GB of shared_buffers fit the limit of 10 GiB only on huge pages."""
+    postgres = replace(POSTGRES, settings={"shared_buffers": "8GB"})
+    assert said("K8S014", stack(postgres=postgres)) == HOLDS
+    assert "worst case" in said("K8S014", stack(without_pages(), postgres=postgres))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(), HOLDS),  # 24 - 6.5 - 2 GiB are left
+        (stack(pod({"memory": "15872Mi"})), HOLDS),
+        (stack(pod({"memory": "15873Mi"})), "15.5 GiB are left"),
+        (stack(allocatable={"memory": "10Gi"}), HOLDS),
+        (stack(allocatable={"memory": "10239Mi"}), "pods ask for 10.0 GiB"),
+        (stack(pod({"memory": "15873Mi"}), kubelet=reserving("2036Mi")), HOLDS),
+        (stack(linux=replace(LINUX, memory_bytes=None)), NOTHING),
+        (stack(pods=()), NOTHING),
+    ],
+)
+def test_the_node_has_memory_beside_its_pool(facts: StackFacts, told: str) -> None:
+    """K8S015: what the node says, else its memory less pool and reservations."""
+    assert told in said("K8S015", facts)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"shared_buffers": "6GB", "huge_pages": "on", "wal_level": "replica"}, HOLDS),
+        ({}, HOLDS),
+        ({"archive_mode": "off"}, "archive_mode belongs to the operator"),
+        ({"allow_alter_system": "on"}, "the operator overwrites allow_alter_system"),
+        ({"max_connections": 200}, "max_connections: 200 is no text"),
+        ({"huge_pages": True}, "huge_pages: True is no text"),
+    ],
+)
+def test_the_operators_parameters_stay_its_own(parameters: Mapping[str, object], told: str) -> None:
+    """CNPG001: what the webhook refuses, what the operator overwrites, what is no text."""
+    assert told in said("CNPG001", stack(cluster=ClusterFacts(parameters=parameters)))
+
+
+def test_what_a_plan_sets_is_not_fixed() -> None:
+    """The list of today: huge_pages and wal_level are the user's, the socket's place is not."""
+    assert not REFUSED & {"huge_pages", "wal_level", "full_page_writes", "shared_buffers"}
+    assert {"unix_socket_directories", "port", "ssl", "restart_after_crash"} <= REFUSED
+
+
+@pytest.mark.parametrize(
+    ("parameters", "logical", "told"),
+    [
+        ({"wal_level": "replica"}, None, HOLDS),
+        ({}, None, "left at the operator's default"),
+        ({}, False, "left at the operator's default"),
+        ({"wal_level": "logical"}, None, "wal_level is logical"),
+        ({}, True, NOTHING),
+    ],
+)
+def test_wal_is_logical_only_where_it_is_decoded(
+    *, parameters: Mapping[str, object], logical: bool | None, told: str
+) -> None:
+    """CNPG002: the operator's default is logical."""
+    facts = stack(cluster=ClusterFacts(parameters=parameters))
+    assert told in said("CNPG002", replace(facts, intent=Intent(logical_decoding=logical)))
+
+
+@pytest.mark.parametrize(
+    ("code", "cluster", "told"),
+    [
+        ("CNPG003", ClusterFacts(instances=3, anti_affinity="required"), HOLDS),
+        ("CNPG003", ClusterFacts(instances=2), "2 instances with podAntiAffinityType preferred"),
+        ("CNPG003", ClusterFacts(instances=1), NOTHING),
+        ("CNPG004", ClusterFacts(instances=3), HOLDS),
+        ("CNPG004", ClusterFacts(instances=1, disruption_budget=False), HOLDS),
+        ("CNPG004", ClusterFacts(instances=1), "single instance"),
+        ("CNPG004", ClusterFacts(instances=3, disruption_budget=False), "3 instances without"),
+    ],
+)
+def test_instances_live_apart_and_end_one_by_one(
+    code: str, cluster: ClusterFacts, told: str
+) -> None:
+    """CNPG003 and CNPG004: both need to know how many there are."""
+    assert told in said(code, stack(cluster=cluster))
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in (*RULES, *CLUSTER_RULES)])
+def test_without_facts_no_rule_of_kubernetes_passes(code: str) -> None:
+    """What nobody saw is not applicable."""
+    assert judged(code, StackFacts()).state is State.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+def test_the_recommended_cluster_violates_none(code: str) -> None:
+    """Neither error nor warning, and no information either."""
+    assert judged(code, recommended()).messages == ()

@@ -1,0 +1,294 @@
+"""Every rule of virtual machines, on both sides and where a fact is missing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steelyard.model.inspection import State
+from steelyard.model.linux_facts import IdleState, NumaNode, PagePool
+from steelyard.model.stack_facts import DomainDisk, DomainFacts, GuestCell, Origin, StackFacts
+from steelyard.model.units import GIB, MIB
+from support.recorded_stacks import recommended
+from support.rule_cases import (
+    domain,
+    judged,
+    with_domain,
+    with_domains,
+    with_hypervisor,
+    with_linux,
+)
+
+C6 = IdleState(name="C6", exit_latency_s=133e-6)
+NOTHING = StackFacts()
+LONE = {vcpu: (8 + vcpu,) for vcpu in range(8)}  # one thread of each of eight cores
+
+
+def other(**changes: Any) -> StackFacts:
+    """Return the recommended domain beside a copy of it that is called otherwise."""
+    return with_domains(domain(), replace(domain(), name="other", **changes))
+
+
+HOLDING = {
+    "KVM001": recommended(),
+    "KVM002": recommended(),
+    "KVM003": recommended(),
+    "KVM004": recommended(),
+    "KVM005": recommended(),
+    "KVM006": recommended(),
+    "KVM007": recommended(),
+    "KVM008": recommended(),
+    "KVM009": recommended(),
+    "KVM010": with_domain(locked=False),
+    "KVM011": recommended(),
+    "KVM012": recommended(),
+    "KVM013": recommended(),
+    "KVM014": recommended(),
+    "KVM015": with_domain(vcpu_delay_fraction=0.01),
+    "KVM016": with_domain(cpu_mode="host-model"),
+    "KVM017": recommended(),
+    "KVM018": recommended(),
+}
+VIOLATED = {
+    "KVM001": (with_domain(lost_elements=("memballoon",)), "lost memballoon"),
+    "KVM002": (
+        with_domain(memory_nodes=(0,)),
+        "11, 24, 25, 26, 27 are not on node 0",
+    ),
+    "KVM003": (with_domain(memory_bytes=100 * GIB), "need 100.0 GiB of 64.0 GiB"),
+    "KVM004": (with_domain(vcpu_pins={0: (8,), 1: (8,)}), "host CPU 8: pinned to by"),
+    "KVM005": (with_domain(vcpu_pins=LONE), "24, 25, 26, 27, 28, 29, 30, 31"),
+    "KVM006": (with_domain(threads_per_core=1), "both threads of 4 core(s)"),
+    "KVM007": (with_domain(vcpu_pins={0: (8,), 1: (24,)}), "2 of 8 virtual CPUs are pinned"),
+    "KVM008": (with_domain(emulator_pins=(8,)), "share CPUs 8"),
+    "KVM009": (with_domain(hard_limit_bytes=25 * GIB), "hard_limit 25.0 GiB"),
+    "KVM010": (recommended(), "stays anyway"),
+    "KVM011": (with_domain(balloon="virtio"), "memory balloon virtio"),
+    "KVM012": (with_domain(disks=(DomainDisk(device="vdb", cache="unsafe"),)), "on vdb"),
+    "KVM013": (with_hypervisor(dma_latency_s=None), "C6 (133 µs)"),
+    "KVM014": (with_hypervisor(governor="powersave"), "the clock follows the load"),
+    "KVM015": (with_domain(vcpu_delay_fraction=0.011), "1.1 % of the time"),
+    "KVM016": (recommended(), "host-passthrough"),
+    "KVM017": (with_domain(memory_bytes=257 * MIB), "memory of 269484032 bytes"),
+    "KVM018": (with_domain(huge_page_bytes=GIB), "pages of 1.0 GiB"),
+}
+# With the missing facts that are named; none where there is nothing to judge.
+NOT_APPLICABLE = {
+    "KVM001": (with_domain(lost_elements=None), ("domains.lost_elements",)),
+    "KVM002": (with_hypervisor(nodes=None), ("hypervisor.nodes",)),
+    "KVM003": (with_domain(memory_mode="preferred"), ()),
+    "KVM004": (NOTHING, ("domains",)),
+    "KVM005": (with_hypervisor(siblings=None), ("hypervisor.siblings",)),
+    "KVM006": (with_domain(vcpu_pins={}), ()),
+    "KVM007": (with_domain(vcpu_pins={}), ()),
+    "KVM008": (with_domain(vcpu_pins={}), ()),
+    "KVM009": (with_domain(locked=False), ()),
+    "KVM010": (with_domain(huge_page_bytes=None), ()),
+    "KVM011": (NOTHING, ("domains", "linux.balloon")),
+    "KVM012": (with_domain(disks=()), ()),
+    "KVM013": (with_hypervisor(idle_states=None), ("hypervisor.idle_states",)),
+    "KVM014": (with_hypervisor(governor=None), ("hypervisor.governor",)),
+    "KVM015": (with_domain(vcpu_delay_fraction=None), ("domains.vcpu_delay_fraction",)),
+    "KVM016": (NOTHING, ("domains",)),
+    "KVM017": (with_domain(huge_page_bytes=None), ()),
+    "KVM018": (with_hypervisor(hugetlbfs=None), ("hypervisor.hugetlbfs",)),
+}
+
+
+@pytest.mark.parametrize("code", HOLDING)
+def test_a_rule_holds(code: str) -> None:
+    """Facts that it is satisfied with give no message."""
+    found = judged(code, HOLDING[code])
+    assert (found.state, found.messages, found.missing) == (State.HOLDS, (), ())
+
+
+@pytest.mark.parametrize("code", VIOLATED)
+def test_a_rule_is_violated(code: str) -> None:
+    """One changed fact violates it, and the message has its value."""
+    facts, words = VIOLATED[code]
+    found = judged(code, facts)
+    assert found.state is State.VIOLATED
+    assert words in found.messages[0]
+
+
+@pytest.mark.parametrize("code", NOT_APPLICABLE)
+def test_a_rule_is_not_applicable(code: str) -> None:
+    """A missing fact is no pass, and is named."""
+    facts, missing = NOT_APPLICABLE[code]
+    found = judged(code, facts)
+    assert found.state is State.NOT_APPLICABLE
+    assert tuple(each.partition(":")[0] for each in found.missing) == missing
+
+
+def test_every_rule_has_a_case_of_each_kind() -> None:
+    """No rule is left out."""
+    codes = {f"KVM{number:03}" for number in range(1, 19)}
+    assert codes == set(HOLDING) == set(VIOLATED) == set(NOT_APPLICABLE)
+
+
+def test_one_domain_that_was_not_seen_spoils_a_pass_but_no_violation() -> None:
+    """Of two domains one was not compared: that is no pass; a loss of the other is still told."""
+    assert judged("KVM001", other(lost_elements=None)).state is State.NOT_APPLICABLE
+    found = judged(
+        "KVM001", with_domains(replace(domain(), lost_elements=("memballoon",)), _not_compared())
+    )
+    assert found.state is State.VIOLATED
+    assert len(found.messages) == len(found.missing) == 1
+
+
+def _not_compared() -> DomainFacts:
+    return replace(domain(), name="other", lost_elements=None)
+
+
+def test_a_missing_node_is_told_before_pins() -> None:
+    """A node that the hypervisor lacks is named as such."""
+    found = judged("KVM002", with_domain(memory_nodes=(4,)))
+    assert "no node 4" in found.messages[0]
+
+
+def test_memory_that_may_come_from_either_node_fits_where_halves_would_not() -> None:
+    """24 GiB over two nodes of which one has 8 GiB: dividing evenly would call that too much."""
+    nodes = _nodes(8 * GIB, 64 * GIB)
+    spread = replace(domain(), memory_nodes=(0, 1), huge_page_bytes=None)
+    assert judged("KVM003", replace(nodes, domains=(spread,))).state is State.HOLDS
+    tight = replace(spread, name="tight", memory_bytes=60 * GIB, memory_nodes=(1,))
+    found = judged("KVM003", replace(nodes, domains=(spread, tight)))
+    assert found.messages == ("node 0, 1: strict virtual machines need 84.0 GiB of 72.0 GiB",)
+
+
+def test_cells_are_judged_on_the_nodes_that_they_are_bound_to() -> None:
+    """Two cells of 12 GiB fit two nodes of 16 GiB; both on one node do not."""
+    nodes = _nodes(16 * GIB, 16 * GIB)
+    apart, together = (
+        replace(
+            domain(),
+            huge_page_bytes=None,
+            memory_nodes=(0, 1),
+            cells=tuple(
+                GuestCell(number=i, memory_bytes=12 * GIB, memory_nodes=(node,))
+                for i, node in enumerate(places)
+            ),
+        )
+        for places in ((0, 1), (1, 1))
+    )
+    assert judged("KVM003", replace(nodes, domains=(apart,))).state is State.HOLDS
+    found = judged("KVM003", replace(nodes, domains=(together,)))
+    assert found.messages == ("node 1: strict virtual machines need 24.0 GiB of 16.0 GiB",)
+
+
+def test_domains_that_do_not_run_at_once_are_not_added_up() -> None:
+    """Two of 40 GiB do not fit 64 GiB, unless one is off and not started by itself."""
+    large = replace(domain(), memory_bytes=40 * GIB, huge_page_bytes=None)
+    for autostart, state in ((True, State.VIOLATED), (None, State.VIOLATED), (False, State.HOLDS)):
+        second = replace(large, name="second", autostart=autostart)
+        assert judged("KVM003", with_domains(large, second)).state is state, autostart
+
+
+def test_pages_of_a_running_domain_are_not_asked_for_again() -> None:
+    """Its pages are no longer free, and it needs no others."""
+    taken = PagePool(page_bytes=2 * MIB, total=12400, free=0)
+    facts = _with_pools(taken)
+    assert judged("KVM003", facts).state is State.VIOLATED
+    running = replace(domain(), running=True)
+    assert judged("KVM003", replace(facts, domains=(running,))).state is State.HOLDS
+
+
+def test_pools_that_nobody_saw_are_no_pass() -> None:
+    """The memory fits; whether the pages do is not known, with the reason."""
+    facts = replace(
+        _with_pools(),
+        origins={"hypervisor.nodes": Origin(source="/sys/devices/system/node")},
+    )
+    found = judged("KVM003", facts)
+    assert found.state is State.NOT_APPLICABLE
+    assert found.missing == ("hypervisor.nodes.pools: not in /sys/devices/system/node",)
+
+
+def test_two_virtual_cpus_may_share_two_cpus_and_not_one() -> None:
+    """Sets of CPUs are no conflict until more virtual CPUs are confined to them than they hold."""
+    pins = {0: (8, 9), 1: (8, 9)}
+    assert judged("KVM004", with_domain(vcpu_pins=pins)).state is State.HOLDS
+    found = judged("KVM004", with_domain(vcpu_pins={**pins, 2: (9,)}))
+    assert found.messages == ("host CPU 8, 9: pinned to by pg-node-1/0, pg-node-1/1, pg-node-1/2",)
+
+
+def test_domains_on_the_same_cpus_conflict_only_if_they_run_at_once() -> None:
+    """A domain that is off and stays off claims no CPU."""
+    assert judged("KVM004", other(autostart=True)).state is State.VIOLATED
+    assert judged("KVM004", other(autostart=False)).state is State.HOLDS
+
+
+def test_siblings_that_are_none_are_told() -> None:
+    """Cores of two threads on CPUs of different cores mislead the guest as well."""
+    crossed = {**domain().vcpu_pins, 1: (9,), 2: (24,)}
+    found = judged("KVM006", with_domain(vcpu_pins=crossed))
+    assert [each.split(" to the guest")[0] for each in found.messages] == [
+        "pg-node-1: virtual CPUs 0, 1 are one core",
+        "pg-node-1: virtual CPUs 2, 3 are one core",
+    ]
+
+
+def test_unequal_virtual_cpus_are_told() -> None:
+    """Whole cores beside single threads make some virtual CPUs half as fast."""
+    pins = {0: (8,), 1: (24,), 2: (9,)}
+    found = judged("KVM006", with_domain(vcpus=3, vcpu_pins=pins, threads_per_core=1))
+    assert "1 single threads beside 1 full core(s)" in found.messages[1]
+
+
+@pytest.mark.parametrize(
+    ("state", "limit_s", "expected"),
+    [
+        (C6, None, State.VIOLATED),
+        (C6, 200e-6, State.VIOLATED),
+        (C6, 20e-6, State.HOLDS),
+        (replace(C6, disabled=True), None, State.HOLDS),
+        (replace(C6, exit_latency_s=10e-6), None, State.HOLDS),
+        (replace(C6, exit_latency_s=11e-6), None, State.VIOLATED),
+    ],
+)
+def test_an_idle_state_counts_where_a_cpu_enters_it(
+    state: IdleState, limit_s: float | None, expected: State
+) -> None:
+    """A limit keeps CPUs out of slower states; a state below 10 µs is shallow."""
+    facts = with_hypervisor(idle_states=(state,), dma_latency_s=limit_s)
+    assert judged("KVM013", facts).state is expected
+
+
+def test_powersave_is_told_by_its_driver() -> None:
+    """The same name means a dynamic clock with one driver and the lowest with another."""
+    facts = with_hypervisor(governor="powersave", scaling_driver="acpi-cpufreq")
+    assert "always the lowest clock" in judged("KVM014", facts).messages[0]
+    mixed = with_hypervisor(governor="performance,schedutil")
+    assert judged("KVM014", mixed).state is State.VIOLATED
+    eager = with_hypervisor(energy_preference="balance_power")
+    assert judged("KVM014", eager).messages == ("energy performance preference balance_power",)
+
+
+def test_a_bound_balloon_is_seen_from_within() -> None:
+    """The guest alone is evidence, for and against."""
+    inside = replace(with_linux(balloon=True), domains=None)
+    assert judged("KVM011", inside).messages == ("the guest has virtio_balloon bound",)
+    assert judged("KVM011", replace(with_linux(balloon=False), domains=None)).state is State.HOLDS
+
+
+def test_a_cell_of_half_a_page_is_told() -> None:
+    """The sum may be whole pages while its cells are not."""
+    cells = tuple(GuestCell(number=i, memory_bytes=12 * GIB + i * MIB - MIB) for i in (0, 2))
+    found = judged("KVM017", with_domain(cells=cells))
+    assert [each.split(" of ")[0] for each in found.messages] == [
+        "pg-node-1: its cell 0",
+        "pg-node-1: its cell 2",
+    ]
+
+
+def _nodes(*sizes: int) -> StackFacts:
+    return with_hypervisor(
+        nodes=tuple(NumaNode(number=i, cpus=(), memory_bytes=size) for i, size in enumerate(sizes))
+    )
+
+
+def _with_pools(*pools: PagePool) -> StackFacts:
+    machine = recommended().hypervisor
+    assert machine is not None
+    nodes = machine.nodes or ()
+    return with_hypervisor(nodes=(nodes[0], replace(nodes[1], pools=pools)))

@@ -1,0 +1,274 @@
+"""Every rule of the database's Linux, on both sides and where a fact is missing."""
+
+from dataclasses import replace
+
+import pytest
+
+from steelyard.model.inspection import State
+from steelyard.model.linux_facts import BlockDevice, NumaNode, PagePool, PoolUser
+from steelyard.model.stack_facts import (
+    BenchFacts,
+    DomainFacts,
+    Intent,
+    KubernetesFacts,
+    Origin,
+    PodFacts,
+    PostgresFacts,
+    RedisFacts,
+    StackFacts,
+    Visibility,
+)
+from steelyard.model.units import GIB, KIB, MIB
+from support.recorded_stacks import published, recommended
+from support.rule_cases import judged, with_domain, with_linux
+
+NOTHING = StackFacts()
+SMALL = 2 * MIB
+NODE = NumaNode(number=0, cpus=(0, 1))
+METAL = with_linux(virtualization="none").linux
+REDIS = (RedisFacts(name="cache", role="primary"),)
+STRANGER = PoolUser(pid=77, command="postgres", held_bytes=64 * MIB)
+
+
+def pool(total: int, *, free: int | None = None, page_bytes: int = SMALL) -> PagePool:
+    """Return a pool, all free unless said otherwise."""
+    return PagePool(page_bytes=page_bytes, total=total, free=total if free is None else free)
+
+
+def disk(read_ahead_bytes: int | None) -> StackFacts:
+    """Return the recommended stack with another read-ahead."""
+    return with_linux(
+        device=BlockDevice(name="vdb", kind="virtio", read_ahead_bytes=read_ahead_bytes)
+    )
+
+
+def fresh(*users: PoolUser) -> StackFacts:
+    """Return a machine whose server does not run yet, with who holds huge pages."""
+    return replace(with_linux(pool_users=users), postgres=PostgresFacts(running=False))
+
+
+def tenants(overcommit: int, redis: tuple[RedisFacts, ...] | None) -> StackFacts:
+    """Return the recommended stack with Redis on its machine, or nobody having looked."""
+    return replace(with_linux(overcommit_memory=overcommit), redis=redis)
+
+
+def typed(name: str | None, *, compared: str | None = None) -> StackFacts:
+    """Return an instance of a type, and the class that it is compared with."""
+    return replace(with_linux(instance_type=name), bench=BenchFacts(reference_class=compared))
+
+
+HOLDING = {
+    "OS001": with_linux(requested_huge_pages=3328),
+    "OS002": recommended(),
+    "OS003": replace(published(), linux=with_linux(scaling_driver="acpi-cpufreq").linux),
+    "OS004": with_linux(transparent_huge_pages="never"),
+    "OS005": with_linux(swappiness=10, swap_bytes=GIB),
+    "OS006": with_linux(dirty_bytes=2 * GIB),
+    "OS007": with_linux(numa_balancing=1, nodes=(NODE, replace(NODE, number=1))),
+    "OS008": disk(4096 * KIB),
+    "OS009": with_linux(page_bytes=4096),
+    "OS010": with_linux(clocksource="tsc"),
+    "OS011": with_linux(steal_fraction=0.01, cpu_pressure_fraction=0.1),
+    "OS012": typed("m6i.large"),
+    "OS013": tenants(1, REDIS),
+    "OS014": recommended(),
+    "OS015": fresh(),
+}
+VIOLATED = {
+    "OS001": (with_linux(requested_huge_pages=3329), "3329 huge pages were asked for, 3328"),
+    "OS002": (with_linux(pools=(pool(8192),)), "9.7 GiB (60.3 %) lie idle"),
+    "OS003": (published(), "governor performance"),
+    "OS004": (with_linux(transparent_huge_pages="always"), "always"),
+    "OS005": (with_linux(swappiness=11, swap_bytes=GIB), "swappiness 11 with 1.0 GiB"),
+    "OS006": (with_linux(dirty_bytes=3 * GIB), "up to 3.0 GiB"),
+    "OS007": (with_linux(numa_balancing=1, nodes=(NODE,)), "with one node"),
+    "OS008": (disk(8192 * KIB), "vdb reads 8.0 MiB ahead"),
+    "OS009": (with_linux(page_bytes=64 * KIB, huge_page_bytes=512 * MIB), "8 times a block"),
+    "OS010": (with_linux(clocksource="hpet"), "clock source hpet"),
+    "OS011": (with_linux(steal_fraction=0.011), "steal 1.1 %"),
+    "OS012": (typed("t4g.medium"), "t4g.medium is burstable"),
+    "OS013": (tenants(2, REDIS), "the fork for a snapshot can fail"),
+    "OS014": (with_domain(memory_nodes=(0, 1)), "spans nodes 0, 1 and its guest is shown 1"),
+    "OS015": (fresh(STRANGER), "hold 64.0 MiB of huge pages: postgres, such as pid 77"),
+}
+NOT_APPLICABLE = {
+    "OS001": (with_linux(requested_huge_pages=None), ("linux.requested_huge_pages",)),
+    "OS002": (with_linux(pools=None), ("linux.pools",)),
+    "OS003": (NOTHING, ("linux.virtualization",)),
+    "OS004": (NOTHING, ("linux.transparent_huge_pages",)),
+    "OS005": (NOTHING, ("linux.swappiness", "linux.swap_bytes")),
+    "OS006": (NOTHING, ("linux.dirty_ratio", "linux.memory_bytes")),
+    "OS007": (with_linux(nodes=None), ("linux.nodes",)),
+    "OS008": (disk(None), ("linux.device.read_ahead_bytes",)),
+    "OS009": (NOTHING, ("linux.page_bytes",)),
+    "OS010": (NOTHING, ("linux.clocksource",)),
+    "OS011": (with_linux(steal_fraction=None), ("linux.steal_fraction",)),
+    "OS012": (typed(None), ("linux.instance_type",)),
+    "OS013": (tenants(2, None), ("redis",)),
+    "OS014": (with_domain(memory_nodes=(), vcpu_pins={}, cells=()), ()),
+    "OS015": (with_linux(pool_users=None), ("linux.pool_users",)),
+}
+
+
+@pytest.mark.parametrize("code", HOLDING)
+def test_a_rule_holds(code: str) -> None:
+    """Facts at the good side of its limit give no message."""
+    found = judged(code, HOLDING[code])
+    assert (found.state, found.messages, found.missing) == (State.HOLDS, (), ())
+
+
+@pytest.mark.parametrize("code", VIOLATED)
+def test_a_rule_is_violated(code: str) -> None:
+    """Facts at the other side violate it, and the message has their value."""
+    facts, words = VIOLATED[code]
+    found = judged(code, facts)
+    assert found.state is State.VIOLATED
+    assert words in found.messages[0]
+
+
+@pytest.mark.parametrize("code", NOT_APPLICABLE)
+def test_a_rule_is_not_applicable(code: str) -> None:
+    """A missing fact is no pass, and is named."""
+    facts, missing = NOT_APPLICABLE[code]
+    found = judged(code, facts)
+    assert found.state is State.NOT_APPLICABLE
+    assert tuple(each.partition(":")[0] for each in found.missing) == missing
+
+
+def test_every_rule_has_a_case_of_each_kind() -> None:
+    """No rule is left out."""
+    codes = {f"OS{number:03}" for number in range(1, 16)}
+    assert codes == set(HOLDING) == set(VIOLATED) == set(NOT_APPLICABLE)
+
+
+def test_surplus_pages_are_not_what_was_asked_for() -> None:
+    """The kernel takes them away again."""
+    borrowed = replace(pool(3328), surplus=1)
+    found = judged("OS001", with_linux(pools=(borrowed,), requested_huge_pages=3328))
+    assert found.messages == ("3328 huge pages were asked for, 3327 are there",)
+
+
+def test_every_page_size_is_judged_by_its_own_consumers() -> None:
+    """Idle pages of 1 GiB are found although those of 2 MiB are in use, and the other way."""
+    facts = with_linux(pools=(pool(3328), pool(4, page_bytes=GIB)))
+    assert judged("OS002", facts).state is State.HOLDS  # nobody is known to ask for 1 GiB
+    pods = (
+        PodFacts(name="a", limits={"hugepages-2Mi": "6500Mi"}),
+        PodFacts(name="b", limits={"hugepages-1Gi": "1Gi"}),
+    )
+    found = judged("OS002", replace(facts, kubernetes=KubernetesFacts(pods=pods)))
+    assert found.messages == (
+        "of 4.0 GiB in pages of 1.0 GiB 1.0 GiB are asked for or in use: 3.0 GiB (75.0 %) lie idle",
+    )
+
+
+def test_pages_in_use_are_not_idle_whoever_asked() -> None:
+    """What a process outside of pods holds or has reserved counts."""
+    held = replace(pool(8192, free=4000), reserved=3900)
+    assert judged("OS002", with_linux(pools=(held,))).state is State.HOLDS
+
+
+def test_a_pool_is_idle_where_the_server_uses_none() -> None:
+    """With huge_pages off nothing is needed; with nobody known the rule does not apply."""
+    bare = replace(with_linux(pools=(pool(1000),)), kubernetes=None)
+    off = PostgresFacts(settings={"huge_pages": "off"}, huge_pages_needed=900)
+    assert judged("OS002", replace(bare, postgres=off)).state is State.VIOLATED
+    on = PostgresFacts(settings={"huge_pages": "on"}, huge_pages_needed=900)
+    assert judged("OS002", replace(bare, postgres=on)).state is State.HOLDS
+    found = judged("OS002", replace(bare, postgres=None))
+    assert found.state is State.NOT_APPLICABLE
+    assert found.missing[0].startswith("postgres.huge_pages_needed")
+
+
+def test_virtual_machines_use_the_pool_of_their_hypervisor() -> None:
+    """Where the machine looked at is the hypervisor, its domains are consumers."""
+    facts = with_linux(pools=(pool(12400),))
+    vm = DomainFacts(name="vm", vcpus=1, memory_bytes=24 * GIB, huge_page_bytes=SMALL)
+    below = replace(facts, hypervisor=facts.linux, domains=(vm,), kubernetes=None, postgres=None)
+    assert judged("OS002", below).state is State.HOLDS
+    found = judged("OS002", replace(below, domains=(replace(vm, memory_bytes=GIB),)))
+    assert found.state is State.VIOLATED
+
+
+def test_a_governor_that_nobody_looked_for_is_no_finding() -> None:
+    """That the guest has no cpufreq must have been seen."""
+    unseen = replace(
+        published(), origins={"linux": Origin(source="?", visibility=Visibility.UNKNOWN)}
+    )
+    assert judged("OS003", unseen).state is State.NOT_APPLICABLE
+    metal = replace(published(), linux=METAL)
+    assert judged("OS003", metal).state is State.NOT_APPLICABLE
+
+
+def test_one_fact_on_swap_is_enough_where_it_decides() -> None:
+    """Without swap no swappiness matters, and with little of it no swap."""
+    assert judged("OS005", with_linux(swappiness=None, swap_bytes=0)).state is State.HOLDS
+    assert judged("OS005", with_linux(swappiness=1, swap_bytes=None)).state is State.HOLDS
+    found = judged("OS005", with_linux(swappiness=60, swap_bytes=None))
+    assert [each.partition(":")[0] for each in found.missing] == ["linux.swap_bytes"]
+
+
+def test_the_share_of_dirty_memory_leaves_out_huge_pages() -> None:
+    """20 % of 24 GiB are too much, of the 8 GiB beside the pool they are not."""
+    ratio = with_linux(dirty_bytes=0, dirty_ratio=20, pools=())
+    assert "vm.dirty_ratio 20 lets up to 4.8 GiB" in judged("OS006", ratio).messages[0]
+    pooled = with_linux(dirty_bytes=0, dirty_ratio=20, pools=(pool(8192),))
+    assert judged("OS006", pooled).state is State.HOLDS
+
+
+def test_one_disturbance_is_told_though_the_other_was_not_seen() -> None:
+    """Steal is a finding also where the kernel has no pressure figures."""
+    found = judged("OS011", with_linux(steal_fraction=0.2, cpu_pressure_fraction=None))
+    assert found.state is State.VIOLATED
+    assert found.missing[0].startswith("linux.cpu_pressure_fraction")
+
+
+@pytest.mark.parametrize(
+    ("name", "burstable"),
+    [
+        *((name, True) for name in ("t1.micro", "t2.small", "t3.large", "t3a.nano", "t4g.2xlarge")),
+        *((name, True) for name in ("db.t3.large", "cache.t4g.micro")),
+        *((name, False) for name in ("m6i.large", "db.r6g.large", "trn1.2xlarge", "c7gn.medium")),
+        ("Standard PC (Q35 + ICH9, 2009)", False),
+    ],
+)
+def test_burstable_types_are_told_by_their_name(name: str, burstable: bool) -> None:  # noqa: FBT001
+    """The t families, as instances of EC2, RDS and ElastiCache; nothing that only looks alike."""
+    assert judged("OS012", typed(name)).state is (State.VIOLATED if burstable else State.HOLDS)
+    compared = judged("OS012", typed(None, compared=name))
+    assert compared.state is (State.VIOLATED if burstable else State.NOT_APPLICABLE)
+
+
+def test_metal_has_no_type() -> None:
+    """What is no instance cannot be burstable: nothing is to be judged, nothing is missing."""
+    found = judged("OS012", replace(typed(None), linux=METAL))
+    assert (found.state, found.missing) == (State.NOT_APPLICABLE, ())
+
+
+def test_overcommit_is_an_error_only_where_somebody_forks() -> None:
+    """PostgreSQL alone is well served with 2; with Redis the conflict is told."""
+    assert judged("OS013", tenants(2, ())).state is State.HOLDS
+    assert "PostgreSQL is advised this value" in judged("OS013", tenants(2, REDIS)).messages[0]
+    alone = replace(tenants(2, REDIS), postgres=None)
+    assert "PostgreSQL" not in judged("OS013", alone).messages[0]
+
+
+def test_pins_on_two_nodes_are_hidden_nodes_too() -> None:
+    """Without any numatune, CPUs of both nodes make the guest span them."""
+    found = judged("OS014", with_domain(memory_nodes=(), vcpu_pins={0: (0,), 1: (8,)}))
+    assert found.messages == ("pg-node-1: it spans nodes 0, 1 and its guest is shown 1",)
+
+
+def test_holders_of_pages_are_strangers_only_if_one_can_tell() -> None:
+    """The named ones and QEMU under a domain on huge pages may; a running server may be the one."""
+    named = replace(fresh(STRANGER), intent=Intent(huge_page_pids=(77,)))
+    assert judged("OS015", named).state is State.HOLDS
+    others = replace(named, intent=Intent(huge_page_pids=(78,)))
+    assert judged("OS015", others).state is State.VIOLATED
+    running = replace(with_linux(pool_users=(STRANGER,)), intent=Intent())
+    assert [each.partition(":")[0] for each in judged("OS015", running).missing] == [
+        "intent.huge_page_pids"
+    ]
+    emulator = replace(STRANGER, command="qemu-system-x86")
+    assert judged("OS015", fresh(emulator)).state is State.HOLDS
+    assert judged("OS015", replace(fresh(emulator), domains=None)).state is State.VIOLATED

@@ -1,0 +1,173 @@
+"""The door to PostgreSQL's settings: huge pages refused with the number that would do, SIGBUS."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.kernel import PAGE_BYTES, FakeKernel
+from fakes.processes import FakeProcesses
+from fakes.settings import FakeSettings
+from steelyard.model.errors import PreflightError, PrivilegeError
+from steelyard.model.stack import KnobKind
+from steelyard.model.units import MIB
+from steelyard.platforms.endpoint.restarting import Means
+from steelyard.tuning.applying.huge_page_need import HugePageNeed
+from steelyard.tuning.applying.local_server import Mapping, find_process, huge_page_mapping
+from steelyard.tuning.applying.postgres import PostgresDoor
+from steelyard.tuning.applying.turning import put_back, turn
+from support.stack import MemoryLedger, knob
+
+_ON = knob(KnobKind.POSTGRES, "huge_pages", "on")
+_NEED = HugePageNeed(pages=80, page_bytes=PAGE_BYTES, counted_by="counted by the test")
+_SMAPS = """\
+7f0000000000-7f0001000000 rw-s 00000000 00:01 1024 /dev/zero (deleted)
+Size:              16384 kB
+KernelPageSize:        4 kB
+MMUPageSize:           4 kB
+7f1000000000-7f100aa00000 rw-s 00000000 00:10 34 /anon_hugepage (deleted)
+Size:             174080 kB
+KernelPageSize:     2048 kB
+MMUPageSize:        2048 kB
+Rss:                   0 kB
+VmFlags: rd wr sh mr mw me ms de ht sd
+"""
+
+
+def _kernel(pages: int = 100, *, smaps: str = "") -> FakeKernel:
+    kernel = FakeKernel().with_pools({0: pages}, fits=1000)
+    kernel.files |= {
+        "/data/postmaster.pid": "42\n/data\n1700000000\n5432\n",
+        "/proc/42/comm": "postgres\n",
+        "/proc/42/smaps": smaps,
+        "/proc/42/cgroup": "5:hugetlb:/pod/c1\n0::/pod/c1\n",
+        "/proc/self/mounts": (
+            "cgroup /sys/fs/cgroup/hugetlb cgroup rw,hugetlb 0 0\n"
+            "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+        ),
+    }
+    return kernel
+
+
+def _door(kernel: FakeKernel, need: HugePageNeed = _NEED) -> PostgresDoor:
+    server = FakeSettings(process=("/data", 1700000000.7))
+    means = Means(sql=server, processes=FakeProcesses(FakeClock()), clock=FakeClock())
+    return PostgresDoor(means=means, address=server.reach({}), host=kernel, need=need)
+
+
+def _server(door: PostgresDoor) -> FakeSettings:
+    assert isinstance(door.means.sql, FakeSettings)
+    return door.means.sql
+
+
+def test_a_pool_too_small_is_refused_with_the_number_that_would_do() -> None:
+    """Proves the refusal just below the need, and none at it."""
+    _door(_kernel(80)).require(_ON)
+    with pytest.raises(PreflightError, match=r"80 huge pages .* 79 are there") as error:
+        _door(_kernel(79)).require(_ON)
+    assert "larger by 1 pages, so that 80" in error.value.hint
+
+
+def test_pages_that_the_plan_makes_count_before_and_not_after() -> None:
+    """Proves that a plan may make its pool first, and is refused when the pool did not come."""
+    kernel = _kernel(0)
+    pool = knob(KnobKind.HUGE_PAGES, f"0/{PAGE_BYTES}", "80")
+    door = _door(kernel, replace(_NEED, pools=(pool,)))
+    door.require(_ON)
+    with pytest.raises(PreflightError, match="0 are there"):
+        door.apply(_ON)
+    assert _server(door).file == {}
+
+
+def test_pages_that_the_server_holds_are_its_own() -> None:
+    """Proves that a server on huge pages is not refused because it uses them."""
+    kernel = _kernel(85, smaps=_SMAPS)  # a mapping of 85 pages
+    kernel.hold(0, 85)
+    _door(kernel).require(_ON)
+    kernel.files["/proc/42/smaps"] = ""
+    with pytest.raises(PreflightError, match="0 are there"):
+        _door(kernel).require(_ON)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["/sys/fs/cgroup/hugetlb", "/sys/fs/cgroup/unified"], ids=["v1", "v2"]
+)
+@pytest.mark.parametrize("value", ["on", "try"])
+def test_a_limit_on_touched_pages_alone_is_refused_as_sigbus(prefix: str, value: str) -> None:
+    """Proves that the killing limit is told from one on reservations, in both versions."""
+    names = (
+        ("max", "rsvd.max") if "unified" in prefix else ("limit_in_bytes", "rsvd.limit_in_bytes")
+    )
+    faults, reserved = (f"{prefix}/pod/hugetlb.2MB.{name}" for name in names)
+    asked = replace(_ON, value=value)
+    kernel = _kernel()
+    kernel.files[faults] = f"{80 * 2 * MIB}\n"
+    kernel.files[reserved] = "max\n" if "unified" in prefix else "9223372036852678656\n"
+    _door(kernel).require(asked)
+    kernel.files[faults] = f"{79 * 2 * MIB}\n"
+    with pytest.raises(PreflightError, match="SIGBUS") as error:
+        _door(kernel).require(asked)
+    assert str(80 * 2 * MIB) in error.value.hint
+    kernel.files[reserved] = f"{79 * 2 * MIB}\n"
+    with pytest.raises(PreflightError, match="would not start on them"):
+        _door(kernel).require(asked)
+
+
+def test_a_server_elsewhere_is_not_judged_by_this_machine() -> None:
+    """Proves that another process of that number, or a later start, is no local server."""
+    kernel = _kernel(0)
+    door = _door(kernel)
+    _server(door).process = ("/data", 1700000100.0)
+    door.require(_ON)
+    assert find_process(door.address, door.means.sql, kernel) is None
+    _server(door).process = ("/data", 1700000001.0)
+    assert find_process(door.address, door.means.sql, kernel) == 42
+
+
+def test_the_mapping_is_told_by_its_page_size() -> None:
+    """Proves that the large mapping on huge pages is found, and no other one."""
+    kernel = _kernel(smaps=_SMAPS)
+    expected = Mapping(size_bytes=170 * MIB, page_bytes=PAGE_BYTES)
+    assert huge_page_mapping(42, kernel) == expected
+    kernel.files["/proc/42/smaps"] = _SMAPS.replace("/anon_hugepage", "/SYSV00000000")
+    assert huge_page_mapping(42, kernel) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "smaps", "holds"),
+    [("on", "", True), ("off", _SMAPS, False), (None, _SMAPS, True), (None, "", False)],
+)
+def test_huge_pages_are_verified_by_their_use(
+    status: str | None, smaps: str, *, holds: bool
+) -> None:
+    """Proves that the setting alone is not enough: the status decides, before 17 the memory map."""
+    door = _door(_kernel(smaps=smaps))
+    turn(_ON, door, MemoryLedger())
+    _server(door).restart()
+    _server(door).status = status
+    assert door.verify(_ON).holds is holds
+
+
+def test_a_setting_goes_back_to_what_stood_in_the_file() -> None:
+    """Proves that both a former line and its absence come back, and a restart is pending."""
+    for file in ({}, {"shared_buffers": "64MB"}):
+        door, ledger = _door(_kernel()), MemoryLedger()
+        _server(door).file = dict(file)
+        _server(door).restart()
+        asked = knob(KnobKind.POSTGRES, "shared_buffers", "2GB")
+        assert turn(asked, door, ledger).pending
+        _server(door).restart()
+        assert door.verify(asked).holds
+        put_back(asked, door, ledger)
+        assert _server(door).file == file
+        assert door.seen(asked).pending
+
+
+def test_who_may_not_change_settings_is_told_before() -> None:
+    """Proves that an ordinary user and an unknown setting are refused by the check."""
+    door = _door(_kernel())
+    with pytest.raises(PreflightError, match="no setting nonsense"):
+        door.require(knob(KnobKind.POSTGRES, "nonsense", "1"))
+    _server(door).superuser = False
+    with pytest.raises(PrivilegeError, match="no superuser"):
+        door.require(knob(KnobKind.POSTGRES, "work_mem", "8MB"))

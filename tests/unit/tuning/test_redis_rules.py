@@ -1,0 +1,129 @@
+"""Rules of Redis: on both sides of each."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steelyard.model.inspection import State
+from steelyard.model.stack_facts import KubernetesFacts, RedisFacts, StackFacts
+from steelyard.tuning.rules.redis import RULES
+from support.judged_rules import HOLDS, NOTHING, judged, said
+
+SERVER = RedisFacts(
+    name="cache",
+    role="primary",
+    save="",
+    appendonly=False,
+    replicas=1,
+    auto_restart=True,
+    storage="local",
+    maxmemory="2gb",
+    memory_limit="4Gi",
+)
+
+
+def stack(**changes: Any) -> StackFacts:
+    """Return the facts of one server."""
+    return StackFacts(redis=(replace(SERVER, **changes),))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(), "cache: no persistence, 1 replicas"),
+        (stack(save='""'), "no persistence"),
+        (stack(save="3600 1"), HOLDS),
+        (stack(appendonly=True), HOLDS),
+        (stack(replicas=0), HOLDS),
+        (stack(auto_restart=False), HOLDS),
+        (stack(auto_restart=None), NOTHING),
+        (replace(stack(auto_restart=None), kubernetes=KubernetesFacts()), "no persistence"),
+        (stack(save=None), NOTHING),
+        (stack(replicas=None), NOTHING),
+        (stack(role="replica"), NOTHING),
+    ],
+)
+def test_an_empty_primary_does_not_come_back(facts: StackFacts, told: str) -> None:
+    """RED001: no persistence, replicas and a restart together; pods restart by themselves."""
+    assert told in said("RED001", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(appendonly=True), HOLDS),
+        (stack(appendonly=True, storage="longhorn"), "append-only file is on longhorn"),
+        (stack(appendonly=False, storage="nfs"), HOLDS),
+        (stack(appendonly=True, storage=None), NOTHING),
+        (stack(appendonly=None), NOTHING),
+    ],
+)
+def test_the_append_only_file_is_local(facts: StackFacts, told: str) -> None:
+    """RED002: network and replicated storage alike."""
+    assert told in said("RED002", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(appendonly=True, appendfsync="everysec"), HOLDS),
+        (stack(appendonly=True, appendfsync="always"), "waits for every write"),
+        (stack(appendonly=True, no_appendfsync_on_rewrite=True), "may lose 30 s"),
+        (stack(appendonly=False, appendfsync="always"), NOTHING),
+    ],
+)
+def test_the_append_only_file_is_flushed_every_second(facts: StackFacts, told: str) -> None:
+    """RED003: neither at every write nor never during a rewrite."""
+    assert told in said("RED003", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(save="3600 1", maxmemory="2gb"), HOLDS),
+        (stack(save="3600 1", maxmemory="3gb"), "maxmemory 3gb of 4.0 GiB"),
+        (stack(save="3600 1", maxmemory="2576980377"), HOLDS),  # 60 % of 4 GiB
+        (stack(save="3600 1", maxmemory="2576980378"), "maxmemory 2576980378"),
+        (stack(maxmemory="3gb"), HOLDS),  # it never forks to save
+        (stack(maxmemory="0"), "no maxmemory"),
+        (stack(maxmemory=None), "no maxmemory, its container ends at 4.0 GiB"),
+        (stack(maxmemory="3 bananas"), NOTHING),
+        (stack(memory_limit=None), NOTHING),
+        (stack(memory_limit="4GiB"), NOTHING),
+    ],
+)
+def test_a_fork_has_room_in_the_limit(facts: StackFacts, told: str) -> None:
+    """RED004: 60 % of the limit where it saves."""
+    assert told in said("RED004", facts)
+
+
+def test_units_are_those_of_redis() -> None:
+    """In redis.conf 1g is 10^9 bytes and 1gb is 2^30."""
+    limited = {"save": "60 1", "memory_limit": "1760Mi"}  # 60 % is 1,107,296,256 bytes
+    assert said("RED004", stack(maxmemory="1g", **limited)) == HOLDS
+    assert said("RED004", stack(maxmemory="1gb", **limited)) == HOLDS
+    assert "maxmemory" in said("RED004", stack(maxmemory="1100mb", **limited))
+    assert said("RED004", stack(maxmemory="1100m", **limited)) == HOLDS
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(), HOLDS),
+        (stack(save="3600 1"), "up to 60 min of writes"),
+        (stack(save="60 10000 300 100"), "up to 5 min of writes"),
+        (stack(save="3600 1", appendonly=True), HOLDS),
+        (stack(save=None), NOTHING),
+    ],
+)
+def test_the_possible_loss_is_told(facts: StackFacts, told: str) -> None:
+    """RED005: the longest interval, unless the append-only file is on."""
+    assert told in said("RED005", facts)
+
+
+@pytest.mark.parametrize("code", [rule.code for rule in RULES])
+def test_without_facts_no_rule_of_redis_passes(code: str) -> None:
+    """What nobody saw is not applicable; nor is a place without Redis."""
+    assert judged(code, StackFacts()).state is State.NOT_APPLICABLE
+    assert judged(code, StackFacts(redis=())).state is State.NOT_APPLICABLE
