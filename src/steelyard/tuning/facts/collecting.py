@@ -28,6 +28,8 @@ from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
 _APART_S: Final = 1.0  # between the two looks
 _USUAL_PLACES: Final = ("/var/lib/postgresql", "/var/lib/pgsql")
 _NO_HYPERVISOR: Final = "a virtual machine does not see the hypervisor: collect its facts there"
+_NO_SERVER: Final = "no server was asked: name one with --dsn URI"
+_NO_REDIS: Final = "no Redis server is asked; a facts file may describe one"
 _STAT: Final = "/proc/stat"
 
 # Facts of the virtual machines of a hypervisor, None where they cannot be seen.
@@ -89,15 +91,21 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
     if asked.on is not None:
         machine = SshMachine(destination=parse_destination(asked.on), processes=doors.processes)
     server = _server(asked, doors)
-    facts = StackFacts()
-    if server is not None:
-        facts = replace(facts, postgres=server.facts, origins=dict(server.origins))
+    facts = StackFacts(origins={"redis": unknown(_NO_REDIS).origin})
+    if server is None:
+        facts = _with_origins(facts, {"postgres": unknown(_NO_SERVER).origin})
+    else:
+        facts = replace(_with_origins(facts, server.origins), postgres=server.facts)
     if server is not None and machine is None and not server.is_here:
         return _without_machine(facts)
     directories = _directories(asked, server)
     if machine is None:
         return _with_machine(facts, _here(directories, asked, doors), asked, doors)
     return _with_machine(facts, _there(directories, machine, doors), asked, doors)
+
+
+def _with_origins(facts: StackFacts, origins: Mapping[str, Origin]) -> StackFacts:
+    return replace(facts, origins={**facts.origins, **origins})
 
 
 def _server(asked: Asked, doors: FactDoors) -> ServerSight | None:
@@ -120,7 +128,7 @@ def _without_machine(facts: StackFacts) -> StackFacts:
     reason = "the server runs on another machine, or in a container: name it with --on ssh://HOST"
     absent = hidden(reason).origin
     layers = ("linux", "hypervisor", "domains", "kubernetes", "storage")
-    return replace(facts, origins={**facts.origins, **dict.fromkeys(layers, absent)})
+    return _with_origins(facts, dict.fromkeys(layers, absent))
 
 
 def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Machine:
@@ -186,7 +194,7 @@ def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> Stack
     domains, told = _domains(asked, doors)
     if facts.linux is None or (facts.linux.virtualization != "none" and not domains):
         absent = hidden(_NO_HYPERVISOR).origin
-        return replace(facts, origins={**facts.origins, "hypervisor": absent, "domains": absent})
+        return _with_origins(facts, {"hypervisor": absent, "domains": absent})
     copied = {
         f"hypervisor.{path.removeprefix('linux.')}": origin
         for path, origin in facts.origins.items()
