@@ -288,6 +288,18 @@ def test_a_machine_over_ssh_has_the_facts_that_it_has_at_home() -> None:
     }
 
 
+def test_a_server_of_another_machine_is_not_looked_for_here() -> None:
+    """Through a tunnel it seems local: with --on, this machine's processes are not its own."""
+    stack = FakeStack()
+    doors = replace(stack.doors(), processes=ShellOfATree(SMALL_VM))
+    facts = collect(Asked(on="ssh://db1", dsn=DSN, data_directory="/"), doors)
+    assert facts.postgres is not None
+    assert facts.postgres.version == 18
+    assert facts.postgres.huge_page_mapping_bytes is None
+    assert facts.linux is not None
+    assert facts.linux.virtualization == "kvm"
+
+
 def test_the_recorded_tree_has_the_facts_that_the_comparison_rests_on() -> None:
     """The test above compares something: most facts of the recorded machine are there."""
     facts, _ = collect_linux(small_vm(), "/")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.gateways.clock import Clock
+from steelyard.gateways.fetched import FetchedHost
 from steelyard.gateways.host import Host
 from steelyard.gateways.instance_metadata import instance_type
 from steelyard.gateways.libpq import parsed_uri
@@ -112,7 +113,9 @@ def _server(asked: Asked, doors: FactDoors) -> ServerSight | None:
     if asked.dsn is None:
         return None
     address = doors.sql.reach(parsed_uri(asked.dsn))
-    return collect_postgres(doors.sql, address, doors.host)
+    # A server of another machine has no processes here, whatever address a tunnel gives it.
+    host = doors.host if asked.on is None else FetchedHost()
+    return collect_postgres(doors.sql, address, host)
 
 
 def _directories(asked: Asked, server: ServerSight | None) -> tuple[str, ...]:
