@@ -30,6 +30,7 @@ from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
 from steelyard.analysis.sustained import burst_only, summarise_sustained
+from steelyard.analysis.waits import reason_waits
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment
@@ -62,6 +63,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     sustained = summarise_sustained(record)
     within = burst_only(record, sustained)
     latency = analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None
+    statements = fit_of_statements(closed, experiment) if curves else None
+    reasons = _reasons(record, seen, settings) if curves else None
+    ledger = reasons.ledger if reasons is not None else None
     return CampaignAnalysis(
         campaign_id=record.campaign_id,
         experiment=experiment,
@@ -102,9 +106,10 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         noise=noise_floor(record, closed, comparisons) if curves else None,
         checkpoints=summarise_phases(seen),
         instances=instance_noise(closed, plan, experiment),
-        statements=fit_of_statements(closed, experiment) if curves else None,
+        statements=statements,
+        waits=reason_waits(statements, ledger, experiment),
         ceilings=ceilings,
-        reasons=_reasons(record, seen, settings) if curves else None,
+        reasons=reasons,
         latency=latency,
         open_loops=open_loops(record, seen, latency) if curves else None,
     )

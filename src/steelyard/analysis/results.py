@@ -12,6 +12,7 @@ from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.statement_costs import StatementFit
+from steelyard.analysis.waits import WaitReasoning
 from steelyard.model.ceilings import Ceiling
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment
@@ -327,6 +328,7 @@ class CampaignAnalysis:
         instances: Noise between newly made servers and between runs in them, where known.
         statements: What a statement and a commit cost a single client; None where not all three
             of pgbench's scripts ran with one.
+        waits: Whether a changed cost of statements is waiting or CPU time, where it is sure.
         ceilings: What the place can do at most; empty where that was not measured.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
         latency: What the logs of all transactions say; None where there are none, and at looks.
@@ -362,6 +364,7 @@ class CampaignAnalysis:
     checkpoints: tuple[CheckpointPhase, ...] = ()
     instances: tuple[InstanceNoise, ...] = ()
     statements: StatementFit | None = None
+    waits: tuple[WaitReasoning, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     reasons: Reasons | None = None
     latency: LatencyAnalysis | None = None

@@ -21,7 +21,11 @@ from steelyard.report.reasons_summary import (
     ledger_change,
     watching_json,
 )
+from steelyard.report.statement_summary import waits_json
+from steelyard.report.statements import measured_apart
 from steelyard.report.summary import FORMAT
+from steelyard.report.waits import TITLE as WAITS_TITLE
+from steelyard.report.waits import wait_blocks
 from steelyard.report.wording import cell_name, ending, verdict_sentence
 
 NOTHING = (
@@ -61,6 +65,7 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
         chosen = [each for each in reasons.explanations if choice.holds(each.cell)]
         sections = (
             *(_comparison(analysis, reasons, each) for each in chosen),
+            *(_waits(analysis) if choice == Choice() else ()),
             Section(
                 anchor="watching",
                 title="How it was watched, and how to read it",
@@ -72,6 +77,15 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
         subtitle=f"{analysis.campaign_id} · {ending(analysis)} · {utc(analysis.started_at)}",
         sections=sections,
     )
+
+
+def _waits(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what changed statements are made of; nothing where no cost of one surely changed."""
+    blocks = wait_blocks(analysis.waits)
+    if not blocks:
+        return ()
+    blocks = (*blocks, *measured_apart(analysis.ceilings))
+    return (Section(anchor="waits", title=WAITS_TITLE, blocks=blocks),)
 
 
 def _comparison(analysis: CampaignAnalysis, reasons: Reasons, explanation: Explanation) -> Section:
@@ -120,11 +134,12 @@ def explain_json(analysis: CampaignAnalysis, choice: Choice) -> dict[str, Json]:
         "name": analysis.experiment.name,
     }
     if reasons is None:
-        return {**head, "comparisons": [], "watching": None, "missing": NOTHING}
+        return {**head, "comparisons": [], "waits": [], "watching": None, "missing": NOTHING}
     chosen = [each for each in reasons.explanations if choice.holds(each.cell)]
     return {
         **head,
         "comparisons": [_comparison_json(analysis, reasons, each) for each in chosen],
+        "waits": waits_json(analysis.waits),
         "watching": watching_json(reasons.watching),
         "missing": None,
     }

@@ -71,6 +71,19 @@ def milliseconds(seconds: float | None) -> str:
     return f"{value:,.{digits}f}"
 
 
+def signed_ms(estimate: Estimate, *, plus: bool = False) -> str:
+    """Return milliseconds with their interval: ``0.41 [0.39, 0.43]``."""
+    value, pair = _ms(estimate.value, plus=plus), bounds(estimate)
+    if pair is None:
+        return value
+    return f"{value} [{_ms(pair[0], plus=plus)}, {_ms(pair[1], plus=plus)}]"
+
+
+def _ms(seconds: float, *, plus: bool) -> str:
+    sign = "-" if seconds < 0 else "+" if plus else ""
+    return sign + milliseconds(abs(seconds))
+
+
 def microseconds(seconds: float | None) -> str:
     """Return a duration in µs with two significant digits or more, or a dash."""
     if present(seconds) is None or seconds is None:

@@ -1,10 +1,15 @@
 """The cost of statements and commits for programs: a part of ``summary.json``."""
 
+from collections.abc import Sequence
+
 from steelyard.analysis.statement_costs import SCRIPTS, StatementCost, StatementFit
+from steelyard.analysis.waits import WaitReasoning
 from steelyard.report.json_values import Json, interval, number
 
 
-def statements_json(fit: StatementFit | None) -> dict[str, Json]:
+def statements_json(
+    fit: StatementFit | None, waits: Sequence[WaitReasoning] = ()
+) -> dict[str, Json]:
     """Return both costs as plain values, where they were measured; units are in the names."""
     if fit is None:
         return {}
@@ -21,8 +26,25 @@ def statements_json(fit: StatementFit | None) -> dict[str, Json]:
                 for each in fit.differences
             ],
             "published": [_cost(cost) for cost in fit.published],
+            **({"waits": waits_json(waits)} if waits else {}),
         }
     }
+
+
+def waits_json(waits: Sequence[WaitReasoning]) -> list[Json]:
+    """Return whether changed statements wait or work, as plain values."""
+    return [
+        {
+            "baseline": each.baseline,
+            "treatment": each.treatment,
+            "cause": each.cause.value,
+            "per_statement_s": interval(each.per_statement_s),
+            "cpu_s": None if each.cpu_s is None else [number(bound) for bound in each.cpu_s],
+            "run_queue_s": number(each.run_queue_s),
+            "missing": each.missing or None,
+        }
+        for each in waits
+    ]
 
 
 def _cost(cost: StatementCost) -> dict[str, Json]:

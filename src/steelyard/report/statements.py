@@ -10,7 +10,6 @@ from steelyard.analysis.statement_costs import (
     StatementFit,
 )
 from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.verdicts import Estimate
 from steelyard.report.document import (
     BulletList,
     Column,
@@ -20,7 +19,8 @@ from steelyard.report.document import (
     Table,
     number_column,
 )
-from steelyard.report.formats import CONFIDENCE, bounds, milliseconds
+from steelyard.report.formats import CONFIDENCE, milliseconds, signed_ms
+from steelyard.report.waits import wait_blocks
 
 TITLE = "Statements and commits at one client"
 _LEAD = (
@@ -51,13 +51,14 @@ def statement_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         _costs(TITLE, fit.costs, _NOTE),
         *((_differences(fit),) if fit.differences else ()),
         *((BulletList(lead="What the differences say:", items=words),) if words else ()),
-        *_measured_apart(analysis.ceilings),
+        *wait_blocks(analysis.waits),
+        *measured_apart(analysis.ceilings),
         _costs("The published latencies, fitted alike", fit.published, _PUBLISHED_NOTE),
     )
     return (Section(anchor="statements", title=TITLE, blocks=blocks),)
 
 
-def _measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
+def measured_apart(ceilings: Sequence[Ceiling]) -> tuple[BulletList, ...]:
     """Return the round trips and wake-ups measured before the first block, to split a statement."""
     known = [each for each in ceilings if each.latency_s is not None]
     told = [
@@ -119,19 +120,6 @@ def _differences(fit: StatementFit) -> Table:
 
 def _right(name: str, *, spare: bool = False) -> Column:
     return number_column(name, "ms", spare=spare)
-
-
-def signed_ms(estimate: Estimate, *, plus: bool = False) -> str:
-    """Return milliseconds with their interval: ``0.41 [0.39, 0.43]``."""
-    value, pair = _ms(estimate.value, plus=plus), bounds(estimate)
-    if pair is None:
-        return value
-    return f"{value} [{_ms(pair[0], plus=plus)}, {_ms(pair[1], plus=plus)}]"
-
-
-def _ms(seconds: float, *, plus: bool) -> str:
-    sign = "-" if seconds < 0 else "+" if plus else ""
-    return sign + milliseconds(abs(seconds))
 
 
 def _words(each: StatementDifference) -> str:

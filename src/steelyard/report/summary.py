@@ -63,7 +63,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **_single_pass(analysis),
         **_sustained(analysis),
         **_scalability(analysis),
-        **statements_json(analysis.statements),
+        **statements_json(analysis.statements, analysis.waits),
         **_attribution(analysis),
         **({} if analysis.noise is None else {"noise": noise_json(analysis.noise)}),
         **_phases(analysis),

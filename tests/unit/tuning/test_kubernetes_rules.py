@@ -354,7 +354,7 @@ TRIES = ClusterFacts(parameters={})
     ],
 )
 def test_a_pod_without_pages_does_not_try(facts: StackFacts, told: str) -> None:
-    """K8S013: the SIGBUS case: try is PostgreSQL's default, and the pool is what makes it deadly."""
+    """K8S013: the SIGBUS case: try is PostgreSQL's default, a pool makes it deadly."""
     assert told in said("K8S013", facts)
 
 
@@ -435,7 +435,7 @@ def test_what_a_plan_sets_is_not_fixed() -> None:
     ],
 )
 def test_wal_is_logical_only_where_it_is_decoded(
-    parameters: Mapping[str, object], logical: bool | None, told: str
+    *, parameters: Mapping[str, object], logical: bool | None, told: str
 ) -> None:
     """CNPG002: the operator's default is logical."""
     facts = stack(cluster=ClusterFacts(parameters=parameters))

@@ -71,6 +71,10 @@ def test_a_wake_up_is_weighed_against_memory_distance(probe: PingPong | None, to
         (guest(guest_halt_poll_s=200e-6), ()),
         (guest(guest_halt_poll_s=0.0, dma_latency_s=0.0), ()),
         (metal(guest_halt_poll_s=0.0), ()),
+        (guest(idle_driver="none"), ("halts at once (no idle driver",)),
+        (guest(idle_driver="none", dma_latency_s=0.0), ("halts at once (no idle driver",)),
+        (guest(idle_driver="haltpoll", guest_halt_poll_s=200e-6), ()),
+        (metal(idle_driver="none"), ()),
         (
             replace(guest(), domains=(replace(DOMAIN, vcpu_delay_fraction=0.03),)),
             ("virtual CPUs of vm waited 3.0 % of the time",),
@@ -115,7 +119,7 @@ def test_what_a_guest_cannot_see_is_said() -> None:
         (metal(), None),
     ],
 )
-def test_one_node_leaves_nothing_far(facts: StackFacts, one: bool | None) -> None:
+def test_one_node_leaves_nothing_far(facts: StackFacts, *, one: bool | None) -> None:
     """Then no latency is a distance; in a guest only where its memory is bound to one node."""
     assert wake_ups(facts).one_node is one
     assert ("no memory is far" in said("WAK001", facts)) is (one is True)

@@ -73,6 +73,7 @@ def doors(
     found: dict[KnobKind, KnobDoor] = {
         **kernel_doors(outside.host, outside.kernel),
         KnobKind.FILE: FileDoor(files=outside.files, uid=os.geteuid(), gid=os.getegid()),
+        KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes),
         KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.RENDERED: RenderedDoor(directory=rendered, paths=paths),

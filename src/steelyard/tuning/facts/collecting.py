@@ -179,8 +179,12 @@ def _with_machine(
 
 
 def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> StackFacts:
-    """Return the facts with those of the hypervisor, which is this machine where none is below."""
-    if facts.linux is None or facts.linux.virtualization != "none":
+    """Return the facts with those of the hypervisor: this machine where none is below it.
+
+    A virtual machine that has virtual machines of its own is their hypervisor.
+    """
+    domains, told = _domains(asked, doors)
+    if facts.linux is None or (facts.linux.virtualization != "none" and not domains):
         absent = hidden(_NO_HYPERVISOR).origin
         return replace(facts, origins={**facts.origins, "hypervisor": absent, "domains": absent})
     copied = {
@@ -188,16 +192,20 @@ def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> Stack
         for path, origin in facts.origins.items()
         if path.startswith("linux.")
     }
-    domains: tuple[DomainFacts, ...] | None = None
-    told: Mapping[str, Origin] = {"domains": unknown("nobody looked for domains").origin}
-    if doors.domains is not None and asked.on is None:
-        domains, told = doors.domains()
     return replace(
         facts,
         hypervisor=facts.linux,
         domains=domains,
         origins={**facts.origins, **copied, **told},
     )
+
+
+def _domains(
+    asked: Asked, doors: FactDoors
+) -> tuple[tuple[DomainFacts, ...] | None, Mapping[str, Origin]]:
+    if doors.domains is None or asked.on is not None:
+        return None, {"domains": unknown("nobody looked for domains").origin}
+    return doors.domains()
 
 
 def _asked_cloud() -> Found:

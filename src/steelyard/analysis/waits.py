@@ -1,0 +1,147 @@
+"""Wake-up or memory distance: how much of a statement's change can be the CPU's, at most.
+
+A CPU that waits for memory counts as busy. So distance of memory, like the clock and the work
+itself, shows as CPU time of server or load generator; what is no CPU time is waiting: for a CPU,
+for being woken up, for the network.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
+from steelyard.analysis.statement_costs import StatementDifference, StatementFit
+from steelyard.model.experiment import Experiment
+from steelyard.model.schedule import CellKey
+from steelyard.model.verdicts import Estimate
+
+# Guesses: below the first the CPU is called no cause, from the second on the main one.
+LITTLE_FRACTION = 0.25
+MOST_FRACTION = 0.5
+_ONE_STATEMENT = "select-only"
+_ON_CPU = (Cost.SERVER_CPU, Cost.GENERATOR_CPU)
+_QUEUED = (Cost.SERVER_RUN_QUEUE, Cost.GENERATOR_RUN_QUEUE)
+
+
+class WaitCause(StrEnum):
+    """What a change of every statement's latency is."""
+
+    WAITING = "waiting"  # wake-ups, the queue for a CPU, the network
+    CPU = "cpu"  # work, clock, distance of memory
+    BOTH = "both"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitReasoning:
+    """What is behind a sure change of every statement's latency, between two treatments.
+
+    Attributes:
+        per_statement_s: The change.
+        cpu_s: Change of the CPU time of server and load generator per transaction of select-only,
+            which is one statement: the range from one end of both intervals to the other, the
+            value alone where there are none; None when it is not known.
+        run_queue_s: Change of their waiting for a CPU of this machine; None likewise.
+        missing: Why the CPU time is not known; empty when it is.
+    """
+
+    baseline: str
+    treatment: str
+    cause: WaitCause
+    per_statement_s: Estimate
+    cpu_s: tuple[float, float] | None = None
+    run_queue_s: float | None = None
+    missing: str = ""
+
+    @property
+    def cpu_shares(self) -> tuple[float, float] | None:
+        """Return the least and the largest share of the change that CPU time can be."""
+        if self.cpu_s is None:
+            return None
+        shares = sorted(bound / self.per_statement_s.value for bound in self.cpu_s)
+        least, most = (min(1.0, max(0.0, share)) for share in shares)
+        return least, most
+
+
+def reason_waits(
+    fit: StatementFit | None, ledger: Ledger | None, experiment: Experiment
+) -> tuple[WaitReasoning, ...]:
+    """Return a reasoning for each comparison in which the cost of a statement surely differs."""
+    if fit is None:
+        return ()
+    changes = tuple(_at_one_client(ledger.changes if ledger is not None else (), experiment))
+    return tuple(_reasoning(each, changes) for each in fit.differences if each.is_of_round_trips)
+
+
+def _at_one_client(
+    changes: Iterable[LedgerChange], experiment: Experiment
+) -> Iterator[LedgerChange]:
+    for change in changes:
+        if _is_one_statement(change.cell, experiment):
+            yield change
+
+
+def _is_one_statement(cell: CellKey, experiment: Experiment) -> bool:
+    builtin = experiment.workload(cell.workload).builtin
+    return builtin == _ONE_STATEMENT and cell.load.clients == 1 and not cell.load.is_open
+
+
+def _reasoning(each: StatementDifference, changes: Sequence[LedgerChange]) -> WaitReasoning:
+    pair = each.baseline, each.treatment
+    found = next((c for c in changes if (c.baseline, c.treatment) == pair), None)
+    parts = [found.cost(cost) for cost in _ON_CPU] if found is not None else []
+    queued = [found.cost(cost) for cost in _QUEUED] if found is not None else []
+    told = WaitReasoning(
+        baseline=each.baseline,
+        treatment=each.treatment,
+        cause=WaitCause.UNKNOWN,
+        per_statement_s=each.per_statement_s,
+        cpu_s=_range(parts),
+        run_queue_s=_value(queued),
+        missing=_why_missing(parts),
+    )
+    return _with_cause(told)
+
+
+def _with_cause(told: WaitReasoning) -> WaitReasoning:
+    shares = told.cpu_shares
+    if shares is None:
+        return told
+    cause = WaitCause.BOTH
+    if shares[1] <= LITTLE_FRACTION:
+        cause = WaitCause.WAITING
+    elif shares[0] >= MOST_FRACTION:
+        cause = WaitCause.CPU
+    return replace(told, cause=cause)
+
+
+def _range(parts: Sequence[CostChange]) -> tuple[float, float] | None:
+    """Return the sum of all lower and of all upper bounds, in seconds."""
+    ranges = [bounds for part in parts if (bounds := _bounds(part)) is not None]
+    if not ranges or len(ranges) < len(parts):
+        return None
+    return sum(low for low, _ in ranges), sum(high for _, high in ranges)
+
+
+def _bounds(part: CostChange) -> tuple[float, float] | None:
+    if part.change is None or part.baseline is None:
+        return None
+    unit = part.baseline if part.relative else 1.0
+    value, low, high = part.change.value, part.change.low, part.change.high
+    return unit * (value if low is None else low), unit * (value if high is None else high)
+
+
+def _value(parts: Sequence[CostChange]) -> float | None:
+    """Return the sum of the changes, in seconds."""
+    values = [
+        part.change.value * (part.baseline if part.relative else 1.0)
+        for part in parts
+        if part.change is not None and part.baseline is not None
+    ]
+    return sum(values) if values and len(values) == len(parts) else None
+
+
+def _why_missing(parts: Sequence[CostChange]) -> str:
+    if not parts:
+        return "no run was watched"
+    return next((part.missing for part in parts if part.missing), "")

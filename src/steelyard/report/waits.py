@@ -1,0 +1,49 @@
+"""Wake-up or memory distance, in words."""
+
+from collections.abc import Sequence
+
+from steelyard.analysis.waits import WaitCause, WaitReasoning
+from steelyard.model.units import format_share
+from steelyard.report.document import BulletList
+from steelyard.report.formats import milliseconds, signed_ms
+
+TITLE = "Wake-up or memory distance"
+_LEAD = (
+    f"{TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU time of"
+    " server and load generator, as the clock and the statement's work do. What is none is waiting:"
+)
+_WAITING = (
+    "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
+    " scheduler) or the network, and not distance of memory"
+)
+_VERDICTS = {
+    WaitCause.WAITING: _WAITING,
+    WaitCause.CPU: "so it is mainly work, clock or distance of memory: not told apart",
+    WaitCause.BOTH: "so both may be behind it: work, clock or memory, and being woken up",
+}
+
+
+def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
+    """Return a sentence for every comparison whose statements surely cost more or less."""
+    if not waits:
+        return ()
+    return (BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits)),)
+
+
+def _sentence(each: WaitReasoning) -> str:
+    change = signed_ms(each.per_statement_s, plus=True)
+    begun = f"{each.treatment} against {each.baseline}: each statement {change} ms"
+    shares = each.cpu_shares
+    if shares is None:
+        return f"{begun}; how much of it is CPU time is not known ({each.missing})."
+    least, most = (format_share(share) for share in shares)
+    told = f"at most {most}" if shares[0] <= 0.0 else f"{least} to {most}"
+    return f"{begun}, of which {told} is CPU time{_queue(each)}; {_VERDICTS[each.cause]}."
+
+
+def _queue(each: WaitReasoning) -> str:
+    queued = each.run_queue_s
+    if queued is None:
+        return ""
+    sign = "-" if queued < 0 else "+"
+    return f", and {sign}{milliseconds(abs(queued))} ms is the queue for a CPU of this machine"

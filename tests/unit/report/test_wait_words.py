@@ -1,0 +1,103 @@
+"""What reports and ``explain`` say of wake-ups and memory distance."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes import analyses, reasons, single_clients
+from steelyard.analysis.waits import WaitCause, WaitReasoning
+from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.model.verdicts import Estimate
+from steelyard.report.document import BulletList
+from steelyard.report.explaining import Choice, explain_document, explain_json
+from steelyard.report.render import summary
+from steelyard.report.statements import statement_section
+from steelyard.report.waits import TITLE, wait_blocks
+
+WAITING = WaitReasoning(
+    baseline="default",
+    treatment="fitted",
+    cause=WaitCause.WAITING,
+    per_statement_s=Estimate(value=-1.0e-3, low=-1.1e-3, high=-0.9e-3),
+    cpu_s=(-0.02e-3, 0.01e-3),
+    run_queue_s=-0.3e-3,
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (WAITING, "of which at most 2.0 % is CPU time, and -0.300 ms is the queue for a CPU"),
+        (WAITING, "the network, and not distance of memory."),
+        (
+            replace(WAITING, cause=WaitCause.CPU, cpu_s=(-0.9e-3, -0.6e-3), run_queue_s=None),
+            "of which 60.0 % to 90.0 % is CPU time; so it is mainly work, clock or distance",
+        ),
+        (replace(WAITING, cause=WaitCause.BOTH, cpu_s=(-0.4e-3, 0.0)), "so both may be behind it"),
+        (
+            replace(WAITING, cause=WaitCause.UNKNOWN, cpu_s=None, missing="no run was watched"),
+            "how much of it is CPU time is not known (no run was watched).",
+        ),
+    ],
+)
+def test_each_cause_has_its_words(told: WaitReasoning, words: str) -> None:
+    """With the share that CPU time can be at most, and the queue where it is known."""
+    (block,) = wait_blocks((told,))
+    assert words in block.items[0]
+    assert block.items[0].startswith("fitted against default: each statement -1.00 [-1.10, -0.900]")
+
+
+def test_the_report_reasons_beside_the_fit() -> None:
+    """A list of its own before the published case; none where no statement surely changed."""
+    analysis = replace(single_clients.statements(), waits=(WAITING,))
+    (section,) = statement_section(analysis)
+    leads = [block.lead for block in section.blocks if isinstance(block, BulletList)]
+    assert sum(TITLE in lead for lead in leads) == 1
+    (plain,) = statement_section(single_clients.statements())
+    assert not any(TITLE in b.lead for b in plain.blocks if isinstance(b, BulletList))
+
+
+def test_the_summary_has_the_reasoning_where_there_is_one() -> None:
+    """Cause, range of CPU time and queue in seconds; the key is absent without a sure change."""
+    told = summary(replace(single_clients.statements(), waits=(WAITING,)))["statements"]
+    assert isinstance(told, dict)
+    assert told["waits"] == [
+        {
+            "baseline": "default",
+            "treatment": "fitted",
+            "cause": "waiting",
+            "per_statement_s": {"estimate": -1.0e-3, "low": -1.1e-3, "high": -0.9e-3},
+            "cpu_s": [-0.02e-3, 0.01e-3],
+            "run_queue_s": -0.3e-3,
+            "missing": None,
+        }
+    ]
+    plain = summary(single_clients.statements())["statements"]
+    assert isinstance(plain, dict)
+    assert "waits" not in plain
+    assert "statements" not in summary(analyses.quick())
+
+
+def test_explain_has_a_section_of_its_own() -> None:
+    """With the ping-pong of the place beside it; a chosen cell is not about all three scripts."""
+    probe = Ceiling(kind=CeilingKind.PING_PONG, subject="two CPUs", latency_s=0.04e-3)
+    analysis = replace(reasons.explained(), waits=(WAITING,), ceilings=(probe,))
+    found = {section.anchor: section for section in explain_document(analysis, Choice()).sections}
+    reasoning, apart = found["waits"].blocks
+    assert isinstance(reasoning, BulletList)
+    assert isinstance(apart, BulletList)
+    assert apart.items == ("ping-pong of two processes, two CPUs: 0.040 ms",)
+    assert list(found)[-1] == "watching"
+    chosen = explain_document(analysis, Choice(workload="reads")).sections
+    assert "waits" not in [section.anchor for section in chosen]
+    plain = explain_document(reasons.explained(), Choice()).sections
+    assert "waits" not in [section.anchor for section in plain]
+
+
+def test_explain_tells_programs_too() -> None:
+    """An empty list where there is nothing, also without evidence."""
+    analysis = replace(reasons.explained(), waits=(WAITING,))
+    (told,) = explain_json(analysis, Choice())["waits"]  # type: ignore[misc, union-attr]
+    assert told["cause"] == "waiting"  # type: ignore[call-overload, index]
+    assert explain_json(reasons.explained(), Choice())["waits"] == []
+    assert explain_json(analyses.quick(), Choice())["waits"] == []
