@@ -13,6 +13,7 @@ from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ledger import JournalLedger, register
 from steelyard.experiment.runner import Campaign
+from steelyard.experiment.stack_settings import StackSettings
 from steelyard.model.campaign import BlockOutcome
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import (
@@ -157,6 +158,7 @@ class Stage:
     world: World
     listener: Listener
     directory: CampaignDirectory
+    stacked: Callable[[JournalLedger], StackSettings | None] = lambda _: None
 
     @classmethod
     def new(cls, experiment: Experiment, path: Path, clock: FakeClock | None = None) -> "Stage":
@@ -200,12 +202,12 @@ class Stage:
     def bench(self) -> Bench:
         """Return the bench of this world."""
         root = self.path.with_name(f"{self.path.name}-outside")
-        platform = FakePlatform(
-            self.world, JournalLedger(self.directory.journal, CAMPAIGN_ID), root
-        )
+        ledger = JournalLedger(self.directory.journal, CAMPAIGN_ID)
+        platform = FakePlatform(self.world, ledger, root)
         assembly = Assembly(
             engine=FakeEngine(self.world),
             platforms={t.name: platform for t in self.experiment.treatments},
+            stack=self.stacked(ledger),
         )
         return Bench(self.experiment, assembly, self.clock, FakeHost())
 

@@ -3,7 +3,9 @@
 One guest is booted, under emulation, for all tests of this module.
 """
 
+import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,6 +204,19 @@ def test_facts_of_the_running_guest_come_from_its_process(booted: Virsh) -> None
     assert facts.balloon == "none"
     assert facts.vcpu_delay_fraction is not None
     assert 0.0 <= facts.vcpu_delay_fraction <= 1.0
+
+
+def test_inspect_shows_the_running_guest(booted: Virsh) -> None:
+    """The command finds the domain beside the facts of the machine, and judges it."""
+    argv = [sys.executable, "-m", "steelyard", "inspect", "--json", "--no-ping-pong"]
+    done = subprocess.run([*argv, "--fail-on", "never"], capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    guest = next(each for each in told["facts"]["domains"] if each["name"] == _NAME)
+    assert guest["vcpu_pins"] == {"0": [0], "1": [1]}
+    assert told["facts"]["origins"][f"domains.{_NAME}"]["source"].startswith("/proc/")
+    states = {rule["code"]: rule["state"] for rule in told["rules"]}
+    assert states["KVM007"] == "holds"  # every virtual CPU is pinned
+    assert states["KVM008"] == "violated"  # the emulator shares their CPUs: there are but two
 
 
 def test_a_strayed_pin_is_caught(booted: Virsh, directory: Path) -> None:

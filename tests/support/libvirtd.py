@@ -48,6 +48,7 @@ def a_libvirt() -> Iterator[Virsh]:
         if not _answers(virsh):
             stack.enter_context(_huge_pages_mounted())
             _start(stack, virsh)
+        _remove_domains(virsh)  # of tests that were killed
         stack.callback(_remove_domains, virsh)
         yield virsh
 

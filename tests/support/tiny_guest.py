@@ -22,7 +22,9 @@ _TOLD = """
 /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name
 /sys/devices/system/clocksource/clocksource0/current_clocksource
 /sys/kernel/mm/transparent_hugepage/enabled /sys/kernel/mm/transparent_hugepage/defrag
-/sys/hypervisor/type /proc/1/status /proc/1/cgroup
+/proc/cmdline /proc/1/status /proc/1/cgroup /proc/self/status /proc/self/mounts
+/proc/self/smaps /proc/self/cgroup /sys/module/haltpoll/parameters/guest_halt_poll_ns
+/sys/fs/cgroup/cgroup.controllers
 """
 _NODE_POOL = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 _TOLD_BELOW = """
@@ -32,6 +34,8 @@ _INIT = f"""#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /bin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev 2>/dev/null
+mkdir -p /dev/hugepages; mount -t hugetlbfs hugetlbfs /dev/hugepages
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo "{UP}"
 tell() {{ echo "{FILE}$1"; cat "$1" 2>/dev/null; }}
 @PAGES@

@@ -27,6 +27,7 @@ from steelyard.tuning.applying.applier import (
 )
 from steelyard.tuning.applying.door import Check, KnobDoor
 from steelyard.tuning.applying.doors import Outside
+from steelyard.tuning.applying.local_server import find_process
 from steelyard.tuning.applying.plans import (
     beginning,
     doors_of,
@@ -34,9 +35,11 @@ from steelyard.tuning.applying.plans import (
     identifier,
     reached,
     read_plan,
+    require_same_machine,
     require_same_server,
 )
 from steelyard.tuning.applying.record import opened, read_applied
+from steelyard.tuning.applying.selection import selection_of
 
 _MOST_SHOWN = 60  # of a value, on a line
 _NOT_TURNED = frozenset({KnobKind.MANUAL, KnobKind.RENDERED})
@@ -49,12 +52,8 @@ class ApplyOptions:
     directory: Path
     layers: tuple[str, ...]
     dsn: str | None
-    dry_run: bool
-    yes: bool
-
-    def wants(self, knob: Knob) -> bool:
-        """Return whether a knob was asked for."""
-        return not self.layers or knob.layer in self.layers
+    dry_run: bool = False
+    yes: bool = False
 
 
 def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
@@ -65,8 +64,11 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     """
     outside = outside or Outside()
     plan = read_plan(options.directory)
-    chosen = [knob for knob in plan.knobs if options.wants(knob)]
-    begun, doors = _prepared(plan, chosen, options, outside)
+    require_same_machine(read_applied(options.directory).begun, outside.host)
+    server, address = _server(plan, options, outside)
+    selection = selection_of(plan.knobs, options.layers, local_server=_is_here(address, outside))
+    chosen = [knob for knob in plan.knobs if selection.wants(knob)]
+    doors = doors_of(plan, options.directory, outside, address)
     if options.dry_run:
         _show(chosen, doors)
         return
@@ -75,41 +77,47 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     if todo and not options.yes:
         _show(todo, doors)
         click.confirm(f"Turn {_counted(len(todo), 'knob')}?", abort=True)
+    identified = identifier(address, outside.sql) if address else ""
     with opened(options.directory, outside.clock) as record:
-        record.begin(begun)
+        record.begin(beginning(plan, server, identified, outside.host))
         steps = apply_all(
             plan.knobs,
             doors,
             record,
-            only=options.wants,
+            selection=selection,
             told=_say,
             confirmed=lambda knob: not options.yes and _is_done(knob),
         )
     _conclude(steps, options.directory)
 
 
-def _prepared(
-    plan: StackPlan, chosen: Sequence[Knob], options: ApplyOptions, outside: Outside
-) -> tuple[StackBegun, Mapping[KnobKind, KnobDoor]]:
-    """Return the entry that begins the application, and the doors to what it turns."""
-    server: OnServer | None = None
-    address, identified = None, ""
-    if any(knob.kind is KnobKind.POSTGRES for knob in chosen):
-        server = read_applied_server(options.directory) if options.dsn is None else None
-        if server is None and options.dsn is None:
-            raise InputError(
-                "the plan has PostgreSQL settings, and no server is named",
-                hint="Name it with --dsn postgresql://USER@HOST:PORT/DATABASE, or leave them out"
-                " with --only linux.",
-            )
-        if options.dsn is not None:
-            server, address = reached(options.dsn, outside.sql)
-        elif server is not None:
-            address = server.address()
-        if address is not None:
-            identified = identifier(address, outside.sql)
-    begun = beginning(plan, server, identified)
-    return begun, doors_of(plan, options.directory, outside, address)
+def _server(
+    plan: StackPlan, options: ApplyOptions, outside: Outside
+) -> tuple[OnServer | None, ServerAddress | None]:
+    """Return the server whose settings are turned; none where no setting is.
+
+    Raises:
+        InputError: There are settings, and no server is named, now or before.
+    """
+    if not any(
+        knob.kind is KnobKind.POSTGRES and (not options.layers or knob.layer in options.layers)
+        for knob in plan.knobs
+    ):
+        return None, None
+    if options.dsn is not None:
+        return reached(options.dsn, outside.sql)
+    server = read_applied_server(options.directory)
+    if server is None:
+        raise InputError(
+            "the plan has PostgreSQL settings, and no server is named",
+            hint="Name it with --dsn postgresql://USER@HOST:PORT/DATABASE, or leave them out"
+            " with --only linux.",
+        )
+    return server, server.address()
+
+
+def _is_here(address: ServerAddress | None, outside: Outside) -> bool:
+    return address is None or find_process(address, outside.sql, outside.host) is not None
 
 
 def read_applied_server(directory: Path) -> OnServer | None:
@@ -185,19 +193,19 @@ def _conclude(steps: Sequence[Step], directory: Path) -> None:
         click.echo(f"In effect. `steelyard stack revert {directory}` restores what was there.")
 
 
-def verify(
-    directory: Path, dsn: str | None, *, as_json: bool, outside: Outside | None = None
-) -> None:
+def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = None) -> None:
     """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
     outside = outside or Outside()
-    plan = read_plan(directory)
-    server = read_applied_server(directory)
+    plan = read_plan(options.directory)
+    server = read_applied_server(options.directory)
     address = None
-    if dsn is not None:
-        _, address = reached(dsn, outside.sql)
+    if options.dsn is not None:
+        _, address = reached(options.dsn, outside.sql)
     elif server is not None:
         address = server.address()
-    checked = verify_all(plan.knobs, doors_of(plan, directory, outside, address))
+    selection = selection_of(plan.knobs, options.layers, local_server=_is_here(address, outside))
+    doors = doors_of(plan, options.directory, outside, address)
+    checked = verify_all([knob for knob in plan.knobs if selection.wants(knob)], doors)
     if as_json:
         click.echo(json.dumps([_as_json(knob, check) for knob, check in checked], indent=2))
     else:
@@ -246,6 +254,8 @@ def revert(directory: Path, dsn: str | None, *, yes: bool, outside: Outside | No
         click.echo(f"Nothing is applied from {directory}.")
         return
     kept = [entry.knob for entry in applied.snapshots.values()]
+    if any(knob.kind is not KnobKind.POSTGRES for knob in kept):
+        require_same_machine(applied.begun, outside.host)
     address = None
     if any(knob.kind is KnobKind.POSTGRES for knob in kept):
         address = _address(applied.begun, dsn, outside)  # None: all else goes back anyway

@@ -15,6 +15,7 @@ from steelyard.experiment.doors import Doors
 from steelyard.experiment.endpoints import assemble_endpoints
 from steelyard.experiment.hooks import Hooks
 from steelyard.experiment.huge_page_needs import HugePageNeeds
+from steelyard.experiment.stack_doors import stack_doors
 from steelyard.experiment.stack_settings import StackMeans, StackSettings
 from steelyard.gateways.files import cache_directory
 from steelyard.model.experiment import Experiment, Layer
@@ -26,7 +27,6 @@ from steelyard.platforms.local.groups import GroupPlan, ServerGroups
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
 from steelyard.platforms.local.staging import staged
 from steelyard.platforms.platform import Ledger, Platform
-from steelyard.tuning.applying.doors import kernel_doors
 from steelyard.tuning.applying.turning import SnapshotLedger
 
 
@@ -162,7 +162,7 @@ def _stack(
         return None
     places = {name: data_root(target) for name, target in experiment.local_targets.items()}
     means = StackMeans(
-        doors=kernel_doors(doors.host, doors.kernel),
+        doors=stack_doors(doors),
         host=doors.host,
         latency=doors.latency,
         hooks=Hooks(processes=doors.processes, operator=doors.operator),

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from steelyard.engines.residue import residue_of
 from steelyard.experiment.doors import Doors
+from steelyard.experiment.stack_doors import stack_doors
 from steelyard.gateways.cgroups import Cgroups
 from steelyard.gateways.files import (
     cache_directory,
@@ -47,7 +48,6 @@ from steelyard.record.directory import (
 )
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
-from steelyard.tuning.applying.doors import kernel_doors
 
 _THING = TypeAdapter(OnServer)
 _KNOB = TypeAdapter(TurnedKnob)
@@ -103,9 +103,10 @@ class JournalLedger:
     def keep(self, knob: Knob, snapshot: str) -> None:
         """Note what is there before a knob is turned for the first time."""
         turned = TurnedKnob(knob=knob, snapshot=snapshot)
-        self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
+        # The registry first: a knob that it does not know is not turned back.
         with translated(self._registered), self._registered.open("a") as file:
             file.write(f"{_TURNED}{_KNOB.dump_json(turned).decode()}\n")
+        self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
         self._turned[turned.label] = snapshot
 
     def put_back(self, knob: Knob) -> None:
@@ -312,9 +313,7 @@ def undo(leftover: Leftover, doors: Doors) -> None:
 
 def _turn_back(turned: TurnedKnob, doors: Doors) -> None:
     try:
-        kernel_doors(doors.host, doors.kernel)[turned.knob.kind].revert(
-            turned.knob, turned.snapshot
-        )
+        stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
     except (TargetError, PrivilegeError) as error:
         raise LeftBehindError(
             f"{turned.label} is not as it was: {error.message}",

@@ -25,7 +25,7 @@ from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.turning import SnapshotLedger, change, put_back
 
 Key = tuple[Layer, str]
-_UNITS: Final = {host_settings.READ_AHEAD: "kB", host_settings.DMA_LATENCY: "us"}
+_READ_AHEAD_UNIT: Final = {host_settings.READ_AHEAD: "kB"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,18 +220,22 @@ class StackSettings:
     def _seen(self, turned: Turned) -> EffectiveSetting:
         setting = turned.setting
         if turned.knob is None:
-            limit, source = self._means.latency.in_force_us(), "/dev/cpu_dma_latency"
-            value, reason = None if limit is None else str(limit), "it cannot be read"
-        else:
-            seen = self._door(turned.knob).seen(turned.knob)
-            value, source, reason = seen.value, seen.source, seen.reason
-        if turned.knob is not None and setting.layer is Layer.KVM and value is not None:
-            held = self._door(turned.knob).verify(turned.knob)
-            value = setting.value if held.holds and not held.pending else "another definition"
-        unit = _UNITS.get(setting.name)
+            return self._latency_seen(setting)
+        seen = self._door(turned.knob).seen(turned.knob)
+        value, unit = seen.value, _READ_AHEAD_UNIT.get(setting.name)
         if value is None:
-            value, unit, source = "not visible", None, reason
-        return EffectiveSetting(name=setting.label, value=value, unit=unit, source=source)
+            return EffectiveSetting(name=setting.label, value="not visible", source=seen.reason)
+        if setting.layer is Layer.KVM:
+            same = value == turned.knob.value and not seen.pending
+            value = setting.value if same else "another definition"
+        return EffectiveSetting(name=setting.label, value=value, unit=unit, source=seen.source)
+
+    def _latency_seen(self, setting: Setting) -> EffectiveSetting:
+        limit, source = self._means.latency.in_force_us(), "/dev/cpu_dma_latency"
+        if limit is None or limit >= host_settings.NO_LATENCY_LIMIT_US:
+            value = "not visible" if limit is None else "unlimited"
+            return EffectiveSetting(name=setting.label, value=value, source=source)
+        return EffectiveSetting(name=setting.label, value=str(limit), unit="us", source=source)
 
     def remove(self) -> None:
         """Put everything back as it was before the campaign, the last change first.

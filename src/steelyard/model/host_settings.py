@@ -52,7 +52,7 @@ _LIVE: Final = (
     DMA_LATENCY,
 )
 _MOST_PAGES: Final = 10**8
-_MOST_LATENCY_US: Final = 2_000_000_000  # the kernel's word for no limit at all
+NO_LATENCY_LIMIT_US: Final = 2_000_000_000  # the kernel's word for no limit at all
 
 
 def is_sysctl(name: str) -> bool:
@@ -126,7 +126,7 @@ def latency_us(text: str) -> int:
     Raises:
         InputError: It is no whole number of them.
     """
-    if not text.isdigit() or int(text) >= _MOST_LATENCY_US:
+    if not text.isdigit() or int(text) >= NO_LATENCY_LIMIT_US:
         raise InputError(
             f"`{text}` is no number of microseconds",
             hint="Write 0 so that CPUs never sleep, or the longest wake-up that you allow.",

@@ -136,6 +136,7 @@ class StackBegun:
     Attributes:
         server: Of its PostgreSQL settings, without the password; None: it has none.
         system_identifier: Of that server's data, so that no other is changed in its place.
+        machine: Its ``/etc/machine-id``; empty where it has none.
     """
 
     kind: Literal["stack-begun"] = "stack-begun"
@@ -143,6 +144,7 @@ class StackBegun:
     version: str
     server: OnServer | None = None
     system_identifier: str = ""
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

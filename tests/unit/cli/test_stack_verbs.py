@@ -1,13 +1,20 @@
 """``stack apply``, ``verify`` and ``revert`` on files of a directory: exit codes and words."""
 
 import json
-import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import Shell
 
+from fakes.clock import FakeClock
+from fakes.kernel import PAGE_BYTES, FakeKernel
+from fakes.settings import FakeSettings
+from steelyard.cli.stack_applying import ApplyOptions, apply, revert
+from steelyard.model.errors import PreflightError
 from steelyard.model.stack import Knob, KnobKind
+from steelyard.tuning.applying.applier import UnprivilegedError
+from steelyard.tuning.applying.doors import Outside
 from support.stack import knob, stack_plan, write_plan
 
 
@@ -121,12 +128,55 @@ def test_a_rendered_object_is_printed_with_its_command(shell: Shell) -> None:
     assert "kubectl apply -f p/files/kubernetes/cluster.yaml" in out
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_without_the_privilege_the_commands_are_printed(shell: Shell) -> None:
-    """Proves exit code 8, the command on standard output, and that nothing is begun."""
-    write_plan(Path("p"), stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7")))
-    code, out, err = shell.run("stack", "apply", "p", "--yes")
-    assert code == 8
-    assert out == "sysctl -w vm.swappiness=7\n"
-    assert "Nothing was changed" in err
-    assert not Path("p/applied.jsonl").exists()
+def test_without_the_privilege_the_commands_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves exit code 8, the commands on standard output, and that nothing is begun."""
+    pool = knob(KnobKind.HUGE_PAGES, f"0/{PAGE_BYTES}", "5")
+    write_plan(tmp_path, stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7"), pool))
+    kernel = FakeKernel(files={"/proc/sys/vm/swappiness": "60\n"}).with_pools({0: 0}, fits=9)
+    kernel.closed = {"/": "this account may not write it"}
+    options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
+    with pytest.raises(UnprivilegedError) as error:
+        apply(options, Outside(host=kernel, kernel=kernel))
+    assert error.value.exit_code == 8
+    assert "Nothing was changed" in error.value.hint
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "sysctl -w vm.swappiness=7"
+    assert lines[1].startswith("echo 5 > /sys/devices/system/node/node0/hugepages/")
+    assert not (tmp_path / "applied.jsonl").exists()
+
+
+def test_a_record_of_another_machine_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proves that a directory that was copied puts nothing back where nothing was changed."""
+    write_plan(tmp_path, stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7")))
+    kernel = FakeKernel(files={"/proc/sys/vm/swappiness": "60\n", "/etc/machine-id": "one\n"})
+    outside = Outside(host=kernel, kernel=kernel)
+    options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
+    apply(options, outside)
+    kernel.files["/etc/machine-id"] = "two\n"
+    with pytest.raises(PreflightError, match="another machine"):
+        revert(tmp_path, None, yes=True, outside=outside)
+    kernel.files["/etc/machine-id"] = "one\n"
+    revert(tmp_path, None, yes=True, outside=outside)
+    assert kernel.files["/proc/sys/vm/swappiness"] == "60\n"
+    assert "as it was" in capsys.readouterr().out
+
+
+def test_another_server_in_the_place_of_the_first_is_refused(tmp_path: Path) -> None:
+    """Proves that a revert changes no settings of data that the plan did not change."""
+    setting = replace(knob(KnobKind.POSTGRES, "work_mem", "8MB"), layer="postgres")
+    write_plan(tmp_path, stack_plan(setting))
+    server = FakeSettings()
+    outside = Outside(host=FakeKernel(), kernel=FakeKernel(), sql=server, clock=FakeClock())
+    uri = "postgresql://me@/postgres?host=/fake"
+    apply(ApplyOptions(directory=tmp_path, layers=(), dsn=uri, yes=True), outside)
+    assert server.file == {"work_mem": "8MB"}
+    server.identifier = "7002"
+    with pytest.raises(PreflightError, match="other data"):
+        revert(tmp_path, None, yes=True, outside=outside)
+    server.identifier = "7001"
+    revert(tmp_path, None, yes=True, outside=outside)
+    assert server.file == {}

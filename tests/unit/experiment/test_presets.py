@@ -24,6 +24,8 @@ def test_the_presets_are_these() -> None:
         "protocol",
         "published-matrix",
         "published-maxed",
+        "published-stack",
+        "published-stack-factorial",
         "quick",
         "scalability",
         "statements",

@@ -12,7 +12,16 @@ from steelyard.experiment.differences import (
     switch_cost,
 )
 from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.experiment import Experiment, Measure, Reset, SwitchCost, Treatment
+from steelyard.model.experiment import (
+    Experiment,
+    Layer,
+    ManualStep,
+    Measure,
+    Reset,
+    Setting,
+    SwitchCost,
+    Treatment,
+)
 from steelyard.model.schedule import Mode
 from steelyard.model.target import LocalTarget
 
@@ -77,6 +86,36 @@ def test_a_dearer_switch_may_be_asked_for_and_a_cheaper_may_not(tmp_path: Path) 
     with pytest.raises(InputError, match="needs a restart") as caught:
         _cost(cheaper, tmp_path / "cheaper")
     assert caught.value.exit_code is ExitCode.BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("asked", "cost"),
+    [
+        ({"vm.swappiness": "1", "read_ahead": "128kB"}, SwitchCost.SESSION),
+        ({"vm.swappiness": "1", "vm.nr_hugepages": "auto"}, SwitchCost.RESTART),
+        ({"net.core.somaxconn": "9"}, SwitchCost.RESTART),
+    ],
+)
+def test_kernel_settings_cost_what_a_server_needs_to_feel_them(
+    tmp_path: Path, asked: dict[str, str], cost: SwitchCost
+) -> None:
+    """Live knobs go back to back; what a server takes at its start costs a restart."""
+    bare = an_experiment(restart=False)
+    own = tuple(Setting(layer=Layer.LINUX, name=n, value=v) for n, v in sorted(asked.items()))
+    other = replace(bare.treatments[0], name="other", settings=own)
+    assert _cost(replace(bare, treatments=(bare.treatments[0], other)), tmp_path) is cost
+
+
+def test_manual_steps_cost_a_restart_and_machines_a_new_one(tmp_path: Path) -> None:
+    """A definition is taken at a power cycle; what a person does to a running server is unknown."""
+    bare = an_experiment(restart=False)
+    first = bare.treatments[0]
+    by_hand = replace(first, name="other", manual=ManualStep(text="Do it."))
+    pair = replace(bare, treatments=(first, by_hand))
+    assert _cost(pair, tmp_path / "manual") is SwitchCost.RESTART
+    machine = replace(first, name="other", domain_xml="<domain><name>g</name></domain>")
+    pair = replace(bare, treatments=(first, machine))
+    assert _cost(pair, tmp_path / "kvm") is SwitchCost.REPROVISION
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -1,7 +1,7 @@
 """Applying and reverting a plan of every kind of knob, cut off after every step in turn."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.doors import Outside, doors
 from steelyard.tuning.applying.order import ordered
 from steelyard.tuning.applying.record import AppliedRecord, read_applied
+from steelyard.tuning.applying.selection import Selection, selection_of
 from support.stack import knob
 
 _POOL = knob(KnobKind.HUGE_PAGES, f"0/{PAGE_BYTES}", "40")
@@ -35,7 +36,9 @@ _DIRTY = knob(KnobKind.SYSCTL, "vm.dirty_bytes", "536870912")
 _THP = knob(KnobKind.SYSFS, "/sys/kernel/mm/transparent_hugepage/enabled", "never")
 _NEW = knob(KnobKind.FILE, "/etc/tuned/postgres/tuned.conf", "[main]\n")
 _OLD = knob(KnobKind.FILE, "/etc/sysctl.d/90.conf", "vm.swappiness = 1\n", after=(_DIRTY.name,))
-_WORK_MEM = knob(KnobKind.POSTGRES, "work_mem", "32MB", after=(_POOL.name,))
+_WORK_MEM = replace(
+    knob(KnobKind.POSTGRES, "work_mem", "32MB", after=(_POOL.name,)), layer="postgres"
+)
 _KNOBS = (_WORK_MEM, _POOL, _OLD, _DIRTY, _THP, _NEW)
 
 
@@ -339,7 +342,9 @@ def test_only_a_layer_is_turned_where_what_it_needs_is_there(tmp_path: Path) -> 
     world = World(place=tmp_path)
     record = _MortalRecord(world)
     record.begin(StackBegun(knobs=_KNOBS, version="0"))
-    wanted = apply_all(_KNOBS, world.doors, record, only=lambda k: k.kind is KnobKind.POSTGRES)
+    wanted = apply_all(
+        _KNOBS, world.doors, record, selection=Selection(layers=frozenset({"postgres"}))
+    )
     assert [step.outcome for step in wanted] == [Outcome.WAITING]
     assert world.kernel.written == []
     record.close()
@@ -448,3 +453,31 @@ def test_a_file_keeps_its_mode_and_a_link_is_refused(tmp_path: Path) -> None:
     assert steps[-1].outcome is Outcome.FAILED
     assert "no plain file" in steps[-1].facts[0]
     assert (world.root / "etc/sysctl.d/90.conf").is_symlink()
+
+
+def test_a_plan_for_two_machines_is_turned_on_each_alone(tmp_path: Path) -> None:
+    """Proves that a guest's pool is never made on its hypervisor, nor waits for what is there."""
+    below = replace(_THP, name="hypervisor:thp", layer="hypervisor")
+    guest = replace(_POOL, after=(below.name,))
+    world = World(place=tmp_path, knobs=(below, guest))
+    with pytest.raises(InputError, match="two machines"):
+        selection_of(world.knobs, (), local_server=True)
+    inside = selection_of(world.knobs, ("linux", "postgres"), local_server=True)
+    record = _MortalRecord(world)
+    record.begin(StackBegun(knobs=world.knobs, version="0"))
+    (step,) = apply_all(world.knobs, world.doors, record, selection=inside)
+    record.close()
+    assert (step.knob, step.outcome) == (guest, Outcome.TURNED)
+    assert world.kernel.files[_THP.place] == "always [madvise] never\n"
+
+
+def test_settings_of_a_server_elsewhere_do_not_wait_for_this_machine(tmp_path: Path) -> None:
+    """Proves that pools are looked for here only where the server runs here."""
+    world = World(place=tmp_path)
+    for here, outcome in ((True, Outcome.WAITING), (False, Outcome.TURNED)):
+        selection = selection_of(world.knobs, ("postgres",), local_server=here)
+        record = _MortalRecord(world)
+        record.begin(StackBegun(knobs=_KNOBS, version="0"))
+        (step,) = apply_all(_KNOBS, world.doors, record, selection=selection)
+        record.close()
+        assert step.outcome is outcome

@@ -4,16 +4,20 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.stack.apply import LAYERS
+
 
 @click.command("verify")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--only", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer.")
 @click.option("--dsn", metavar="URI", help="Server, if it is not the one of the application.")
 @click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
-def command(directory: Path, dsn: str | None, *, as_json: bool) -> None:
+def command(directory: Path, only: tuple[str, ...], dsn: str | None, *, as_json: bool) -> None:
     """Say of every knob of the plan in DIR whether it is in effect, and by what that was seen.
 
     Exit code 10 when one is not. What cannot be seen from here is said to be so, and is no "yes".
     """
     from steelyard.cli import stack_applying  # noqa: PLC0415 - lazy
 
-    stack_applying.verify(directory, dsn, as_json=as_json)
+    options = stack_applying.ApplyOptions(directory=directory, layers=only, dsn=dsn)
+    stack_applying.verify(options, as_json=as_json)

@@ -19,10 +19,12 @@ from steelyard.model.stack_progress import Outcome, Step
 from steelyard.tuning.applying.door import Check, KnobDoor
 from steelyard.tuning.applying.order import ordered
 from steelyard.tuning.applying.record import AppliedRecord
+from steelyard.tuning.applying.selection import Selection
 from steelyard.tuning.applying.turning import put_back, turn
 
 Doors = Mapping[KnobKind, KnobDoor]
 Told = Callable[[Step], None]
+_ALL = Selection()
 _FULFILLED = frozenset({Outcome.THERE, Outcome.TURNED, Outcome.RENDERED})
 
 
@@ -69,7 +71,7 @@ def apply_all(
     doors: Doors,
     record: AppliedRecord,
     *,
-    only: Callable[[Knob], bool] = lambda _knob: True,
+    selection: Selection = _ALL,
     told: Told = lambda _step: None,
     confirmed: Callable[[Knob], bool] = lambda _knob: False,
 ) -> tuple[Step, ...]:
@@ -81,7 +83,7 @@ def apply_all(
         knobs: All of the plan.
         doors: For every kind among them.
         record: Of the plan.
-        only: Which of them to turn; the others are only looked at where one of these needs them.
+        selection: Which of them to turn; the others are only looked at, where they can be.
         told: Called after each knob.
         confirmed: Asks the operator whether a step of theirs is done.
 
@@ -90,17 +92,17 @@ def apply_all(
     """
     steps: dict[str, Step] = {}
     for knob in ordered(knobs):
-        if only(knob):
+        if selection.wants(knob):
             step = _applied(knob, doors, record, steps)
             if knob.kind is KnobKind.MANUAL and step.outcome is Outcome.PENDING:
                 step = _asked(step, doors, record, confirmed)
             told(step)
         else:
-            step = _looked_at(knob, doors)
+            step = _looked_at(knob, doors, selection)
         steps[knob.name] = step
-        if step.outcome is Outcome.FAILED and only(knob):
+        if step.outcome is Outcome.FAILED and selection.wants(knob):
             break
-    return tuple(step for step in steps.values() if only(step.knob))
+    return tuple(step for step in steps.values() if selection.wants(step.knob))
 
 
 def _applied(knob: Knob, doors: Doors, record: AppliedRecord, steps: Mapping[str, Step]) -> Step:
@@ -151,8 +153,8 @@ def _step(knob: Knob, check: Check, fulfilled: Outcome) -> Step:
     return Step(knob=knob, outcome=outcome, facts=check.facts, remedy=check.remedy)
 
 
-def _looked_at(knob: Knob, doors: Doors) -> Step:
-    if knob.kind is KnobKind.RENDERED:
+def _looked_at(knob: Knob, doors: Doors, selection: Selection) -> Step:
+    if knob.kind is KnobKind.RENDERED or not selection.sees(knob):
         return Step(knob=knob, outcome=Outcome.RENDERED)
     if knob.kind not in doors:
         return Step(knob=knob, outcome=Outcome.WAITING)
@@ -161,7 +163,7 @@ def _looked_at(knob: Knob, doors: Doors) -> Step:
 
 def verify_all(knobs: Sequence[Knob], doors: Doors) -> tuple[tuple[Knob, Check], ...]:
     """Return of every knob whether it is in effect; None where nobody can see it."""
-    return tuple((knob, _verified(knob, doors)) for knob in ordered(knobs))
+    return tuple((knob, _verified(knob, doors)) for knob in knobs)
 
 
 def _verified(knob: Knob, doors: Doors) -> Check:

@@ -11,9 +11,11 @@ from steelyard.gateways.kernel import KernelFiles, LocalKernelFiles
 from steelyard.gateways.placed_files import LocalFiles, PlacedFiles
 from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.gateways.virsh import Virsh
 from steelyard.model.command import ServerAddress
 from steelyard.model.stack import KnobKind
 from steelyard.platforms.endpoint.restarting import Means
+from steelyard.tuning.applying.domain import DomainDoor
 from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.files import FileDoor
 from steelyard.tuning.applying.huge_page_need import HugePageNeed
@@ -71,7 +73,9 @@ def doors(
     found: dict[KnobKind, KnobDoor] = {
         **kernel_doors(outside.host, outside.kernel),
         KnobKind.FILE: FileDoor(files=outside.files, uid=os.geteuid(), gid=os.getegid()),
+        KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes),
+        KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.RENDERED: RenderedDoor(directory=rendered, paths=paths),
     }
     if server is not None:

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from steelyard import __version__
 from steelyard.gateways.files import read_text
+from steelyard.gateways.host import Host
 from steelyard.gateways.libpq import parsed_uri
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
@@ -98,10 +99,32 @@ def require_same_server(begun: StackBegun, address: ServerAddress, sql: Sql) -> 
         )
 
 
-def beginning(plan: StackPlan, server: OnServer | None, identified: str) -> StackBegun:
+def require_same_machine(begun: StackBegun | None, host: Host) -> None:
+    """Check that this is the machine whose files and settings were changed.
+
+    Raises:
+        PreflightError: The record comes from another.
+    """
+    if begun is not None and begun.machine and begun.machine != machine(host):
+        raise PreflightError(
+            "the plan was applied on another machine than this one",
+            hint="Revert it there, or apply it here from a copy without applied.jsonl.",
+        )
+
+
+def machine(host: Host) -> str:
+    """Return what tells a machine from any other, empty where it has no such thing."""
+    return (host.read("/etc/machine-id") or "").strip()
+
+
+def beginning(plan: StackPlan, server: OnServer | None, identified: str, host: Host) -> StackBegun:
     """Return the entry that begins an application."""
     return StackBegun(
-        knobs=plan.knobs, version=__version__, server=server, system_identifier=identified
+        knobs=plan.knobs,
+        version=__version__,
+        server=server,
+        system_identifier=identified,
+        machine=machine(host),
     )
 
 

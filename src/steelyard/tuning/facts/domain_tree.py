@@ -16,7 +16,7 @@ from steelyard.model.errors import InputError
 _DEEPEST: Final = 64  # libvirt's own documents are ten deep; deeper ones are no domains
 _MOST_DIGITS: Final = 18
 _POWERS: Final = "KMGTPE"
-_UNLIMITED_BYTES: Final = 2**53 * 1024  # from there on libvirt means "no limit" (virsh memtune)
+_UNLIMITED_BYTES: Final = (2**53 - 1) * 1024  # from there on libvirt means "no limit"
 _IN_ATTRIBUTES: Final = {"'": "&apos;", "\n": "&#10;", "\t": "&#9;", "\r": "&#13;"}
 _HINT: Final = "Give it as `virsh dumpxml NAME --inactive` prints it."
 

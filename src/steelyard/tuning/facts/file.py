@@ -5,6 +5,7 @@ What was written by hand may say sizes as ``16GiB`` and CPUs as ``0-3,8``.
 
 import io
 import json
+import re
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,8 @@ from steelyard.tuning.facts.decoding import Decoder
 from steelyard.tuning.facts.decoding import Path as Steps
 
 _FORMAT: Final = 1
+# Characters that JSON may hold as they are and YAML may not, or takes for the end of a line.
+_NOT_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _HINT: Final = "`steelyard inspect --save FILE` writes such a file."
 
 
@@ -98,8 +101,9 @@ def write_facts(path: Path, facts: StackFacts) -> None:
 
 
 def facts_json(facts: StackFacts) -> str:
-    """Return facts as JSON."""
-    return json.dumps(plain(facts), indent=2, ensure_ascii=False) + "\n"
+    """Return facts as JSON, which is YAML, too."""
+    text = json.dumps(plain(facts), indent=2, ensure_ascii=False)
+    return _NOT_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def facts_yaml(facts: StackFacts) -> str:
@@ -107,7 +111,8 @@ def facts_yaml(facts: StackFacts) -> str:
     yaml: Any = YAML(typ="safe", pure=True)
     yaml.default_flow_style = None  # lists of numbers in one line
     yaml.width = 100
-    yaml.allow_unicode = True
+    # All of Unicode is escaped where there is something that must be: ruamel knows no better.
+    yaml.allow_unicode = not _NOT_YAML.search(json.dumps(plain(facts), ensure_ascii=False))
     yaml.sort_base_mapping_type_on_output = False
     out = io.StringIO()
     yaml.dump(plain(facts), out)

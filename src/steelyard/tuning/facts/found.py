@@ -61,6 +61,14 @@ def parsed(text: str, source: str, parse: Callable[[str], object]) -> Found:
         return unknown(f"{source} is not understood: {shown}")
 
 
+def attempted(source: str, find: Callable[[], Found]) -> Found:
+    """Return what is found, unknown where a file that it takes is not what it should be."""
+    try:
+        return find()
+    except (ValueError, LookupError, InputError) as error:
+        return unknown(f"{source} is not understood: {error}")
+
+
 def values_of(finds: Finds) -> dict[str, Any]:
     """Return the values alone, as the arguments of a dataclass."""
     return {name: found.value for name, found in finds.items()}

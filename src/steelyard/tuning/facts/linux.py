@@ -8,7 +8,7 @@ from steelyard.model.linux_facts import LinuxFacts
 from steelyard.model.stack_facts import Origin
 from steelyard.tuning.facts.cpus import cpu_facts
 from steelyard.tuning.facts.devices import balloon_fact, device_fact
-from steelyard.tuning.facts.found import Finds, origins_of, unknown, values_of
+from steelyard.tuning.facts.found import Finds, attempted, origins_of, unknown, values_of
 from steelyard.tuning.facts.identity import identity_facts
 from steelyard.tuning.facts.memory import memory_facts
 from steelyard.tuning.facts.pools import pool_facts
@@ -39,7 +39,7 @@ def collect_linux(host: Host, data_directory: str | None = None) -> Sighted:
         "steal_fraction": unknown(_LATER),
         "balloon": balloon_fact(host),
         "pool_users": pool_users(host),
-        "device": device_fact(host, data_directory),
+        "device": attempted("the disk", lambda: device_fact(host, data_directory)),
         "ping_pong": unknown(_LATER),
     }
     return LinuxFacts(**values_of(finds)), origins_of(finds, _LAYER)

@@ -6,7 +6,7 @@ from typing import Final
 from steelyard.gateways.host import Host
 from steelyard.model.linux_facts import PagePool
 from steelyard.model.units import KIB, parse_bytes
-from steelyard.tuning.facts.found import Finds, Found, hidden, read_fact, seen
+from steelyard.tuning.facts.found import Finds, Found, attempted, hidden, read_fact, seen
 
 POOLS: Final = "/sys/kernel/mm/hugepages"
 SYSCTL_PLACES: Final = ("/usr/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d")  # later ones win
@@ -47,7 +47,7 @@ def pool_facts(host: Host) -> Finds:
         "pools": seen(pools, POOLS) if pools else hidden(f"there is no {POOLS}"),
         "requested_huge_pages": _requested(host),
         "overcommit_huge_pages": read_fact(host, "/proc/sys/vm/nr_overcommit_hugepages", int),
-        "hugetlbfs": _mounted(host),
+        "hugetlbfs": attempted("/proc/self/mounts", lambda: _mounted(host)),
     }
 
 

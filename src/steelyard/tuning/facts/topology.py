@@ -7,7 +7,7 @@ from steelyard.gateways.host import Host
 from steelyard.model.cgroup import parse_cpu_list
 from steelyard.model.linux_facts import NumaNode
 from steelyard.model.units import KIB
-from steelyard.tuning.facts.found import Finds, Found, hidden, read_fact, seen, unknown
+from steelyard.tuning.facts.found import Finds, Found, attempted, hidden, read_fact, seen, unknown
 from steelyard.tuning.facts.pools import pools_in
 
 CPUS: Final = "/sys/devices/system/cpu"
@@ -17,13 +17,13 @@ _MEMORY: Final = re.compile(r"MemTotal:\s+(\d+) kB")
 
 def topology_facts(host: Host) -> Finds:
     """Return which CPUs there are, which share a core, and which node they are on."""
-    siblings = _siblings(host)
+    siblings = attempted(f"{CPUS}/cpu*/topology", lambda: _siblings(host))
     return {
         "cpus": read_fact(host, f"{CPUS}/online", parse_cpu_list),
-        "nodes": _nodes(host),
+        "nodes": attempted(NODES, lambda: _nodes(host)),
         "siblings": siblings,
         "smt": _smt(host, siblings),
-        "allowed_cpus": _allowed(host),
+        "allowed_cpus": attempted("/proc/self/status", lambda: _allowed(host)),
     }
 
 
@@ -31,7 +31,7 @@ def _siblings(host: Host) -> Found:
     cores = set()
     for cpu in sorted(name for name in host.names(CPUS) if re.fullmatch(r"cpu\d+", name)):
         text = host.read(f"{CPUS}/{cpu}/topology/thread_siblings_list")
-        if text and re.fullmatch(r"[\d,-]+", text.strip()):
+        if text and text.strip():
             cores.add(parse_cpu_list(text.strip()))
     source = f"{CPUS}/cpu*/topology/thread_siblings_list"
     return seen(tuple(sorted(cores)), source) if cores else hidden(f"there is no {source}")

@@ -84,7 +84,7 @@ def _allocation(pool: PoolDesign) -> str:
     """Return the command that asks for pages; systemd reads ``$$`` as ``$``."""
     path = pool_path(pool)
     ask = f"echo 1 >{_COMPACT}; echo {pool.pages} >{path}"
-    return f'if [ "$$(cat {path})" -lt {pool.pages} ]; then {ask}; fi'
+    return f'have=$$(cat {path}); if [ "$$have" -lt {pool.pages} ]; then {ask}; fi'
 
 
 def _reading_back(pool: PoolDesign) -> str:

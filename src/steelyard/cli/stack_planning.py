@@ -1,0 +1,151 @@
+"""What ``stack plan`` does: facts from here or a file, pages counted, a plan made and written."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from steelyard.cli.campaigns import print_whole
+from steelyard.cli.fact_doors import system_fact_doors
+from steelyard.engines.postgres.installation import find_installation
+from steelyard.experiment.doors import Doors, system_doors
+from steelyard.model.errors import PreflightError
+from steelyard.model.stack import Place, StackRequest
+from steelyard.model.stack_facts import StackFacts
+from steelyard.model.units import parse_bytes
+from steelyard.platforms.local.account import server_account
+from steelyard.report.stack_plan import plan_document
+from steelyard.tuning.facts.collecting import Asked, above, collect
+from steelyard.tuning.facts.file import read_facts
+from steelyard.tuning.planning.huge_pages import (
+    COUNTING_SINCE,
+    PageCounter,
+    formula_counter,
+    server_counter,
+)
+from steelyard.tuning.planning.making import make_plan, plan_json, require_free, write_plan
+
+_FORMULA: Final = "formula"
+_NEWEST: Final = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """The options of ``stack plan``, as given."""
+
+    cpus: int
+    memory: str
+    shared_buffers: str | None
+    max_connections: int | None
+    place: str
+    postgres_version: int | None
+    bin_: str | None
+    facts: Path | None
+    host_facts: Path | None
+    on: str | None
+    dsn: str | None
+    data_directory: str | None
+    storage: str | None
+    storage_class: str | None
+    instances: int
+    page_size: str
+    shared_cpus: bool
+    logical_decoding: bool
+    name: str
+    out: Path | None
+    as_json: bool
+
+
+def plan_stack(options: PlanOptions) -> None:
+    """Make a plan, print it, and write it where that is asked for.
+
+    Raises:
+        SteelyardError: The request, the facts or the directory cannot be used.
+    """
+    if options.out is not None:
+        require_free(options.out)
+    doors = system_doors()
+    facts = _facts(options)
+    request = _request(options, facts)
+    with _counter(options.bin_, request, doors) as counter:
+        plan = make_plan(request, facts, counter)
+    if options.out is not None:
+        write_plan(options.out, plan)
+    if options.as_json:
+        click.echo(plan_json(plan), nl=False)
+    else:
+        print_whole(plan_document(plan, None if options.out is None else str(options.out)))
+
+
+def _request(options: PlanOptions, facts: StackFacts) -> StackRequest:
+    seen = facts.postgres.version if facts.postgres is not None else None
+    buffers = options.shared_buffers
+    return StackRequest(
+        cpus=options.cpus,
+        memory_bytes=parse_bytes(options.memory),
+        place=Place(options.place),
+        shared_buffers_bytes=None if buffers is None else parse_bytes(buffers),
+        max_connections=options.max_connections,
+        postgres_version=options.postgres_version or seen or _NEWEST,
+        instances=options.instances,
+        storage=options.storage,
+        storage_class=options.storage_class,
+        page_bytes=parse_bytes(options.page_size),
+        exclusive_cpus=not options.shared_cpus,
+        logical_decoding=options.logical_decoding,
+        name=options.name,
+    )
+
+
+def _facts(options: PlanOptions) -> StackFacts:
+    """Return the facts that the plan starts from.
+
+    Those of a hypervisor alone say nothing of its guest; where nothing is virtual, they are those
+    of the machine itself. Amazon RDS shows no machine.
+    """
+    if options.host_facts is not None:
+        below = read_facts(options.host_facts)
+        if options.place == Place.LOCAL and options.facts is None:
+            return below
+        inside = read_facts(options.facts) if options.facts is not None else StackFacts()
+        return above(inside, below, str(options.host_facts))
+    if options.facts is not None:
+        return read_facts(options.facts)
+    if options.place == Place.RDS and options.dsn is None:
+        return StackFacts()
+    asked = Asked(
+        on=options.on, dsn=options.dsn, data_directory=options.data_directory, ping_pong=False
+    )
+    return collect(asked, system_fact_doors())
+
+
+@contextmanager
+def _counter(bin_: str | None, request: StackRequest, doors: Doors) -> Iterator[PageCounter]:
+    """Give the counter of the program of the request's version; a formula where there is none.
+
+    Raises:
+        PreflightError: The program that was named is not there, or is of another version.
+    """
+    version = request.postgres_version
+    formula = bin_ == _FORMULA or version < COUNTING_SINCE or request.place is Place.RDS
+    installation = None
+    if not formula:
+        try:
+            installation = find_installation(bin_ or str(version), doors.processes)
+        except PreflightError:
+            if bin_ is not None:
+                raise
+    if installation is None:
+        yield formula_counter(version)
+        return
+    if installation.major != version:
+        raise PreflightError(
+            f"the programs in {installation.programs} are PostgreSQL {installation.major}, the plan"
+            f" is for {version}",
+            hint=f"Say --postgres-version {installation.major}, or name other programs.",
+        )
+    with server_counter(installation, doors.processes, server_account(())) as counter:
+        yield counter

@@ -1,0 +1,80 @@
+"""``steelyard stack plan``: what it prints, writes and refuses."""
+
+import json
+from pathlib import Path
+
+from command_line import Shell
+
+from steelyard.model.errors import ExitCode
+from steelyard.tuning.facts.file import write_facts
+from support.made_machines import bare, machine
+from support.recorded_stacks import PUBLISHED, RECOMMENDED
+
+ASKED = ("stack", "plan", "--cpus", "2", "--memory", "8GiB", "--bin", "formula")
+
+
+def test_it_prints_arithmetic_settings_and_assumptions(shell: Shell) -> None:
+    """Line by line, each setting with reason and source, and what is taken for granted."""
+    code, out, _ = shell.run(*ASKED, "--for", "kvm", "--host-facts", str(RECOMMENDED))
+    assert code == 0
+    words = " ".join(out.split())
+    for text in (
+        "memory of the database",
+        "counted by a formula for",
+        "shared_buffers",
+        "'Resource",
+        "VM power cycle",
+        "hypervisor: on the hypervisor",
+        "Not written; --out DIR writes them:",
+        "there is no domain 'postgres' yet",
+    ):
+        assert text in words, text
+
+
+def test_it_writes_a_plan_that_programs_read(shell: Shell, tmp_path: Path) -> None:
+    """With --out plan.json and the files are there; --json prints the same plan."""
+    facts, place = tmp_path / "facts.yaml", tmp_path / "plan"
+    write_facts(facts, bare(machine(nodes=2)))
+    code, out, _ = shell.run(*ASKED, "--facts", str(facts), "--out", str(place), "--json")
+    assert code == 0
+    assert (place / "plan.json").read_text("utf-8") == out
+    plan = json.loads(out)
+    assert plan["design"]["machine"]["pools"]
+    assert all((place / "files" / file["name"]).exists() for file in plan["files"])
+
+
+def test_the_hypervisor_alone_is_enough(shell: Shell) -> None:
+    """Its guest is not there yet; for a cluster above it, all layers are planned."""
+    code, out, _ = shell.run(*ASKED, "--for", "cnpg", "--host-facts", str(RECOMMENDED), "--json")
+    assert code == 0
+    design = json.loads(out)["design"]
+    assert all(design[layer] for layer in ("hypervisor", "domain", "machine", "pod"))
+
+
+def test_the_impossible_is_refused_with_what_would_fit(shell: Shell, tmp_path: Path) -> None:
+    """Exit code 3, the constraint, the way out, and nothing is written."""
+    place = tmp_path / "plan"
+    words = ("stack", "plan", "--cpus", "8", "--memory", "24GiB", "--bin", "formula")
+    code, _, err = shell.run(
+        *words, "--for", "kvm", "--host-facts", str(PUBLISHED), "--out", str(place)
+    )
+    assert code == ExitCode.REFUSED
+    assert "no NUMA node of the hypervisor has" in err
+    assert "would fit on node 0" in err
+    assert not place.exists()
+
+
+def test_rds_needs_no_machine(shell: Shell) -> None:
+    """A parameter group follows from the request alone."""
+    code, out, _ = shell.run(*ASKED, "--for", "rds", "--json")
+    assert code == 0
+    plan = json.loads(out)
+    assert plan["design"]["machine"] is None
+    assert [file["name"] for file in plan["files"]] == ["rds/parameters-1.json", "rds/commands.txt"]
+
+
+def test_a_version_is_that_of_the_programs(shell: Shell) -> None:
+    """A count by programs of another version would be another server's."""
+    code, _, err = shell.run(*ASKED[:-1], "15", "--postgres-version", "18", "--for", "local")
+    assert code == ExitCode.REFUSED
+    assert "15" in err

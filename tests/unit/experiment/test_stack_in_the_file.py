@@ -1,0 +1,163 @@
+"""``linux``, ``kvm`` and ``manual`` in experiment files: inherited, varied, and refused."""
+
+from pathlib import Path
+
+import pytest
+from experiment_texts import SMALL, load, problems_of
+
+from steelyard.model.experiment import Layer, ManualStep
+
+_STACK = """\
+version: 1
+name: stack
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+treatments:
+  default: {}
+  pages:
+    extends: default
+    linux: {vm.nr_hugepages: auto, vm.swappiness: 1, read_ahead: 128kB}
+  more:
+    extends: pages
+    linux: {vm.swappiness: null, vm.nr_hugepages: 300}
+"""
+_GUESTS = """\
+version: 1
+name: guests
+workloads:
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 1}
+seed: 1
+treatments:
+  default:
+    target: {kind: endpoint, host: guest}
+    kvm: {domain: loose.xml}
+    manual: {command: "./cycle 'my guest'", timeout: 5m}
+  pinned:
+    extends: default
+    kvm: {domain: pinned.xml}
+"""
+_DOMAIN = "<domain type='kvm'>\n  <!-- pins -->\n  <name> guest-1 </name>\n  <vcpu>2</vcpu>\n"
+
+
+def _asked(text: str, treatment: str, *overrides: str) -> dict[str, str]:
+    return (
+        load(text, Path("/nonexistent"), *overrides)
+        .experiment.treatment(treatment)
+        .asked(Layer.LINUX)
+    )
+
+
+def test_kernel_settings_are_settings_of_their_layer() -> None:
+    """Each is inherited on its own, and null removes an inherited one."""
+    assert _asked(_STACK, "default") == {}
+    first = {"vm.nr_hugepages": "auto", "vm.swappiness": "1", "read_ahead": "128kB"}
+    assert _asked(_STACK, "pages") == first
+    assert _asked(_STACK, "more") == {"vm.nr_hugepages": "300", "read_ahead": "128kB"}
+    labels = {s.label for s in load(_STACK).experiment.treatment("pages").settings}
+    assert "linux: vm.nr_hugepages" in labels
+
+
+def test_dotted_names_are_reached_from_the_command_line() -> None:
+    """The dot in a sysctl's name is no step of the path."""
+    override = "treatments.pages.linux.vm.swappiness=60"
+    assert _asked(_STACK, "pages", override)["vm.swappiness"] == "60"
+
+
+def test_factors_vary_kernel_settings() -> None:
+    """By the short form and by levels; two factors may not set one knob."""
+    head = _STACK[: _STACK.index("treatments:")]
+    short = head + "factors:\n  swap: {linux: {vm.swappiness: [60, 1]}}\n"
+    thp = "  thp: {off: , on: {linux: {transparent_huge_pages: always}}}\n"
+    experiment = load(short + thp).experiment
+    found = {t.name: t.asked(Layer.LINUX) for t in experiment.treatments}
+    assert found["swap+thp"] == {"vm.swappiness": "1", "transparent_huge_pages": "always"}
+    twice = thp.replace("transparent_huge_pages: always", "vm.swappiness: 5")
+    assert "`vm.swappiness` is set by the factor" in problems_of(short + twice)[0].message
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("linux: {vm.swapiness: 1 2, kernel.core_pattern: x}", "not for experiments"),
+        ("linux: {transparent_huge_page: never}", "no name of a kernel setting"),
+        ("linux: {transparent_huge_pages: 'on'}", "`on` is unknown"),
+        ("linux: {vm.nr_hugepages: plenty}", "no number of huge pages"),
+        ("linux: {vm.swappiness: null}", "no inherited `vm.swappiness` to remove"),
+        ("linux: {vm.swappiness: [1]}", "a list or mapping"),
+        ("manual: {timeout: 5m}", "neither what to do nor which command"),
+        ('manual: {command: "a \'b"}', "is no command"),
+        ("manual: {text: Do it.}", "nothing leads back"),
+        ("kvm: {domain: pinned.xml}", "there is no file"),
+    ],
+)
+def test_each_mistake_is_told_with_a_way_out(given: str, message: str) -> None:
+    """Names, values, steps that nobody does, and machines that nobody defined."""
+    text = SMALL.replace(
+        "  other: {extends: default}\n", f"  other: {{extends: default, {given}}}\n"
+    )
+    found = [problem for problem in problems_of(text) if message in problem.message]
+    assert found
+    assert all(problem.hint and problem.line in (8, 9) for problem in found)
+
+
+def test_a_misspelled_knob_is_recognised() -> None:
+    """The way out names the one that was meant."""
+    text = SMALL.replace(
+        "extends: default}", "extends: default, linux: {transparent_huge_page: a}}"
+    )
+    assert problems_of(text)[0].hint == "did you mean `transparent_huge_pages`?"
+
+
+def test_an_endpoints_kernel_is_out_of_reach() -> None:
+    """Knobs are of this machine, and the server is on another."""
+    found = problems_of(_STACK, "treatments.default.target={kind: endpoint, host: db}")
+    assert [p.line for p in found] == [11, 14]
+    assert all("knobs of this machine" in p.message for p in found)
+
+
+def _guests(folder: Path, *overrides: str) -> str:
+    for name in ("loose.xml", "pinned.xml"):
+        (folder / name).write_text(_DOMAIN + f"  <!-- {name} -->\n</domain>\n")
+    return _GUESTS
+
+
+def test_a_virtual_machine_is_its_file_and_its_text(tmp_path: Path) -> None:
+    """The record needs no other file; a command is split as a shell would."""
+    experiment = load(_guests(tmp_path), tmp_path).experiment
+    pinned = experiment.treatment("pinned")
+    assert pinned.asked(Layer.KVM) == {"domain": "pinned.xml"}
+    assert "pinned.xml" in pinned.domain_xml
+    assert pinned.manual == ManualStep(command=("./cycle", "my guest"), timeout_s=300.0)
+    assert experiment.treatment("default").domain_xml != pinned.domain_xml
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("kind: endpoint, host: guest", "kind: local", "cannot power-cycle itself"),
+        (
+            "    manual: {command: \"./cycle 'my guest'\", timeout: 5m}\n",
+            "",
+            "nothing power-cycles",
+        ),
+        ("    kvm: {domain: loose.xml}\n", "", "`default` has none: nothing leads back"),
+    ],
+)
+def test_a_virtual_machine_needs_a_way_to_be_started_anew(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    """Not the machine we are on, and not without somebody who power-cycles it."""
+    text = _guests(tmp_path).replace(old, new)
+    assert any(message in p.message for p in problems_of(text, base=tmp_path))
+
+
+def test_a_file_that_is_no_domain_is_refused(tmp_path: Path) -> None:
+    """Its name is what libvirt knows it by."""
+    text = _guests(tmp_path)
+    (tmp_path / "pinned.xml").write_text("<network><name>n</name></network>")
+    (problem,) = problems_of(text, base=tmp_path)
+    assert "no XML of a libvirt domain" in problem.message
+    assert problem.line == 14

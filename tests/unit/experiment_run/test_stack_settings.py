@@ -1,0 +1,317 @@
+"""The stack below the servers: turned for a treatment, seen in effect, put back at any death."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import CAMPAIGN_ID, Killed, Stage
+from fakes.clock import FakeClock
+from fakes.processes import Answer, FakeProcesses
+from fakes.sql import FakeSql
+from fakes.stack import (
+    READ_AHEAD,
+    SWAPPINESS,
+    THP,
+    FakeLatency,
+    FakeOperator,
+    Outside,
+    a_kernel,
+    asking,
+)
+from steelyard.experiment import ledger as ledgers
+from steelyard.experiment.doors import Doors
+from steelyard.experiment.stack_settings import StackSettings
+from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
+from steelyard.model.experiment import Experiment, ManualStep
+from steelyard.record.directory import CampaignDirectory, left_knobs
+from support.stack import MemoryLedger
+
+PAGES = {"vm.nr_hugepages": "auto", "transparent_huge_pages": "never", "vm.swappiness": "1"}
+
+
+def _settings(
+    outside: Outside, experiment: Experiment, ledger: MemoryLedger | None = None
+) -> StackSettings:
+    return outside.settings(experiment, ledger or MemoryLedger())
+
+
+def _shown(settings: StackSettings) -> dict[str, str]:
+    return {one.name: one.value for one in settings.in_force().effective}
+
+
+def test_what_a_treatment_does_not_name_is_as_before_the_campaign() -> None:
+    """Not as the last treatment left it, and not the kernel's default."""
+    outside = Outside()
+    settings = _settings(outside, asking({"vm.swappiness": "33"}, PAGES))
+    settings.put("fast")
+    assert outside.kernel.pools() == {0: 75}
+    assert outside.kernel.files[THP] == "always madvise [never]\n"
+    assert _shown(settings)["linux: vm.nr_hugepages"] == "75"
+    settings.put("slow")
+    assert outside.kernel.pools() == {0: 10}
+    assert outside.kernel.files[THP] == "always [madvise] never\n"
+    assert outside.kernel.files[SWAPPINESS] == "33\n"
+    assert settings.in_force().deviations == ()
+    settings.remove()
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert outside.kernel.pools() == {0: 10}
+
+
+def test_pages_in_use_come_on_top_and_are_counted_once() -> None:
+    """What others hold before the first change is theirs; afterwards ours are in the pool too."""
+    outside = Outside()
+    outside.kernel.hold(0, 4)
+    settings = _settings(outside, asking({}, PAGES))
+    for treatment in ("fast", "slow", "fast"):
+        settings.put(treatment)
+    assert outside.kernel.pools() == {0: 79}
+    assert outside.needs.counted == 1
+
+
+def test_a_pool_that_is_large_enough_stays() -> None:
+    """Free pages may be for somebody who has not started yet."""
+    outside = Outside(kernel=a_kernel(pages=200))
+    _settings(outside, asking({}, PAGES)).put("fast")
+    assert outside.kernel.pools() == {0: 200}
+
+
+def test_fewer_pages_than_asked_for_are_a_deviation() -> None:
+    """82 of 200: the kernel says nothing, and the treatment is not in force."""
+    outside = Outside(kernel=a_kernel(fits=82))
+    settings = _settings(outside, asking({}, {"vm.nr_hugepages": "200"}))
+    settings.put("fast")
+    (deviation,) = settings.in_force().deviations
+    assert deviation.startswith("linux: vm.nr_hugepages: 200 huge pages")
+    assert "has 82" in deviation
+    settings.put("slow")
+    assert settings.in_force().deviations == ()
+    assert outside.kernel.pools() == {0: 10}
+
+
+def test_a_knob_that_somebody_turns_is_a_deviation() -> None:
+    """What is read is the effect, each time it is asked."""
+    outside = Outside()
+    settings = _settings(outside, asking({}, {"read_ahead": "128kB"}))
+    settings.put("fast")
+    assert settings.in_force().deviations == ()
+    outside.kernel.files[READ_AHEAD] = "4096\n"
+    (deviation,) = settings.in_force().deviations
+    assert "linux: read_ahead" in deviation
+    assert "4096" in deviation
+
+
+def test_idle_cpus_are_kept_awake_while_a_treatment_wants_it() -> None:
+    """Held while it is in force, and by nobody afterwards."""
+    outside = Outside()
+    settings = _settings(outside, asking({}, {"dma_latency": "20"}))
+    settings.put("fast")
+    assert outside.latency.held == 20
+    assert _shown(settings) == {"linux: dma_latency": "20"}
+    settings.put("slow")
+    assert outside.latency.held is None
+    assert _shown(settings) == {"linux: dma_latency": "unlimited"}
+    settings.put("fast")
+    settings.remove()
+    assert outside.latency.held is None
+
+
+def test_a_wake_up_limit_without_effect_is_a_deviation() -> None:
+    """The kernel took the request, and its limit is another."""
+    outside = Outside(latency=FakeLatency(heeded=False))
+    settings = _settings(outside, asking({}, {"dma_latency": "20"}))
+    settings.put("fast")
+    (deviation,) = settings.in_force().deviations
+    assert "asked to be 20 us" in deviation
+
+
+def test_what_cannot_be_is_said_before_anything_is_touched() -> None:
+    """Memory, privilege, and a person to ask; nothing is written."""
+    outside = Outside(kernel=a_kernel(fits=20))
+    with pytest.raises(PreflightError, match="do not fit"):
+        _settings(outside, asking({}, PAGES)).require_ready()
+    closed = Outside(latency=FakeLatency(why_not="this account may not"))
+    with pytest.raises(PrivilegeError, match="may not"):
+        _settings(closed, asking({}, {"dma_latency": "0"})).require_ready()
+    shut = Outside()
+    shut.kernel.closed["/proc/sys"] = "this account may not write it"
+    with pytest.raises(PrivilegeError, match="swappiness"):
+        _settings(shut, asking({}, {"vm.swappiness": "1"})).require_ready()
+    alone = Outside(operator=FakeOperator(is_there=False))
+    by_hand = (ManualStep(text="Do it."), ManualStep(text="Undo it."))
+    with pytest.raises(PreflightError, match="no terminal"):
+        _settings(alone, asking({}, {}, manual=by_hand)).require_ready()
+    assert [outside.kernel.written, shut.kernel.written] == [[], []]
+
+
+def test_what_this_machine_lacks_is_told_by_key() -> None:
+    """So that the file's line can be shown: an unknown sysctl, an invisible governor."""
+    asked = {"vm.swapiness": "1", "governor": "performance", "vm.swappiness": "1"}
+    found = _settings(Outside(), asking({}, asked)).unfit("fast")
+    assert {one.key: one.hint for one in found} == {
+        "vm.swapiness": "did you mean `vm.swappiness`?",
+        "governor": "Turn it on the host, as a `manual` step, or leave it out.",
+    }
+
+
+def test_a_manual_step_is_done_when_another_treatment_comes() -> None:
+    """Not at every start of a server, and again after the other treatment was there."""
+    outside = Outside()
+    steps = (ManualStep(text="Out."), ManualStep(text="In."))
+    settings = _settings(outside, asking({}, {}, manual=steps))
+    for treatment in ("fast", "fast", "slow", "fast"):
+        settings.put(treatment)
+    assert outside.operator.asked == ["fast: In.", "slow: Out.", "fast: In."]
+
+
+@pytest.mark.parametrize(
+    ("step", "answer", "said"),
+    [
+        (ManualStep(text="In."), Answer(), "nobody confirmed within 10 min"),
+        (
+            ManualStep(command=("hook",)),
+            Answer(exit_status=3, stderr="no VM"),
+            "exited with 3: no VM",
+        ),
+        (ManualStep(command=("hook",)), Answer(takes_s=999.0), "`manual` of `fast` failed"),
+    ],
+)
+def test_a_step_that_was_not_done_is_an_error_and_asked_again(
+    step: ManualStep, answer: Answer, said: str
+) -> None:
+    """The treatment is not in force, whoever failed."""
+    outside = Outside(operator=FakeOperator(willing=False))
+    outside.processes.on("hook", answer=answer)
+    settings = _settings(outside, asking({}, {}, manual=(step, step)))
+    for _ in range(2):
+        with pytest.raises(TargetError, match=said):
+            settings.put("fast")
+    assert len(outside.operator.asked) + len(outside.processes.ran) == 2
+
+
+def test_a_hook_knows_its_treatment() -> None:
+    """One command can serve all treatments."""
+    outside = Outside()
+    outside.processes.on("hook")
+    step = ManualStep(command=("hook",))
+    _settings(outside, asking({}, {}, manual=(step, step))).put("slow")
+    assert outside.processes.ran[0].environment["STEELYARD_TREATMENT"] == "slow"
+
+
+def test_what_does_not_go_back_is_left_behind_and_the_rest_goes() -> None:
+    """Somebody took our huge pages; the other knobs are put back all the same."""
+    outside, ledger = Outside(), MemoryLedger()
+    settings = _settings(outside, asking({}, PAGES), ledger)
+    settings.put("fast")
+    outside.kernel.hold(0, 50)
+    with pytest.raises(LeftBehindError, match="still in use") as left:
+        settings.remove()
+    assert "steelyard clean" in left.value.hint
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert list(ledger.snapshots) == ["vm.nr_hugepages"]
+    outside.kernel.hold(0, 0)
+    settings.remove()
+    assert ledger.snapshots == {}
+
+
+def _stage(path: Path, outside: Outside, clock: FakeClock, *, resumed: bool = False) -> Stage:
+    experiment = asking({"vm.swappiness": "33"}, PAGES)
+    stage = (Stage.resumed if resumed else Stage.new)(experiment, path, clock)
+    stage.stacked = lambda ledger: outside.settings(experiment, ledger)
+    return stage
+
+
+def _doors(outside: Outside) -> Doors:
+    processes = FakeProcesses(FakeClock())
+    return Doors(
+        processes=processes,
+        sql=FakeSql(),
+        clock=processes.clock,
+        host=outside.kernel,
+        cgroups=None,  # type: ignore[arg-type]
+        kernel=outside.kernel,
+    )
+
+
+def test_a_campaign_records_the_stack_and_leaves_none_of_it(tmp_path: Path) -> None:
+    """Settings in force are in the environment; every knob is noted as turned and put back."""
+    outside = Outside()
+    stage = _stage(tmp_path / "c", outside, FakeClock())
+    stage.run()
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert outside.kernel.pools() == {0: 10}
+    record = CampaignDirectory.reopen(tmp_path / "c", FakeClock()).read()
+    assert record.environment is not None
+    seen = {
+        server.treatment: {s.name: s.value for s in server.settings}
+        for server in record.environment.servers
+    }
+    assert seen["slow"]["linux: vm.swappiness"] == "33"
+    assert seen["fast"]["linux: vm.nr_hugepages"] == "75"
+    assert left_knobs(tmp_path / "c") == ()
+    assert record.plan is not None
+    assert str(record.plan.switch) == "restart"
+
+
+@pytest.mark.parametrize("how", ["before", "after", "torn"])
+def test_a_death_at_any_line_of_the_journal_can_be_undone(tmp_path: Path, how: str) -> None:
+    """Whatever was turned is put back by what the journal and the registry say."""
+    before = None
+    for dies_at in range(1, 24):
+        outside = Outside()
+        before = dict(outside.kernel.files)
+        path = tmp_path / f"{how}-{dies_at}"
+        stage = _stage(path, outside, FakeClock()).dying(dies_at, how)
+        with pytest.raises(Killed):
+            stage.campaign().run()
+        stage.directory.close()
+        for leftover in ledgers.find_leftovers(_doors(outside), [path]):
+            ledgers.undo(leftover, _doors(outside))
+        assert outside.kernel.files == before, dies_at
+        assert left_knobs(path) == (), dies_at
+    assert before is not None
+
+
+def test_a_resumed_campaign_turns_its_knobs_again(tmp_path: Path) -> None:
+    """The dead session's are put back first, so that what was before stays what is known."""
+    outside, clock = Outside(), FakeClock()
+    stage = _stage(tmp_path / "c", outside, clock).dying(22, "after")
+    with pytest.raises(Killed):
+        stage.campaign().run()
+    stage.directory.close()
+    for leftover in ledgers.find_leftovers(_doors(outside), [tmp_path / "c"]):
+        ledgers.undo(leftover, _doors(outside))
+    _stage(tmp_path / "c", outside, clock, resumed=True).run()
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert outside.kernel.pools() == {0: 10}
+    assert left_knobs(tmp_path / "c") == ()
+
+
+def test_a_record_from_elsewhere_cannot_name_what_is_turned_back(tmp_path: Path) -> None:
+    """Only what this account's own registry knows is written into the kernel."""
+    outside = Outside()
+    stage = _stage(tmp_path / "c", outside, FakeClock()).dying(12, "after")
+    with pytest.raises(Killed):
+        stage.campaign().run()
+    stage.directory.close()
+    assert left_knobs(tmp_path / "c")
+    note = ledgers._registry() / CAMPAIGN_ID
+    note.write_text(note.read_text().splitlines()[0] + "\n")
+    written = list(outside.kernel.written)
+    for leftover in ledgers.find_leftovers(_doors(outside), [tmp_path / "c"]):
+        assert leftover.knobs == ()
+    assert outside.kernel.written == written
+
+
+def test_knobs_are_put_back_when_the_record_is_gone(tmp_path: Path) -> None:
+    """By the registry alone."""
+    outside = Outside()
+    before = dict(outside.kernel.files)
+    stage = _stage(tmp_path / "c", outside, FakeClock()).dying(12, "after")
+    with pytest.raises(Killed):
+        stage.campaign().run()
+    stage.directory.close()
+    (tmp_path / "c" / "journal.jsonl").unlink()
+    (leftover,) = ledgers.find_leftovers(_doors(outside))
+    assert leftover.knobs
+    ledgers.undo(leftover, _doors(outside))
+    assert outside.kernel.files == before

@@ -1,0 +1,328 @@
+"""Collecting: which layers are seen from where, and what is said of those that are not."""
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.facts import POSTMASTER, FakeStack
+from fakes.host import FakeHost
+from fakes.processes import Answer
+from steelyard.gateways.fetched import Wanted, parse_fetched, script
+from steelyard.model.command import Command, Completed
+from steelyard.model.errors import InputError, TargetError
+from steelyard.model.linux_facts import PoolUser
+from steelyard.model.stack_facts import DomainFacts, Kubelet, Origin, StackFacts, Visibility
+from steelyard.model.units import GIB, MIB
+from steelyard.tuning.facts import postgres
+from steelyard.tuning.facts.collecting import Asked, above, collect
+from steelyard.tuning.facts.kubernetes import CONFIGURATION, CPU_STATE, parse_kubelet
+from steelyard.tuning.facts.linux import collect_linux
+from steelyard.tuning.facts.postgres import huge_mapping_bytes
+from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
+from support.machines import SMALL_VM, small_vm
+from support.recorded_host import RECORDINGS
+
+SHELL = ("/bin/sh", "-s")
+DSN = "postgresql:///postgres?host=/run/postgresql"
+KUBELET = """\
+kind: KubeletConfiguration
+cpuManagerPolicy: static
+cpuManagerPolicyOptions: {full-pcpus-only: "true"}
+reservedSystemCPUs: "0,1"
+memoryManagerPolicy: Static
+kubeReserved: {memory: 1Gi, cpu: 2}
+reservedMemory:
+  - {numaNode: 0, limits: {memory: 2036Mi}}
+cpuCFSQuota: false
+"""
+
+
+def test_metal_is_its_own_hypervisor() -> None:
+    """What is not virtual has no hypervisor but itself; its facts keep their sources."""
+    facts = collect(Asked(ping_pong=False), FakeStack().doors())
+    assert facts.hypervisor is facts.linux
+    assert facts.origin("hypervisor.governor") == facts.origin("linux.governor")
+    assert facts.origin("domains").visibility is Visibility.UNKNOWN
+
+
+def test_a_virtual_machine_does_not_see_its_hypervisor() -> None:
+    """The layer below is None and not visible, never the machine's own facts."""
+    facts = collect(Asked(ping_pong=False), replace(FakeStack().doors(), host=small_vm()))
+    assert facts.linux is not None
+    assert facts.linux.virtualization == "kvm"
+    assert facts.hypervisor is None
+    for path in ("hypervisor.governor", "domains"):
+        assert facts.origin(path).visibility is Visibility.NO
+
+
+def test_a_machine_with_domains_is_their_hypervisor() -> None:
+    """On metal and in a virtual machine alike; one without domains has its hypervisor elsewhere."""
+    domain = DomainFacts(name="db", vcpus=2, memory_bytes=GIB)
+    told = {"domains": Origin(source="virsh")}
+    doors = replace(FakeStack().doors(), domains=lambda: ((domain,), told))
+    facts = collect(Asked(ping_pong=False), doors)
+    assert facts.domains == (domain,)
+    assert facts.origin("domains.memory_bytes").source == "virsh"
+    nested = collect(Asked(ping_pong=False), replace(doors, host=small_vm()))
+    assert nested.domains == (domain,)
+    assert nested.hypervisor == nested.linux
+    none = replace(doors, host=small_vm(), domains=lambda: ((), told))
+    guest = collect(Asked(ping_pong=False), none)
+    assert (guest.hypervisor, guest.domains) == (None, None)
+    assert guest.origin("domains").visibility is Visibility.NO
+
+
+def test_layers_that_nobody_asked_say_how_to_ask() -> None:
+    """Without --dsn the server's facts are unknown, with the option that would tell them."""
+    facts = collect(Asked(ping_pong=False), FakeStack().doors())
+    assert facts.postgres is None
+    assert "--dsn" in facts.origin("postgres.settings").source
+    assert facts.origin("redis").visibility is Visibility.UNKNOWN
+
+
+def test_two_looks_are_a_second_apart() -> None:
+    """Steal needs time to pass; the ping-pong passes in it."""
+    stack = FakeStack()
+    begun = stack.clock.monotonic()
+    collect(Asked(), stack.doors())
+    assert stack.clock.monotonic() - begun >= 1.0
+
+
+def test_a_wakeup_is_measured_on_cores_and_nodes() -> None:
+    """One CPU, two cores of a node, two nodes: each pair from the real topology."""
+    stack = FakeStack()
+    facts = collect(Asked(), stack.doors())
+    assert facts.linux is not None
+    ping_pong = facts.linux.ping_pong
+    assert ping_pong is not None
+    assert ping_pong.across_s == pytest.approx(11e-6)
+    assert ping_pong.across_p99_s == pytest.approx(50e-6, rel=0.1)
+    assert ping_pong.other_node_s == pytest.approx(11e-6)
+    pairs = [command.argv[-2:] for command in stack.processes.ran]
+    # CPU 4 is the other thread of CPU 0's core, 2 is on the other node.
+    assert pairs == [("0", "0"), ("0", "1"), ("0", "2")]
+
+
+def test_a_pingpong_that_fails_is_unknown() -> None:
+    """It costs its own fact and no other."""
+    stack = FakeStack()
+    stack.processes.on("python", answer=Answer(stdout='{"unknown": "no second CPU"}'))
+    facts = collect(Asked(), stack.doors())
+    assert facts.linux is not None
+    assert facts.linux.ping_pong is None
+    assert "no second CPU" in facts.origin("linux.ping_pong").source
+    assert facts.linux.steal_fraction is None  # the fake's time stands still in /proc/stat
+
+
+def test_a_server_tells_of_itself_and_its_processes() -> None:
+    """Settings as people write them, pages, checkpoints, and its mapping from smaps."""
+    stack = FakeStack()
+    facts = collect(Asked(dsn=DSN, ping_pong=False), stack.doors())
+    server = facts.postgres
+    assert server is not None
+    assert server.version == 18
+    assert server.settings is not None
+    assert server.settings["huge_pages"] == "try"
+    assert server.pending_restart == ("huge_pages",)
+    assert (server.huge_pages_needed, server.huge_pages_status) == (3177, "on")
+    assert (server.checkpoints_requested, server.checkpoints_timed) == (3, 40)
+    assert server.running is True
+    assert server.io_uring_available is True
+    assert server.huge_page_mapping_bytes == 6 * GIB
+    assert server.shared_memory_directory_bytes == 1000
+    assert facts.origin("postgres.huge_page_mapping_bytes").source == f"/proc/{POSTMASTER}/smaps"
+    assert stack.sql.open_sessions == 0
+
+
+def test_no_password_of_a_server_is_kept() -> None:
+    """Settings that may hold one are left out."""
+    facts = collect(Asked(dsn=DSN, ping_pong=False), FakeStack().doors())
+    assert "secret" not in repr(facts)
+
+
+def test_a_server_elsewhere_is_not_judged_by_this_machine() -> None:
+    """It answers from another address: the kernel here is not its own, so it is not told."""
+    stack = FakeStack()
+    stack.serve(180004, listens_on="10.0.0.7")
+    facts = collect(Asked(dsn="postgresql://db1/postgres"), stack.doors())
+    assert facts.linux is None
+    assert facts.postgres is not None
+    assert facts.postgres.huge_page_mapping_bytes is None
+    assert "--on ssh://HOST" in facts.origin("linux.governor").source
+
+
+def test_a_forwarded_server_is_not_here_either() -> None:
+    """Its address is ours, but the session's process is not among ours: a tunnel or container."""
+    stack = FakeStack()
+    stack.serve(180004, listens_on="127.0.0.1")
+    stack.host.files = {p: t for p, t in stack.host.files.items() if not p.startswith("/proc/700")}
+    assert collect(Asked(dsn=DSN), stack.doors()).linux is None
+
+
+def test_old_servers_tell_less() -> None:
+    """PostgreSQL 14 knows neither its pages nor their status: not visible, and not 0."""
+    stack = FakeStack()
+    stack.serve(140009)
+    unknown = ("shared_memory_size_in_huge_pages", "huge_pages_status")
+    rows = [row for row in stack.sql.answers[postgres.SETTINGS] if row[0] not in unknown]
+    stack.sql.answers[postgres.SETTINGS] = rows
+    facts = collect(Asked(dsn=DSN, ping_pong=False), stack.doors())
+    assert facts.postgres is not None
+    assert facts.postgres.huge_pages_needed is None
+    assert facts.postgres.huge_pages_status is None
+    assert facts.origin("postgres.huge_pages_needed").visibility is Visibility.NO
+    assert facts.postgres.io_uring_available is False
+    assert facts.postgres.checkpoints_timed == 40
+
+
+def test_a_server_that_cannot_be_reached_is_an_error() -> None:
+    """Nobody asked for an inspection without it; a password in the URI is refused."""
+    stack = FakeStack()
+    stack.sql.reachable = False
+    with pytest.raises(TargetError):
+        collect(Asked(dsn=DSN), stack.doors())
+    with pytest.raises(InputError, match="password"):
+        collect(Asked(dsn="postgresql://a:secret@db1/x"), stack.doors())
+
+
+def test_the_mapping_of_a_recorded_server_is_its_shared_memory() -> None:
+    """Of a real server on huge pages; without huge pages it is 0."""
+    smaps = (RECORDINGS / "smaps-huge-pages.txt").read_text()
+    size = huge_mapping_bytes(smaps)
+    assert size > 0
+    assert size % (2 * MIB) == 0
+    assert huge_mapping_bytes(smaps.replace("2048 kB", "4 kB")) == 0
+    assert huge_mapping_bytes("") == 0
+
+
+def test_a_kubelet_is_read_from_its_files() -> None:
+    """Policies, reservations and the shared CPUs; what only the API tells is said to be so."""
+    stack = FakeStack()
+    held = "Name:\tpostgres\nHugetlbPages:\t    8192 kB\n"
+    stack.host.files = {
+        **stack.host.files,
+        CONFIGURATION: KUBELET,
+        CPU_STATE: '{"policyName":"static","defaultCpuSet":"0-1,4","checksum":1}',
+        "/proc/77/status": held,
+        "/proc/77/cgroup": "0::/kubepods.slice/pod1\n",
+        "/proc/78/status": held,
+        "/proc/78/cgroup": "0::/system.slice\n",
+    }
+    facts = collect(Asked(ping_pong=False), stack.doors())
+    kubernetes = facts.kubernetes
+    assert kubernetes is not None
+    assert kubernetes.kubelet == Kubelet(
+        cpu_manager_policy="static",
+        cpu_manager_options={"full-pcpus-only": "true"},
+        memory_manager_policy="Static",
+        reserved_system_cpus="0,1",
+        kube_reserved={"memory": "1Gi", "cpu": "2"},
+        reserved_memory=({"numaNode": "0", "memory": "2036Mi"},),
+        cpu_cfs_quota=False,
+    )
+    assert kubernetes.shared_cpus == (0, 1, 4)
+    assert kubernetes.non_pod_huge_pages == 4
+    assert kubernetes.pods is None
+    assert "API" in facts.origin("kubernetes.pods").source
+
+
+@pytest.mark.parametrize("text", ["[]", "kubeReserved: 3", "a: [", "\t"])
+def test_a_kubelet_file_that_is_none_is_unknown(text: str) -> None:
+    """It is no configuration of defaults."""
+    with pytest.raises(ValueError, match=r".*"):
+        parse_kubelet(text)
+    stack = FakeStack()
+    stack.host.files = {**stack.host.files, CONFIGURATION: text}
+    facts = collect(Asked(ping_pong=False), stack.doors())
+    assert facts.kubernetes is not None
+    assert facts.kubernetes.kubelet is None
+
+
+def test_facts_of_a_hypervisor_are_put_below_those_of_a_guest() -> None:
+    """They come from a file that is named; the guest's own stay."""
+    guest = StackFacts(origins={"hypervisor": Origin(source="not visible")})
+    below = collect(Asked(ping_pong=False), FakeStack().doors())
+    facts = above(guest, below, "host.yaml")
+    assert facts.linux is None
+    assert facts.hypervisor == below.linux
+    assert facts.origin("hypervisor.cpus").source.startswith("host.yaml: /sys/")
+    assert all(o.source != "not visible" for o in facts.origins.values())
+
+
+class ShellOfATree:
+    """An ssh that runs the script here, on a recorded tree instead of ``/``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.calls = 0
+
+    def run(self, command: Command, *, timeout_s: float, stdin: str = "") -> Completed:
+        """Run the script with every absolute path below the tree."""
+        assert timeout_s > 0
+        self.calls += 1
+        text = re.sub(r" /(?=proc|sys|dev|etc|usr|run|var|\.dockerenv)", f" {self.root}/", stdin)
+        ended = subprocess.run(SHELL, input=text, capture_output=True, text=True, check=True)
+        return Completed(
+            argv=command.argv,
+            exit_status=0,
+            stdout=ended.stdout.replace(f" {self.root}/", " /"),
+            stderr=ended.stderr,
+        )
+
+
+def test_a_machine_over_ssh_has_the_facts_that_it_has_at_home() -> None:
+    """Nothing that a fact is made of is missing from what is brought: two calls bring it all."""
+    shell = ShellOfATree(SMALL_VM)
+    stack = FakeStack()
+    asked = Asked(on="ssh://db1", data_directory="/")
+    facts = collect(asked, replace(stack.doors(), processes=shell))
+    at_home, origins = collect_linux(small_vm(), "/")
+    assert facts.linux == at_home
+    assert shell.calls == 2
+    here = {"linux.steal_fraction", "linux.ping_pong"}
+    assert {p: facts.origins[p] for p in origins if p not in here} == {
+        path: origin for path, origin in origins.items() if path not in here
+    }
+
+
+def test_a_server_of_another_machine_is_not_looked_for_here() -> None:
+    """Through a tunnel it seems local: with --on, this machine's processes are not its own."""
+    stack = FakeStack()
+    doors = replace(stack.doors(), processes=ShellOfATree(SMALL_VM))
+    facts = collect(Asked(on="ssh://db1", dsn=DSN, data_directory="/"), doors)
+    assert facts.postgres is not None
+    assert facts.postgres.version == 18
+    assert facts.postgres.huge_page_mapping_bytes is None
+    assert facts.linux is not None
+    assert facts.linux.virtualization == "kvm"
+
+
+def test_the_recorded_tree_has_the_facts_that_the_comparison_rests_on() -> None:
+    """The test above compares something: most facts of the recorded machine are there."""
+    facts, _ = collect_linux(small_vm(), "/")
+    assert sum(getattr(facts, name) is not None for name in type(facts).__slots__) >= 30
+
+
+def test_what_is_wanted_can_be_asked_for_in_one_script() -> None:
+    """Both scripts run to their end on this machine, whatever it has."""
+    for wanted in (wanted_at_first(("/",)), wanted_later(("/sys/dev/block/8:0",), (1,)), Wanted()):
+        ended = subprocess.run(
+            SHELL, input=script(wanted, "mark"), capture_output=True, text=True, check=False
+        )
+        assert parse_fetched(ended.stdout, "mark") is not None
+
+
+def test_pool_users_of_a_machine_elsewhere_are_brought() -> None:
+    """Only processes that hold pages travel, with their control groups in the second call."""
+    host = FakeHost(files={"/proc/5/status": "Name:\tpostgres\nHugetlbPages:\t  4096 kB\n"})
+    host.files = {
+        **host.files,
+        "/proc/self/status": "HugetlbPages:\t 0 kB\n",
+        "/proc/1/status": "Name:\tinit\n",
+    }
+    facts, _ = collect_linux(host)
+    assert facts.pool_users == (PoolUser(pid=5, command="postgres", held_bytes=4 * MIB),)
+    assert "/proc/5/cgroup" in wanted_later((), (5,)).files

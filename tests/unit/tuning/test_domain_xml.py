@@ -1,0 +1,206 @@
+"""What a domain's XML is read as, and what of a request libvirt is found to have lost.
+
+The recordings are what libvirt 9.0.0 (driver ``test:///default``) printed for the XML beside them.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steelyard.model.errors import InputError
+from steelyard.model.stack_facts import DomainDisk, GuestCell
+from steelyard.model.units import GIB, KIB, MIB
+from steelyard.tuning.facts.domain_tree import as_bytes, domain_text, numbers, parse_domain
+from steelyard.tuning.facts.domain_xml import domain_facts
+
+RECORDED = Path(__file__).parents[2] / "recordings" / "libvirt"
+
+
+def recorded(name: str) -> str:
+    """Return a recorded domain XML."""
+    return (RECORDED / name).read_text(encoding="utf-8")
+
+
+def a_domain(inner: str = "", *, attributes: str = "") -> str:
+    """Return a small domain with more in it."""
+    return f"<domain type='kvm'{attributes}><name>a</name><memory>1024</memory>{inner}</domain>"
+
+
+def test_all_facts_of_a_dumped_domain() -> None:
+    """What libvirt printed is read in full: pins, cells, pages, limits, disks, balloon."""
+    facts = domain_facts(recorded("rendered.dumpxml.xml"))
+
+    assert (facts.name, facts.vcpus, facts.running) == ("pg", 4, False)
+    assert facts.vcpu_pins == {0: (8,), 1: (24,), 2: (9,), 3: (25,)}
+    assert (facts.emulator_pins, facts.io_thread_pins) == ((14, 30), (15, 31))
+    assert facts.memory_bytes == 8 * GIB
+    assert facts.cells == (GuestCell(number=0, memory_bytes=8 * GIB, cpus=(0, 1, 2, 3)),)
+    assert (facts.memory_mode, facts.memory_nodes) == ("strict", (1,))
+    assert (facts.huge_page_bytes, facts.locked) == (2 * MIB, True)
+    assert facts.hard_limit_bytes == 10 * GIB
+    assert (facts.balloon, facts.cpu_mode) == ("none", "host-passthrough")
+    assert facts.threads_per_core == 2
+    assert {"hint-dedicated", "poll-control", "acpi"} <= set(facts.features)
+    assert facts.disks[0] == DomainDisk(device="vda", cache="none", io="native")
+    assert facts.lost_elements is None
+
+
+def test_what_is_not_said_is_libvirt_s_default() -> None:
+    """Ordinary pages, a virtio balloon, one thread per core, no pins: as libvirt makes them."""
+    facts = domain_facts(a_domain())
+
+    assert (facts.vcpus, facts.balloon, facts.threads_per_core) == (1, "virtio", 1)
+    assert (facts.huge_page_bytes, facts.locked, facts.hard_limit_bytes) == (None, False, None)
+    assert (facts.memory_mode, facts.memory_nodes, facts.cpu_mode) == (None, (), None)
+    assert facts.vcpu_pins == {}
+
+
+def test_only_a_domain_with_an_id_runs() -> None:
+    """The id that libvirt gives to running domains makes the difference."""
+    assert domain_facts(a_domain(attributes=" id='3'")).running
+    assert not domain_facts(a_domain()).running
+
+
+@pytest.mark.parametrize(
+    ("inner", "default", "size"),
+    [
+        ("<hugepages/>", 512 * MIB, 512 * MIB),
+        ("<hugepages><page size='1' unit='G'/></hugepages>", 2 * MIB, GIB),
+        ("<hugepages><page size='2048'/></hugepages>", GIB, 2 * MIB),
+    ],
+)
+def test_page_size(inner: str, default: int, size: int) -> None:
+    """A named size counts, in KiB where no unit is named; without one the host's default."""
+    xml = a_domain(f"<memoryBacking>{inner}</memoryBacking>")
+    assert domain_facts(xml, huge_page_bytes=default).huge_page_bytes == size
+
+
+def test_switched_off_features_are_none() -> None:
+    """A feature with state off, or a CPU feature that is disabled, is not told."""
+    facts = domain_facts(
+        a_domain(
+            "<features><acpi/><pmu state='off'/><kvm><poll-control state='on'/>"
+            "<hint-dedicated state='off'/></kvm></features>"
+            "<cpu><feature policy='disable' name='svm'/><feature name='topoext'/></cpu>"
+        )
+    )
+    assert facts.features == ("acpi", "poll-control", "topoext")
+
+
+def test_no_limit_is_no_limit() -> None:
+    """The number by which libvirt means that there is no limit is not read as one."""
+    xml = a_domain("<memtune><hard_limit unit='KiB'>9007199254740991</hard_limit></memtune>")
+    assert domain_facts(xml).hard_limit_bytes is None
+
+
+def test_memory_of_the_cells_where_none_is_said() -> None:
+    """Libvirt adds up the cells; a domain without both is refused."""
+    cells = "<cpu><numa><cell memory='2' unit='GiB'/><cell memory='1' unit='GiB'/></numa></cpu>"
+    facts = domain_facts(f"<domain><name>a</name>{cells}</domain>")
+
+    assert facts.memory_bytes == 3 * GIB
+    assert [cell.number for cell in facts.cells] == [0, 1]
+    with pytest.raises(InputError, match="how much memory"):
+        domain_facts("<domain><name>a</name></domain>")
+
+
+def test_cdroms_are_no_disks() -> None:
+    """Only what holds data is judged by its cache."""
+    xml = a_domain(
+        "<devices><disk device='cdrom'><target dev='sda'/></disk>"
+        "<disk><driver cache='unsafe'/><target dev='vda'/></disk></devices>"
+    )
+    assert domain_facts(xml).disks == (DomainDisk(device="vda", cache="unsafe"),)
+
+
+def test_the_misplaced_balloon_is_told_as_lost() -> None:
+    """The published element outside of <devices> vanished, and a balloon is there after all."""
+    facts = domain_facts(
+        recorded("misplaced-balloon.dumpxml.xml"), recorded("misplaced-balloon.xml")
+    )
+    assert facts.lost_elements == ("memballoon[@model='none']",)
+    assert facts.balloon == "virtio"
+
+
+def test_what_libvirt_only_writes_otherwise_is_not_lost() -> None:
+    """Units, order, machine types and what libvirt adds by itself are no losses."""
+    kept = recorded("rendered.dumpxml.xml")
+    assert domain_facts(kept, recorded("rendered.xml")).lost_elements == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        ("<vcpupin vcpu='2' cpuset='9'/>", "", "cputune/vcpupin[@vcpu='2'][@cpuset='9']"),
+        ("cpuset='14,30'", "cpuset='14'", "cputune/emulatorpin@cpuset='14,30' (is '14')"),
+        ("<locked/>", "", "memoryBacking/locked"),
+        ("8388608</memory>", "8388609</memory>", "memory='8388608' (is '8388609')"),
+        (" cache='none'", "", "devices/disk[vda]/driver@cache='none'"),
+    ],
+)
+def test_each_loss_is_told_alone(before: str, after: str, lost: str) -> None:
+    """One thing taken from what was kept is one loss, and drags no neighbour along."""
+    kept = recorded("rendered.dumpxml.xml").replace(before, after, 1)
+    assert domain_facts(kept, recorded("rendered.xml")).lost_elements == (lost,)
+
+
+def test_a_machine_type_may_become_longer_but_not_another() -> None:
+    """``q35`` becomes ``pc-q35-7.2``; ``virt`` does not."""
+    asked = a_domain("<os><type machine='q35'>hvm</type></os>")
+    longer = asked.replace("q35", "pc-q35-7.2")
+    other = asked.replace("q35", "virt-7.2")
+    assert domain_facts(longer, asked).lost_elements == ()
+    assert domain_facts(other, asked).lost_elements == ("os/type@machine='q35' (is 'virt-7.2')",)
+
+
+@pytest.mark.parametrize(
+    ("xml", "word"),
+    [
+        ("<!DOCTYPE domain [<!ENTITY a 'b'>]><domain>&a;</domain>", "document type"),
+        ("<domain><name>a</domain>", "cannot be read"),
+        ("", "cannot be read"),
+        ("<network/>", "<network>"),
+        ("<domain>" + "<a>" * 100 + "</a>" * 100 + "</domain>", "deep"),
+        (a_domain("<vcpu>many</vcpu>"), "`many`"),
+        (a_domain("<memtune><hard_limit unit='GiB'>x</hard_limit></memtune>"), "`x GiB`"),
+        (a_domain("<cputune><vcpupin vcpu='0' cpuset='a-b'/></cputune>"), "`a-b`"),
+    ],
+)
+def test_what_is_no_domain_is_refused(xml: str, word: str) -> None:
+    """Document types, broken XML, other documents, impossible numbers: each is named."""
+    with pytest.raises(InputError, match=word):
+        domain_facts(xml)
+
+
+@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: raw.decode("latin-1")))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """No text of a stranger ends in anything but facts or a refusal."""
+    for xml in (text, f"<domain>{text}</domain>", a_domain(text)):
+        with suppress(InputError):
+            assert domain_facts(xml, a_domain()).memory_bytes >= 0
+
+
+def test_libvirt_s_text_survives_reading_and_writing() -> None:
+    """A tree written back is what libvirt printed, quotes, order and comments included."""
+    text = recorded("rendered.dumpxml.xml")
+    assert domain_text(parse_domain(text)) == text
+    odd = "<domain a='1 &apos;&lt;&#10;'><!-- kept -->x &amp; y<qemu:arg value='\"'/></domain>\n"
+    assert domain_text(parse_domain(odd)) == odd
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"),
+    [(None, KIB), ("b", 1), ("KB", 1000), ("k", KIB), ("MiB", MIB), ("G", GIB), ("GB", 10**9)],
+)
+def test_units_of_libvirt(unit: str | None, factor: int) -> None:
+    """The units of libvirt's documentation, KiB where there is none."""
+    assert as_bytes("3", unit) == 3 * factor
+
+
+def test_numbers_may_be_excluded() -> None:
+    """A caret takes a number out of what was said before it."""
+    assert numbers("8-11,^9") == (8, 10, 11)
+    assert numbers(None) == ()

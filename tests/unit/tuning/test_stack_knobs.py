@@ -1,0 +1,130 @@
+"""Knobs: their order, the machine each belongs to, and the directory that a plan is kept in."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from steelyard.model.errors import InputError
+from steelyard.model.stack import Knob, KnobKind, Place, Scope, StackPlan, StackRequest
+from steelyard.model.stack_facts import StackFacts
+from steelyard.model.units import GIB
+from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.tuning.planning.making import make_plan, plan_json, write_plan
+from support.made_machines import bare, machine
+
+HOST = machine(nodes=2)
+ABOVE = StackFacts(hypervisor=HOST, domains=())
+
+
+def made(place: Place, facts: StackFacts) -> StackPlan:
+    """Return a plan for a place."""
+    request = StackRequest(cpus=2, memory_bytes=8 * GIB, place=place)
+    return make_plan(request, facts, formula_counter(18))
+
+
+def ancestors(knob: Knob, plan: StackPlan) -> set[str]:
+    """Return the names of everything that must be in effect before a knob."""
+    by_name = {each.name: each for each in plan.knobs}
+    found: set[str] = set()
+    open_ = list(knob.after)
+    while open_:
+        name = open_.pop()
+        if name not in found:
+            found.add(name)
+            open_ += by_name[name].after
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "facts"),
+    [
+        (Place.LOCAL, bare(HOST)),
+        (Place.KVM, ABOVE),
+        (Place.CNPG, ABOVE),
+        (Place.CNPG, bare(HOST)),
+        (Place.RDS, StackFacts()),
+    ],
+)
+def test_knobs_are_unique_and_in_an_order_that_their_edges_allow(
+    place: Place, facts: StackFacts
+) -> None:
+    """Every edge points to a knob that stands earlier: so there is no circle either."""
+    plan = made(place, facts)
+    seen: set[str] = set()
+    for knob in plan.knobs:
+        assert knob.name not in seen
+        assert set(knob.after) <= seen
+        seen.add(knob.name)
+    assert plan.knobs
+
+
+def test_the_edges_go_from_the_bottom_up() -> None:
+    """Hypervisor's pool, domain, guest's pool, kubelet, cluster: each rests on all before it."""
+    plan = made(Place.CNPG, ABOVE)
+    knobs = {knob.name: knob for knob in plan.knobs}
+    chain = [
+        "hypervisor:huge-pages@0",
+        "kvm:domain postgres",
+        "linux:huge-pages@0",
+        "kubernetes:kubernetes/kubelet.yaml",
+        "kubernetes:kubernetes/cluster.yaml",
+    ]
+    for place, name in enumerate(chain):
+        assert set(chain[:place]) <= ancestors(knobs[name], plan)
+
+
+def test_the_server_restarts_when_its_pool_is_there() -> None:
+    """All settings of a server rest on the pool; those of a cluster are in its object."""
+    for place, facts in ((Place.LOCAL, bare(HOST)), (Place.KVM, ABOVE)):
+        plan = made(place, facts)
+        settings = [knob for knob in plan.knobs if knob.kind is KnobKind.POSTGRES]
+        assert settings
+        assert all("linux:huge-pages@0" in ancestors(knob, plan) for knob in settings)
+    assert not [k for k in made(Place.CNPG, ABOVE).knobs if k.kind is KnobKind.POSTGRES]
+
+
+def test_a_layer_says_on_which_machine_a_knob_is_turned() -> None:
+    """The guest's sysctl is not the hypervisor's, and both are kept over a reboot."""
+    plan = made(Place.KVM, ABOVE)
+    found = {(knob.layer, knob.place) for knob in plan.knobs}
+    for layer in ("hypervisor", "linux"):
+        assert (layer, "vm.swappiness") in found
+        assert (layer, "/etc/sysctl.d/90-steelyard.conf") in found
+        assert any(each == layer and "huge-pages.service" in where for each, where in found)
+    governors = {knob.layer for knob in plan.knobs if "scaling_governor" in knob.place}
+    assert governors == {"hypervisor"}
+
+
+def test_scopes_say_what_it_takes() -> None:
+    """A domain needs a power cycle, a kubelet a restart, RDS a reboot of the server."""
+    scopes = {knob.name: knob.scope for knob in made(Place.CNPG, ABOVE).knobs}
+    assert scopes["kvm:domain postgres"] is Scope.MACHINE
+    assert scopes["kubernetes:kubernetes/kubelet.yaml"] is Scope.KUBELET
+    assert scopes["kubernetes:kubernetes/cluster.yaml"] is Scope.POD
+    assert {knob.scope for knob in made(Place.RDS, StackFacts()).knobs} == {Scope.SERVER}
+
+
+def test_a_plan_is_written_whole_and_read_back(tmp_path: Path) -> None:
+    """plan.json gives the same plan, and every rendered file is beside it."""
+    plan = made(Place.CNPG, ABOVE)
+    write_plan(tmp_path / "plan", plan)
+    text = (tmp_path / "plan" / "plan.json").read_text("utf-8")
+    assert text == plan_json(plan)
+    assert TypeAdapter(StackPlan).validate_json(text) == plan
+    for file in plan.files:
+        assert (tmp_path / "plan" / "files" / file.name).read_text("utf-8") == file.content
+
+
+def test_an_applied_plan_and_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    """The record of an application is needed to revert it; other people's files are theirs."""
+    plan = made(Place.LOCAL, bare(HOST))
+    write_plan(tmp_path / "plan", plan)
+    write_plan(tmp_path / "plan", plan)  # not applied: it may be made anew
+    (tmp_path / "plan" / "applied.jsonl").touch()
+    with pytest.raises(InputError, match="was applied"):
+        write_plan(tmp_path / "plan", plan)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(InputError, match="has other files in it"):
+        write_plan(tmp_path / "other", plan)
