@@ -139,6 +139,15 @@ def test_facts_have_value_visibility_and_source() -> None:
     assert "scaling driver" not in rows  # nobody said anything of it
 
 
+def test_a_long_source_is_folded_and_not_cut() -> None:
+    """A path that is wider than its column goes on in the next line: it is there to be read."""
+    path = "/sys/devices/system/clocksource/clocksource0/available_clocksource/" + "x" * 60
+    facts = StackFacts(linux=LinuxFacts(swappiness=1), origins={"linux": Origin(source=path)})
+    text = text_of(Inspection(place="x", facts=facts, judged=()))
+    assert path in "".join(text.split()).replace("\n", "")
+    assert "…" not in text
+
+
 def test_layers_that_are_not_there_say_why() -> None:
     """A row for each, nobody looked at most; a machine of metal is its own hypervisor."""
     text = text_of(an_inspection())
@@ -147,7 +156,9 @@ def test_layers_that_are_not_there_say_why() -> None:
     assert "nobody looked" in absent
     assert "linux" not in absent.split("What is right")[0]
     metal = StackFacts(hypervisor=FACTS.linux, linux=FACTS.linux)
-    assert "its own hypervisor" in text_of(Inspection(place="x", facts=metal, judged=()))
+    assert "This machine is the hypervisor" in text_of(
+        Inspection(place="x", facts=metal, judged=())
+    )
 
 
 @pytest.mark.parametrize(
