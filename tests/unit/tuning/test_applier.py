@@ -337,6 +337,18 @@ def test_a_rendered_object_is_named_with_its_command_and_never_applied(tmp_path:
     assert world.revert() == ()
 
 
+def test_commands_name_the_ready_files_of_the_plan(tmp_path: Path) -> None:
+    """Proves that a file is installed from the plan, and a kubelet's configuration not applied."""
+    found = doors(Outside(), rendered=tmp_path, paths={"linux/t.conf": _NEW.place})
+    assert found[KnobKind.FILE].commands(_NEW) == (
+        f"install -D -m 644 {tmp_path}/linux/t.conf {_NEW.place}",
+    )
+    kubelet = knob(KnobKind.RENDERED, "kubernetes/kubelet.yaml", 'kind: "KubeletConfiguration"\n')
+    assert "merge" in found[KnobKind.RENDERED].commands(kubelet)[0]
+    commands = knob(KnobKind.RENDERED, "rds/commands.txt", "aws ...\n")
+    assert found[KnobKind.RENDERED].commands(commands)[0].startswith("# run what")
+
+
 def test_only_a_layer_is_turned_where_what_it_needs_is_there(tmp_path: Path) -> None:
     """Proves that knobs outside the selection are looked at, and never turned."""
     world = World(place=tmp_path)

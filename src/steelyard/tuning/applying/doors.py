@@ -72,11 +72,16 @@ def doors(
     """
     found: dict[KnobKind, KnobDoor] = {
         **kernel_doors(outside.host, outside.kernel),
-        KnobKind.FILE: FileDoor(files=outside.files, uid=os.geteuid(), gid=os.getegid()),
+        KnobKind.FILE: FileDoor(
+            files=outside.files,
+            uid=os.geteuid(),
+            gid=os.getegid(),
+            rendered={path: rendered / name for name, path in paths.items() if path},
+        ),
         KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes),
         KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
-        KnobKind.RENDERED: RenderedDoor(directory=rendered, paths=paths),
+        KnobKind.RENDERED: RenderedDoor(directory=rendered),
     }
     if server is not None:
         found[KnobKind.POSTGRES] = PostgresDoor(

@@ -7,8 +7,9 @@ directories above it. A file that was there keeps its mode and owner.
 import json
 import shlex
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from steelyard.gateways.placed_files import PlacedFile, PlacedFiles
@@ -21,11 +22,17 @@ _KERNEL: Final = ("/proc/", "/sys/", "/dev/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDoor:
-    """Places files."""
+    """Places files.
+
+    Attributes:
+        uid: Owner of a file that was not there; likewise ``gid``.
+        rendered: The plan's ready file for a path, where there is one.
+    """
 
     files: PlacedFiles
     uid: int = 0
     gid: int = 0
+    rendered: Mapping[str, Path] = field(default_factory=dict)
 
     def seen(self, knob: Knob) -> Seen:
         """Return the content of the file."""
@@ -106,6 +113,8 @@ class FileDoor:
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the lines that write the file."""
         path = shlex.quote(knob.place)
+        if knob.place in self.rendered:
+            return (f"install -D -m 644 {shlex.quote(str(self.rendered[knob.place]))} {path}",)
         return (
             f"mkdir -p $(dirname {path})",
             f"printf %s {shlex.quote(knob.value)} > {path}",

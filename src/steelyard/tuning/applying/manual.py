@@ -1,8 +1,9 @@
 """The doors to what is not done from here: steps of an operator, and objects of a cluster."""
 
+import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from steelyard.gateways.process import Processes
@@ -16,8 +17,8 @@ _NOT_APPLIED = "it is not applied from here"
 _COMMANDS = {
     ".yaml": "kubectl apply -f {path}",
     ".json": "aws rds modify-db-parameter-group --cli-input-json file://{path}",
-    ".xml": "virsh define --validate {path}",
 }
+_KUBELET = re.compile(r"^kind: \W?KubeletConfiguration", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,9 @@ class RenderedDoor:
 
     Attributes:
         directory: Where the plan's rendered files are.
-        paths: Where those belong that belong to a machine, by name.
     """
 
     directory: Path
-    paths: Mapping[str, str] = field(default_factory=dict)
 
     def seen(self, knob: Knob) -> Seen:
         """Return that nobody looks."""
@@ -108,7 +107,9 @@ class RenderedDoor:
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the command that would apply the file."""
         path = shlex.quote(str(self.directory / knob.place))
-        if self.paths.get(knob.place):
-            return (f"install -D -m 644 {path} {shlex.quote(self.paths[knob.place])}",)
-        command = _COMMANDS.get(Path(knob.place).suffix, "# use {path}")
+        if _KUBELET.search(knob.value):
+            return (
+                f"# merge {path} into the node's kubelet configuration, as its first lines say",
+            )
+        command = _COMMANDS.get(Path(knob.place).suffix, "# run what {path} says")
         return (command.format(path=path),)
