@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +40,7 @@ def counting(version: int) -> Iterator[PageCounter]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_formula_is_as_near_as_it_says(version: int) -> None:
-    """From 512 MB to 16 GB, with few and many connections: half a percent and a page."""
+    """From 512 MB to 16 GB, with few and many connections: never too few, 1 % too many at most."""
     estimate = formula_counter(version)
     with counting(version) as asked:
         for buffers in ("512MB", "2GB", "16GB"):
@@ -49,9 +48,8 @@ def test_the_formula_is_as_near_as_it_says(version: int) -> None:
                 settings = {"shared_buffers": buffers, "max_connections": connections}
                 said = asked(settings, PAGE)
                 assert f"PostgreSQL {version}." in said.counted_by
-                assert abs(estimate(settings, PAGE).pages - said.pages) <= (
-                    FORMULA_ERROR * said.pages + 1
-                )
+                most = (1 + 2 * FORMULA_ERROR) * said.pages + 3
+                assert said.pages <= estimate(settings, PAGE).pages <= most
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -68,7 +66,7 @@ def test_the_program_takes_every_planned_setting(version: int) -> None:
 
 def test_nothing_is_left_behind() -> None:
     """The data directory that was made for counting goes when the counting ends, also badly."""
-    places: list[Path] = []
+    places = []
 
     def count_badly() -> None:
         with counting(15) as asked:

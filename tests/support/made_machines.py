@@ -39,7 +39,7 @@ def machine(
         swap_bytes=8 * GIB,
         page_bytes=4096,
         huge_page_bytes=PAGE,
-        hugetlbfs=(PAGE,),
+        hugetlbfs=(PAGE, GIB),
         pools=(PagePool(page_bytes=PAGE, total=nodes * pages, free=nodes * pages, reserved=0),),
         requested_huge_pages=nodes * pages,
         transparent_huge_pages="always",

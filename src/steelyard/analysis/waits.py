@@ -1,8 +1,8 @@
 """Wake-up or memory distance: how much of a statement's change can be the CPU's, at most.
 
-A CPU that waits for memory counts as busy. So distance of memory, like the clock and the work
-itself, shows as CPU time of server or load generator; what is no CPU time is waiting: for a CPU,
-for being woken up, for the network.
+A CPU that waits for memory counts as busy. So distance of memory, like the clock, the work itself
+and the kernel's part of waking somebody up, shows as CPU time of server or load generator; what is
+no CPU time is waiting: for a CPU, for being woken up, for the network.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,9 @@ from enum import StrEnum
 
 from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
 from steelyard.analysis.statement_costs import StatementDifference, StatementFit
+from steelyard.model.evidence import Quantity
 from steelyard.model.experiment import Experiment
+from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 
@@ -27,7 +29,7 @@ class WaitCause(StrEnum):
     """What a change of every statement's latency is."""
 
     WAITING = "waiting"  # wake-ups, the queue for a CPU, the network
-    CPU = "cpu"  # work, clock, distance of memory
+    CPU = "cpu"  # work, clock, distance of memory, the kernel waking somebody up
     BOTH = "both"
     UNKNOWN = "unknown"
 
@@ -43,6 +45,7 @@ class WaitReasoning:
             value alone where there are none; None when it is not known.
         run_queue_s: Change of their waiting for a CPU of this machine; None likewise.
         missing: Why the CPU time is not known; empty when it is.
+        one_node: The server's machine shows one memory node: nothing can be far; None: unknown.
     """
 
     baseline: str
@@ -52,6 +55,7 @@ class WaitReasoning:
     cpu_s: tuple[float, float] | None = None
     run_queue_s: float | None = None
     missing: str = ""
+    one_node: bool | None = None
 
     @property
     def cpu_shares(self) -> tuple[float, float] | None:
@@ -64,13 +68,37 @@ class WaitReasoning:
 
 
 def reason_waits(
-    fit: StatementFit | None, ledger: Ledger | None, experiment: Experiment
+    fit: StatementFit | None,
+    ledger: Ledger | None,
+    experiment: Experiment,
+    runs: Iterable[Run] = (),
 ) -> tuple[WaitReasoning, ...]:
-    """Return a reasoning for each comparison in which the cost of a statement surely differs."""
+    """Return a reasoning for each comparison in which the cost of a statement surely differs.
+
+    Args:
+        fit: Costs of statements and commits; None: there is nothing to reason about.
+        ledger: Of the campaign; None where no run was watched.
+        experiment: That was measured.
+        runs: That count: they say on which memory nodes the server's pages were.
+    """
     if fit is None:
         return ()
     changes = tuple(_at_one_client(ledger.changes if ledger is not None else (), experiment))
-    return tuple(_reasoning(each, changes) for each in fit.differences if each.is_of_round_trips)
+    node = _has_one_node(runs)
+    return tuple(
+        replace(_reasoning(each, changes), one_node=node)
+        for each in fit.differences
+        if each.is_of_round_trips
+    )
+
+
+def _has_one_node(runs: Iterable[Run]) -> bool | None:
+    """Return whether no run could have pages on another node; None where nobody could look."""
+    watched = [run.evidence for run in runs if run.evidence is not None]
+    local = [each for each in watched if each.levels.get(Quantity.SERVER_HUGE_BYTES) is not None]
+    if not local or any("memory nodes" in gone.subject for each in local for gone in each.absent):
+        return None
+    return all(each.levels.get(Quantity.SERVER_REMOTE_NODE_FRACTION) is None for each in local)
 
 
 def _at_one_client(

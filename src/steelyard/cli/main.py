@@ -64,8 +64,8 @@ def cli() -> None:
     """Weigh databases: which configuration is faster, by how much, and how sure that is.
 
     Exit codes: 0 done, 2 bad input, 3 refused before the start, 4 target unreachable or refused,
-    5 measurement failed, 6 record damaged, 7 something left behind, 8 privilege missing,
-    130 interrupted.
+    5 measurement failed, 6 record damaged, 7 something left behind, 8 privilege missing, 10 a gate
+    says no, 130 interrupted.
     """
 
 

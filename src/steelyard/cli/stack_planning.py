@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from steelyard.cli.campaigns import print_whole
+from steelyard.cli.fact_doors import system_fact_doors
 from steelyard.engines.postgres.installation import find_installation
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.model.errors import PreflightError
@@ -17,7 +18,7 @@ from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import parse_bytes
 from steelyard.platforms.local.account import server_account
 from steelyard.report.stack_plan import plan_document
-from steelyard.tuning.facts.collecting import Asked, FactDoors, above, collect
+from steelyard.tuning.facts.collecting import Asked, above, collect
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.planning.huge_pages import (
     COUNTING_SINCE,
@@ -67,7 +68,7 @@ def plan_stack(options: PlanOptions) -> None:
     if options.out is not None:
         require_free(options.out)
     doors = system_doors()
-    facts = _facts(options, doors)
+    facts = _facts(options)
     request = _request(options, facts)
     with _counter(options.bin_, request, doors) as counter:
         plan = make_plan(request, facts, counter)
@@ -99,7 +100,7 @@ def _request(options: PlanOptions, facts: StackFacts) -> StackRequest:
     )
 
 
-def _facts(options: PlanOptions, doors: Doors) -> StackFacts:
+def _facts(options: PlanOptions) -> StackFacts:
     """Return the facts that the plan starts from.
 
     Those of a hypervisor alone say nothing of its guest; where nothing is virtual, they are those
@@ -118,10 +119,7 @@ def _facts(options: PlanOptions, doors: Doors) -> StackFacts:
     asked = Asked(
         on=options.on, dsn=options.dsn, data_directory=options.data_directory, ping_pong=False
     )
-    return collect(
-        asked,
-        FactDoors(host=doors.host, processes=doors.processes, sql=doors.sql, clock=doors.clock),
-    )
+    return collect(asked, system_fact_doors())
 
 
 @contextmanager

@@ -27,9 +27,7 @@ _COLUMNS: Final = (
     Column(name="visible"),
     Column(name="source, or why not"),
 )
-_SAME: Final = (
-    "This machine is not virtual: it is its own hypervisor, with the facts of Linux below."
-)
+_SAME: Final = "This machine is the hypervisor: its facts are those of Linux below."
 _MOST_SHOWN: Final = 6  # of a long list
 
 
@@ -41,7 +39,7 @@ def fact_tables(facts: StackFacts) -> tuple[Block, ...]:
         value = getattr(facts, layer)
         if value is None:
             absent.append(_row(facts, layer, layer, None))
-        elif layer == "hypervisor" and value is facts.linux:
+        elif layer == "hypervisor" and value == facts.linux:
             tables.append(Paragraph(text=_SAME))
         else:
             rows = tuple(_rows(facts, layer, value))

@@ -42,6 +42,7 @@ def waits_json(waits: Sequence[WaitReasoning]) -> list[Json]:
             "cpu_s": None if each.cpu_s is None else [number(bound) for bound in each.cpu_s],
             "run_queue_s": number(each.run_queue_s),
             "missing": each.missing or None,
+            "one_memory_node": each.one_node,
         }
         for each in waits
     ]

@@ -10,7 +10,8 @@ from steelyard.report.formats import milliseconds, signed_ms
 TITLE = "Wake-up or memory distance"
 _LEAD = (
     f"{TITLE}. A CPU that waits for memory counts as busy: distance of memory shows as CPU time of"
-    " server and load generator, as the clock and the statement's work do. What is none is waiting:"
+    " server and load generator, as do the clock, the statement's work and the kernel's part of"
+    " waking up another CPU. What is none is waiting:"
 )
 _WAITING = (
     "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
@@ -18,9 +19,13 @@ _WAITING = (
 )
 _VERDICTS = {
     WaitCause.WAITING: _WAITING,
-    WaitCause.CPU: "so it is mainly work, clock or distance of memory: not told apart",
-    WaitCause.BOTH: "so both may be behind it: work, clock or memory, and being woken up",
+    WaitCause.CPU: "so it is mainly work of the CPU, of whatever kind",
+    WaitCause.BOTH: "so part of it is waiting, and part work of the CPU, of whatever kind",
 }
+_ONE_NODE = (
+    "; this machine shows one memory node, so none of it is distance of memory, unless a hypervisor"
+    " below spreads that over several"
+)
 
 
 def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
@@ -38,7 +43,8 @@ def _sentence(each: WaitReasoning) -> str:
         return f"{begun}; how much of it is CPU time is not known ({each.missing})."
     least, most = (format_share(share) for share in shares)
     told = f"at most {most}" if shares[0] <= 0.0 else f"{least} to {most}"
-    return f"{begun}, of which {told} is CPU time{_queue(each)}; {_VERDICTS[each.cause]}."
+    node = _ONE_NODE if each.one_node else ""
+    return f"{begun}, of which {told} is CPU time{_queue(each)}; {_VERDICTS[each.cause]}{node}."
 
 
 def _queue(each: WaitReasoning) -> str:

@@ -91,14 +91,23 @@ def _idle(facts: StackFacts) -> Iterator[str]:
 
 def _halted(facts: StackFacts) -> Iterator[str]:
     linux, host = facts.linux, facts.hypervisor
-    if linux is None or linux.virtualization in (None, "none") or linux.guest_halt_poll_s != 0.0:
+    if linux is None or linux.virtualization in (None, "none"):
         return
-    if linux.dma_latency_s is not None and linux.dma_latency_s <= 0.0:
-        return  # then an idle CPU polls and never halts
-    told = "an idle virtual CPU halts at once (guest_halt_poll_ns = 0)"
+    why = _why_halted(linux)
+    if not why:
+        return
+    told = f"an idle virtual CPU halts at once ({why})"
     if host is not None and host.halt_poll_s == 0.0:
         told += ", and the hypervisor does not poll either (halt_poll_ns = 0)"
     yield told
+
+
+def _why_halted(linux: LinuxFacts) -> str:
+    """Return why idle virtual CPUs halt at once; empty where they poll, or where nobody knows."""
+    if linux.idle_driver == "none":
+        return "no idle driver, which a latency limit does not change"
+    held = linux.dma_latency_s is not None and linux.dma_latency_s <= 0.0  # polls, never halts
+    return "guest_halt_poll_ns = 0" if linux.guest_halt_poll_s == 0.0 and not held else ""
 
 
 def _contended(facts: StackFacts) -> Iterator[str]:

@@ -13,7 +13,7 @@ from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
 from steelyard.analysis.statement_costs import StatementDifference, StatementFit
 from steelyard.analysis.waits import WaitCause, WaitReasoning, reason_waits
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.evidence import Quantity
+from steelyard.model.evidence import Absence, Quantity
 from steelyard.model.experiment import Experiment, Workload
 from steelyard.model.load import Load
 from steelyard.model.measurement import Run
@@ -28,6 +28,7 @@ EXPERIMENT = replace(
     loads=(Load(clients=1, threads=1),),
     measure=replace(an_experiment().measure, ramp_s=0.0),  # made runs have no seconds of one
 )
+NODES = "memory nodes of the server"
 SAVED = Estimate(value=-1.0e-3, low=-1.1e-3, high=-0.9e-3)
 
 
@@ -160,6 +161,30 @@ def test_only_a_sure_change_of_statements_is_reasoned_about() -> None:
     for unsure in (Estimate(value=-1e-3, low=-2e-3, high=1e-6), Estimate(value=-1e-3)):
         assert reason_waits(fit(unsure), cpu(0.0, 0.0), EXPERIMENT) == ()
     assert reason_waits(None, cpu(0.0, 0.0), EXPERIMENT) == ()
+
+
+@pytest.mark.parametrize(
+    ("levels", "absent", "one"),
+    [
+        ({Quantity.SERVER_HUGE_BYTES: 0.0}, (), True),
+        (
+            {Quantity.SERVER_HUGE_BYTES: 0.0, Quantity.SERVER_REMOTE_NODE_FRACTION: 0.0},
+            (),
+            False,
+        ),
+        ({Quantity.SERVER_HUGE_BYTES: 0.0}, (Absence(subject=NODES, reason="refused"),), None),
+        ({}, (), None),  # the server is elsewhere
+    ],
+)
+def test_one_memory_node_leaves_nothing_far(
+    levels: dict[Quantity, float], absent: tuple[Absence, ...], *, one: bool | None
+) -> None:
+    """Known from the runs: a share of pages elsewhere is measured only where there is elsewhere."""
+    made = record((90e-6, 80e-6))
+    evidence = seen(levels=levels, absent=absent)
+    runs = [replace(run, evidence=evidence) for run in made.runs]
+    (told,) = reason_waits(fit(), cpu(0.0, 0.0), EXPERIMENT, runs)
+    assert told.one_node is one
 
 
 def record(cpu_s: tuple[float, float]) -> CampaignRecord:

@@ -35,6 +35,18 @@ def test_an_absent_file_is_none(host: Host) -> None:
     assert host.read("/proc/absent") is None
 
 
+def test_a_device_file_holds_a_number(tmp_path: Path) -> None:
+    """Four bytes in the machine's order; fewer are no number, and absent is None."""
+    (tmp_path / "limit").write_bytes((2_000_000_000).to_bytes(4, sys.byteorder))
+    (tmp_path / "short").write_bytes(b"\x01")
+    tree = LocalHost(root=tmp_path)
+    fake = FakeHost(numbers={"/limit": 2_000_000_000})
+    for host in (tree, fake):
+        assert host.number("/limit") == 2_000_000_000
+        assert host.number("/absent") is None
+    assert tree.number("/short") is None
+
+
 def test_there_is_at_least_one_cpu_and_a_kernel(host: Host) -> None:
     """CPUs and kernel are known without any file."""
     assert host.cpus() >= 1

@@ -39,6 +39,21 @@ def test_two_processes_play_across_two_cpus(tmp_path: Path) -> None:
     assert 0 < len(found.trips_s) < 10**6
 
 
+def test_the_cpus_of_a_game_may_be_chosen(tmp_path: Path) -> None:
+    """Two that are named are taken, here the same one twice; those are the ones it reports."""
+    last = max(os.sched_getaffinity(0))
+    found = ping_pong(
+        Where.SAME,
+        processes=SystemProcesses(),
+        directory=tmp_path,
+        most_s=0.05,
+        most=50,
+        cpus=(last, last),
+    )
+    assert found.cpus == (last, last)
+    assert found.trips_s
+
+
 def test_one_cpu_has_no_across(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,9 +31,17 @@ WAITING = WaitReasoning(
         (WAITING, "the network, and not distance of memory."),
         (
             replace(WAITING, cause=WaitCause.CPU, cpu_s=(-0.9e-3, -0.6e-3), run_queue_s=None),
-            "of which 60.0 % to 90.0 % is CPU time; so it is mainly work, clock or distance",
+            "of which 60.0 % to 90.0 % is CPU time; so it is mainly work of the CPU",
         ),
-        (replace(WAITING, cause=WaitCause.BOTH, cpu_s=(-0.4e-3, 0.0)), "so both may be behind it"),
+        (
+            replace(WAITING, cause=WaitCause.BOTH, cpu_s=(-0.4e-3, 0.0)),
+            "so part of it is waiting, and part work",
+        ),
+        (
+            replace(WAITING, one_node=True),
+            "one memory node, so none of it is distance of memory, unless a hypervisor",
+        ),
+        (replace(WAITING, one_node=False), "and not distance of memory."),
         (
             replace(WAITING, cause=WaitCause.UNKNOWN, cpu_s=None, missing="no run was watched"),
             "how much of it is CPU time is not known (no run was watched).",
@@ -70,6 +78,7 @@ def test_the_summary_has_the_reasoning_where_there_is_one() -> None:
             "cpu_s": [-0.02e-3, 0.01e-3],
             "run_queue_s": -0.3e-3,
             "missing": None,
+            "one_memory_node": None,
         }
     ]
     plain = summary(single_clients.statements())["statements"]

@@ -58,15 +58,29 @@ def test_a_virtual_machine_does_not_see_its_hypervisor() -> None:
         assert facts.origin(path).visibility is Visibility.NO
 
 
-def test_domains_are_asked_of_a_hypervisor_only() -> None:
-    """Whoever collects domains is called where this machine is a hypervisor, and not in a guest."""
+def test_a_machine_with_domains_is_their_hypervisor() -> None:
+    """On metal and in a virtual machine alike; one without domains has its hypervisor elsewhere."""
     domain = DomainFacts(name="db", vcpus=2, memory_bytes=GIB)
     told = {"domains": Origin(source="virsh")}
     doors = replace(FakeStack().doors(), domains=lambda: ((domain,), told))
     facts = collect(Asked(ping_pong=False), doors)
     assert facts.domains == (domain,)
     assert facts.origin("domains.memory_bytes").source == "virsh"
-    assert collect(Asked(ping_pong=False), replace(doors, host=small_vm())).domains is None
+    nested = collect(Asked(ping_pong=False), replace(doors, host=small_vm()))
+    assert nested.domains == (domain,)
+    assert nested.hypervisor == nested.linux
+    none = replace(doors, host=small_vm(), domains=lambda: ((), told))
+    guest = collect(Asked(ping_pong=False), none)
+    assert (guest.hypervisor, guest.domains) == (None, None)
+    assert guest.origin("domains").visibility is Visibility.NO
+
+
+def test_layers_that_nobody_asked_say_how_to_ask() -> None:
+    """Without --dsn the server's facts are unknown, with the option that would tell them."""
+    facts = collect(Asked(ping_pong=False), FakeStack().doors())
+    assert facts.postgres is None
+    assert "--dsn" in facts.origin("postgres.settings").source
+    assert facts.origin("redis").visibility is Visibility.UNKNOWN
 
 
 def test_two_looks_are_a_second_apart() -> None:
@@ -272,6 +286,18 @@ def test_a_machine_over_ssh_has_the_facts_that_it_has_at_home() -> None:
     assert {p: facts.origins[p] for p in origins if p not in here} == {
         path: origin for path, origin in origins.items() if path not in here
     }
+
+
+def test_a_server_of_another_machine_is_not_looked_for_here() -> None:
+    """Through a tunnel it seems local: with --on, this machine's processes are not its own."""
+    stack = FakeStack()
+    doors = replace(stack.doors(), processes=ShellOfATree(SMALL_VM))
+    facts = collect(Asked(on="ssh://db1", dsn=DSN, data_directory="/"), doors)
+    assert facts.postgres is not None
+    assert facts.postgres.version == 18
+    assert facts.postgres.huge_page_mapping_bytes is None
+    assert facts.linux is not None
+    assert facts.linux.virtualization == "kvm"
 
 
 def test_the_recorded_tree_has_the_facts_that_the_comparison_rests_on() -> None:

@@ -40,6 +40,7 @@ requests = st.builds(
     instances=st.sampled_from((1, 3)),
     storage=st.sampled_from((None, "ssd", "hdd", "longhorn")),
     logical_decoding=st.booleans(),
+    page_bytes=st.sampled_from((2 * MIB, 2 * MIB, GIB)),
 )
 
 

@@ -69,8 +69,10 @@ def test_defaults_and_units() -> None:
     )  # a bare number of that setting counts MB
 
 
-def test_the_counter_rounds_up_and_says_what_it_is() -> None:
-    """A page that is begun is a page, and nobody takes the formula for the program."""
-    count = formula_counter(18)({"shared_buffers": "1GB"}, 2 * MIB)
-    assert count.pages == -(-shared_memory_bytes({"shared_buffers": "1GB"}, 18) // (2 * MIB))
-    assert count.counted_by == "a formula for PostgreSQL 18"
+def test_the_counter_never_lacks_a_page() -> None:
+    """It counts as many as any program said, or more, and nobody takes it for the program."""
+    for version, settings, said in recorded():
+        count = formula_counter(version)(settings, 2 * MIB)
+        assert said <= count.pages * 2 * MIB
+        assert count.pages * 2 * MIB <= max(1.01 * said, said + 8 * MIB) + 2 * MIB
+        assert count.counted_by == f"a formula for PostgreSQL {version}"

@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
+from steelyard.gateways.host import LocalHost
 from steelyard.model.linux_facts import BlockDevice, IdleState, LinuxFacts, PagePool, PoolUser
 from steelyard.model.stack_facts import Origin, Visibility
 from steelyard.model.units import GIB, KIB, MIB
 from steelyard.tuning.facts.cpus import steal
 from steelyard.tuning.facts.linux import collect_linux
 from support.machines import metal, small_vm
+from support.recorded_host import RECORDINGS
 
 
 def facts_with(files: Mapping[str, str]) -> tuple[LinuxFacts, Mapping[str, Origin]]:
@@ -90,6 +92,19 @@ def test_topology_has_nodes_cores_and_distances() -> None:
     assert first.pools == (PagePool(page_bytes=2 * MIB, total=53, free=43),)
     assert facts.pool() == PagePool(page_bytes=2 * MIB, total=82, free=62, reserved=12)
     assert facts.pool().available == 50
+
+
+def test_a_recorded_guest_of_two_nodes_has_its_real_topology() -> None:
+    """Files of a booted guest: CPUs, threads, distances and pages of each node."""
+    facts, _ = collect_linux(LocalHost(root=RECORDINGS / "two-nodes"))
+    assert facts.virtualization == "qemu"
+    assert facts.siblings == ((0, 1), (2, 3), (4, 5), (6, 7))
+    assert facts.nodes is not None
+    assert [node.cpus for node in facts.nodes] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    assert [node.distances for node in facts.nodes] == [(10, 21), (21, 10)]
+    assert [pool.total for node in facts.nodes for pool in node.pools] == [2, 6]
+    assert facts.pool() == PagePool(page_bytes=2 * MIB, total=8, free=8, reserved=0)
+    assert facts.memory_bytes == sum(node.memory_bytes or 0 for node in facts.nodes)
 
 
 def test_the_request_for_huge_pages_is_read_where_it_is_configured() -> None:

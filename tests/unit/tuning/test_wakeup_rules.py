@@ -71,6 +71,10 @@ def test_a_wake_up_is_weighed_against_memory_distance(probe: PingPong | None, to
         (guest(guest_halt_poll_s=200e-6), ()),
         (guest(guest_halt_poll_s=0.0, dma_latency_s=0.0), ()),
         (metal(guest_halt_poll_s=0.0), ()),
+        (guest(idle_driver="none"), ("halts at once (no idle driver",)),
+        (guest(idle_driver="none", dma_latency_s=0.0), ("halts at once (no idle driver",)),
+        (guest(idle_driver="haltpoll", guest_halt_poll_s=200e-6), ()),
+        (metal(idle_driver="none"), ()),
         (
             replace(guest(), domains=(replace(DOMAIN, vcpu_delay_fraction=0.03),)),
             ("virtual CPUs of vm waited 3.0 % of the time",),

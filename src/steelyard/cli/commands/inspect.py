@@ -112,24 +112,10 @@ def _inspected(asked: "Asked", file: Path | None, host_file: Path | None) -> "In
 
 
 def _collected(asked: "Asked") -> "StackFacts":
-    from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
-    from steelyard.gateways.virsh import Virsh  # noqa: PLC0415
-    from steelyard.tuning.facts.collecting import FactDoors, collect  # noqa: PLC0415
-    from steelyard.tuning.facts.domains import Hypervisor, collect_domains  # noqa: PLC0415
+    from steelyard.cli.fact_doors import system_fact_doors  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.collecting import collect  # noqa: PLC0415
 
-    doors = system_doors()
-    libvirt = Virsh(processes=doors.processes)
-    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
-    return collect(
-        asked,
-        FactDoors(
-            host=doors.host,
-            processes=doors.processes,
-            sql=doors.sql,
-            clock=doors.clock,
-            domains=lambda: collect_domains(hypervisor),
-        ),
-    )
+    return collect(asked, system_fact_doors())
 
 
 def _exit_code(inspection: "Inspection", fail_on: str) -> int:

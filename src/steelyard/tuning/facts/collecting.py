@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from steelyard.gateways.clock import Clock
+from steelyard.gateways.fetched import FetchedHost
 from steelyard.gateways.host import Host
 from steelyard.gateways.instance_metadata import instance_type
 from steelyard.gateways.libpq import parsed_uri
@@ -28,6 +29,8 @@ from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
 _APART_S: Final = 1.0  # between the two looks
 _USUAL_PLACES: Final = ("/var/lib/postgresql", "/var/lib/pgsql")
 _NO_HYPERVISOR: Final = "a virtual machine does not see the hypervisor: collect its facts there"
+_NO_SERVER: Final = "no server was asked: name one with --dsn URI"
+_NO_REDIS: Final = "no Redis server is asked; a facts file may describe one"
 _STAT: Final = "/proc/stat"
 
 # Facts of the virtual machines of a hypervisor, None where they cannot be seen.
@@ -89,9 +92,11 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
     if asked.on is not None:
         machine = SshMachine(destination=parse_destination(asked.on), processes=doors.processes)
     server = _server(asked, doors)
-    facts = StackFacts()
-    if server is not None:
-        facts = replace(facts, postgres=server.facts, origins=dict(server.origins))
+    facts = StackFacts(origins={"redis": unknown(_NO_REDIS).origin})
+    if server is None:
+        facts = _with_origins(facts, {"postgres": unknown(_NO_SERVER).origin})
+    else:
+        facts = replace(_with_origins(facts, server.origins), postgres=server.facts)
     if server is not None and machine is None and not server.is_here:
         return _without_machine(facts)
     directories = _directories(asked, server)
@@ -100,11 +105,17 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
     return _with_machine(facts, _there(directories, machine, doors), asked, doors)
 
 
+def _with_origins(facts: StackFacts, origins: Mapping[str, Origin]) -> StackFacts:
+    return replace(facts, origins={**facts.origins, **origins})
+
+
 def _server(asked: Asked, doors: FactDoors) -> ServerSight | None:
     if asked.dsn is None:
         return None
     address = doors.sql.reach(parsed_uri(asked.dsn))
-    return collect_postgres(doors.sql, address, doors.host)
+    # A server of another machine has no processes here, whatever address a tunnel gives it.
+    host = doors.host if asked.on is None else FetchedHost()
+    return collect_postgres(doors.sql, address, host)
 
 
 def _directories(asked: Asked, server: ServerSight | None) -> tuple[str, ...]:
@@ -120,7 +131,7 @@ def _without_machine(facts: StackFacts) -> StackFacts:
     reason = "the server runs on another machine, or in a container: name it with --on ssh://HOST"
     absent = hidden(reason).origin
     layers = ("linux", "hypervisor", "domains", "kubernetes", "storage")
-    return replace(facts, origins={**facts.origins, **dict.fromkeys(layers, absent)})
+    return _with_origins(facts, dict.fromkeys(layers, absent))
 
 
 def _here(directories: tuple[str, ...], asked: Asked, doors: FactDoors) -> _Machine:
@@ -186,7 +197,7 @@ def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> Stack
     domains, told = _domains(asked, doors)
     if facts.linux is None or (facts.linux.virtualization != "none" and not domains):
         absent = hidden(_NO_HYPERVISOR).origin
-        return replace(facts, origins={**facts.origins, "hypervisor": absent, "domains": absent})
+        return _with_origins(facts, {"hypervisor": absent, "domains": absent})
     copied = {
         f"hypervisor.{path.removeprefix('linux.')}": origin
         for path, origin in facts.origins.items()

@@ -5,7 +5,6 @@ The figures are those that rules K8S014, K8S015, PG003, PG004 and KVM003 judge b
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Final
 
 from steelyard.model.errors import PreflightError
@@ -91,8 +90,8 @@ class Budget:
 
 
 def pages_with_margin(pages: int, margin: float) -> int:
-    """Return pages with a margin, rounded up."""
-    return pages + ceil(pages * margin)
+    """Return pages with a margin of whole pages; a page that is begun leaves room already."""
+    return pages + int(pages * margin)
 
 
 def divided(

@@ -299,13 +299,15 @@ def _storage_classes(design: StackDesign, seen: KubernetesFacts) -> tuple[Storag
 def _postgres(design: StackDesign, facts: StackFacts) -> PostgresFacts:
     seen = facts.postgres or PostgresFacts()
     planned = {each.name: each.value for each in design.postgres.settings}
-    uses = planned.get("huge_pages") == "on"
+    kernel = facts.linux.huge_page_bytes if facts.linux is not None else None
+    # The fact counts pages of the kernel's default size.
+    counts = planned.get("huge_pages") == "on" and design.request.page_bytes == (kernel or 2 * MIB)
     return replace(
         seen,
         version=design.postgres.version,
         settings={**(seen.settings or {}), **planned},
         pending_restart=(),
-        huge_pages_needed=design.postgres.huge_pages if uses else None,
+        huge_pages_needed=design.postgres.huge_pages if counts else None,
         huge_pages_status=None,
         running=False,
         huge_page_mapping_bytes=None,

@@ -81,10 +81,11 @@ _FROM_17: Final = _Coefficients(
 
 
 def formula_counter(version: int) -> PageCounter:
-    """Return a counter for a machine without the program of that major version."""
+    """Return a counter for a machine without the program; it counts its own error in."""
 
     def count(settings: Mapping[str, str], page_bytes: int) -> PageCount:
-        pages = -(-shared_memory_bytes(settings, version) // page_bytes)
+        estimate = shared_memory_bytes(settings, version)
+        pages = -(-(estimate + _error_bytes(estimate)) // page_bytes)
         return PageCount(pages=pages, counted_by=f"a formula for PostgreSQL {version}")
 
     return count
@@ -112,7 +113,11 @@ def shared_memory_bytes(settings: Mapping[str, str], version: int) -> int:
 def least_shared_memory_bytes(settings: Mapping[str, str], version: int) -> int:
     """Return a lower bound of it: the estimate less its measured error."""
     estimate = shared_memory_bytes(settings, version)
-    return int(estimate - max(FORMULA_ERROR * estimate, _FORMULA_ERROR_BYTES))
+    return estimate - _error_bytes(estimate)
+
+
+def _error_bytes(estimate: int) -> int:
+    return max(int(FORMULA_ERROR * estimate), _FORMULA_ERROR_BYTES)
 
 
 def _wal_bytes(settings: Mapping[str, str], buffers: int) -> int:

@@ -1,0 +1,20 @@
+"""The gateways through which the facts of a stack come, on this machine."""
+
+from steelyard.experiment.doors import system_doors
+from steelyard.gateways.virsh import Virsh
+from steelyard.tuning.facts.collecting import FactDoors
+from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+
+
+def system_fact_doors() -> FactDoors:
+    """Return the real ones; virtual machines are asked of the user's libvirt."""
+    doors = system_doors()
+    libvirt = Virsh(processes=doors.processes)
+    hypervisor = Hypervisor(domains=libvirt, host=doors.host, clock=doors.clock)
+    return FactDoors(
+        host=doors.host,
+        processes=doors.processes,
+        sql=doors.sql,
+        clock=doors.clock,
+        domains=lambda: collect_domains(hypervisor),
+    )

@@ -1,0 +1,127 @@
+"""``steelyard inspect``: what it looks at, what it prints, what it is worth to a script."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Shell
+
+from fakes.facts import FakeStack
+from steelyard.cli.commands import inspect
+from steelyard.model.errors import ExitCode
+from steelyard.model.findings import Severity
+from steelyard.model.inspection import JudgedRule, State
+from steelyard.model.stack_facts import StackFacts
+from steelyard.tuning.facts.collecting import Asked, collect
+from steelyard.tuning.facts.file import read_facts
+from steelyard.tuning.rules import judge as judging
+from support.recorded_stacks import PUBLISHED, RECOMMENDED, published
+
+
+def violated(severity: Severity) -> tuple[JudgedRule, ...]:
+    """Return one violated rule."""
+    return (
+        JudgedRule(
+            code="X1",
+            layers=("linux",),
+            severity=severity,
+            title="it holds",
+            state=State.VIOLATED,
+            messages=("it does not",),
+        ),
+    )
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> FakeStack:
+    """Return a stack that the verb looks at instead of this machine."""
+    stack = FakeStack()
+
+    def collected(asked: Asked) -> StackFacts:
+        return collect(asked, stack.doors())
+
+    monkeypatch.setattr(inspect, "_collected", collected)
+    return stack
+
+
+@pytest.mark.parametrize(
+    ("severity", "fail_on", "code"),
+    [
+        (Severity.ERROR, "error", ExitCode.GATE),
+        (Severity.WARNING, "error", ExitCode.DONE),
+        (Severity.WARNING, "warning", ExitCode.GATE),
+        (Severity.INFO, "warning", ExitCode.DONE),
+        (Severity.ERROR, "never", ExitCode.DONE),
+    ],
+)
+def test_the_exit_code_is_a_gate(
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    severity: Severity,
+    fail_on: str,
+    code: ExitCode,
+) -> None:
+    """10 from the severity on that was named, by default an error; 0 below it."""
+    monkeypatch.setattr(judging, "judge", lambda _: violated(severity))
+    default = () if fail_on == "error" else ("--fail-on", fail_on)
+    ended, out, _ = shell.run("inspect", "--facts", str(PUBLISHED), *default)
+    assert ended == code
+    assert "X1: it does not (it holds)" in out
+
+
+def test_saved_facts_are_judged_elsewhere_as_they_were_here(shell: Shell, stack: FakeStack) -> None:
+    """What is saved and judged again gives the same facts, rules and exit code."""
+    code, out, _ = shell.run(
+        "inspect", "--json", "--save", "facts.yaml", "--dsn", "postgresql:///x?host=/x"
+    )
+    here = json.loads(out)
+    assert here["facts"]["postgres"]["version"] == 18
+    again, out, _ = shell.run("inspect", "--json", "--facts", "facts.yaml")
+    assert (again, json.loads(out)) == (code, here)
+
+
+def test_facts_for_programs_are_a_facts_file(shell: Shell) -> None:
+    """The part `facts` of the JSON can be saved and read as such a file."""
+    _, out, _ = shell.run("inspect", "--json", "--facts", str(RECOMMENDED))
+    Path("facts.json").write_text(json.dumps(json.loads(out)["facts"]))
+    assert read_facts(Path("facts.json")) == read_facts(RECOMMENDED)
+    assert json.loads(out)["format"] == 1
+
+
+def test_a_hypervisors_file_is_put_below_the_machine(shell: Shell, stack: FakeStack) -> None:
+    """Rules that join hypervisor and guest need both, and each is seen from its own place."""
+    _, out, _ = shell.run("inspect", "--json", "--host-facts", str(PUBLISHED))
+    facts = json.loads(out)["facts"]
+    assert facts["domains"][0]["name"] == "published"
+    assert len(facts["hypervisor"]["cpus"]) == 32
+    assert len(facts["linux"]["cpus"]) == 8
+
+
+def test_the_terminal_shows_facts_and_findings(shell: Shell) -> None:
+    """Facts with their sources, assumed ones marked, rules by code."""
+    _, out, _ = shell.run("inspect", "--facts", str(PUBLISHED))
+    assert "seen from" in out
+    assert "16 cores of 2 threads" in out
+    assert "assumed" in out
+    assert "not applicable, which is no pass" in out or "No rule" in out or "[OK]" in out
+    assert published().linux is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--facts", "x.yaml", "--on", "ssh://a"), "--facts looks at nothing, and --on does"),
+        (("--facts", "x.yaml", "--dsn", "postgresql:///"), "and --dsn does"),
+        (("--on", "ssh://a", "--instance-metadata"), "--on names another"),
+        (("--on", "a"), "`a` is not the address of a machine"),
+        (("--on", "ssh://a:secret@b"), "a password has no place"),
+        (("--facts", "absent.yaml"), "absent.yaml is not there"),
+    ],
+)
+def test_what_cannot_be_done_is_said(shell: Shell, words: tuple[str, ...], told: str) -> None:
+    """Contradictions and bad addresses end with exit code 2 and a way out."""
+    code, _, err = shell.run("inspect", *words)
+    assert code == ExitCode.BAD_INPUT
+    assert told in err
+    assert "hint:" in err
+    assert "secret" not in err

@@ -1,0 +1,196 @@
+"""The report of an inspection: every rule in one of three states, every fact with its source."""
+
+import pytest
+
+from steelyard.model.findings import Finding, Severity
+from steelyard.model.inspection import JudgedRule, State
+from steelyard.model.linux_facts import BlockDevice, LinuxFacts, NumaNode, PagePool
+from steelyard.model.stack_facts import (
+    DomainFacts,
+    Origin,
+    PostgresFacts,
+    StackFacts,
+    Visibility,
+)
+from steelyard.model.units import GIB, MIB
+from steelyard.report.document import Table
+from steelyard.report.inspection import Inspection, inspection_document, inspection_json
+from steelyard.report.stack_facts import fact_tables, shown
+from steelyard.report.terminal import render_terminal
+
+
+def a_rule(
+    code: str, state: State, severity: Severity = Severity.WARNING, **more: object
+) -> JudgedRule:
+    """Return a rule of which this came."""
+    given = {"layers": ("linux",), "title": f"title of {code}", "why": "it costs", **more}
+    return JudgedRule(
+        code=code, state=state, severity=severity, remedy="set it", source="a page", **given
+    )
+
+
+JUDGED = (
+    a_rule("A1", State.VIOLATED, Severity.INFO, messages=("a trifle",)),
+    a_rule("A2", State.VIOLATED, Severity.ERROR, messages=("one thing", "another")),
+    a_rule("A3", State.VIOLATED, messages=("read-ahead is 8.0 MiB",)),
+    a_rule("A4", State.HOLDS),
+    a_rule("A5", State.NOT_APPLICABLE, missing=("linux.governor: no cpufreq here",)),
+    a_rule("A6", State.NOT_APPLICABLE, missing=("linux.governor: no cpufreq here",)),
+    a_rule("A7", State.NOT_APPLICABLE),
+)
+FACTS = StackFacts(
+    linux=LinuxFacts(
+        memory_bytes=16 * GIB,
+        cpus=(0, 1, 2, 3),
+        steal_fraction=0.012,
+        swappiness=60,
+        siblings=((0, 2), (1, 3)),
+        nodes=(
+            NumaNode(
+                number=0,
+                cpus=(0, 1, 2, 3),
+                memory_bytes=16 * GIB,
+                pools=(PagePool(page_bytes=2 * MIB, total=10, free=4),),
+            ),
+        ),
+        device=BlockDevice(name="vda", kind="virtio", read_ahead_bytes=8 * MIB),
+    ),
+    domains=(DomainFacts(name="db", vcpus=2, memory_bytes=GIB, vcpu_pins={0: (4, 5)}),),
+    postgres=PostgresFacts(version=18, settings={"huge_pages": "on"}),
+    origins={
+        "linux": Origin(source="/proc"),
+        "linux.memory_bytes": Origin(source="the order form", assumed=True),
+        "linux.governor": Origin(source="no cpufreq here", visibility=Visibility.NO),
+        "linux.ping_pong": Origin(source="not measured", visibility=Visibility.UNKNOWN),
+        "linux.dma_latency_s": Origin(source="nobody holds a limit"),
+    },
+)
+
+
+def an_inspection(*findings: Finding) -> Inspection:
+    """Return one with every kind of rule."""
+    return Inspection(place="this machine", facts=FACTS, judged=JUDGED, findings=findings)
+
+
+def text_of(inspection: Inspection, *, every: bool = False) -> str:
+    """Return what a terminal shows."""
+    return render_terminal(inspection_document(inspection, every=every), 120, whole=True)
+
+
+def test_every_state_has_its_mark_and_the_gravest_comes_first() -> None:
+    """[OK], [ERROR], [WARN], [INFO]; reason, remedy and source below each violation."""
+    text = text_of(an_inspection())
+    marks = ["[OK] A4", "[ERROR] A2", "[WARN] A3", "[INFO] A1"]
+    places = [text.index(mark) for mark in marks]
+    assert places == sorted(places)
+    wrong = text[text.index("What is wrong") :]
+    assert wrong.count("Why: it costs") == 3
+    assert wrong.count("Remedy: set it") == 3
+    assert wrong.count("Source: a page") == 3
+    assert "read-ahead is 8.0 MiB" in wrong
+    assert "- one thing" in wrong
+    assert "- another" in wrong
+
+
+def test_what_is_not_applicable_is_no_pass_and_says_what_is_missing() -> None:
+    """Folded by the missing fact; with `every`, rule by rule; never among [OK]."""
+    text = text_of(an_inspection())
+    assert "3 rules not applicable, which is no pass" in text
+    assert "linux.governor: no cpufreq here (A5, A6)" in text
+    for code in ("A5", "A6", "A7"):
+        assert f"[OK] {code}" not in text
+    every = text_of(an_inspection(), every=True)
+    for code in ("A5", "A6", "A7"):
+        assert f"{code}: title of {code}" in every
+
+
+def test_findings_stand_among_the_violations() -> None:
+    """What rests on several facts is told by its severity, like a rule."""
+    finding = Finding(
+        code="wake-up", severity=Severity.ERROR, message="a wake-up costs", remedy="pin"
+    )
+    text = text_of(an_inspection(finding))
+    assert text.index("[ERROR] wake-up: a wake-up costs") < text.index("[WARN] A3")
+    assert "2 errors, 1 warning, 1 for information; 1 rule of 7 hold, 3 not applicable" in text
+
+
+def test_nothing_wrong_and_nothing_judged_are_different() -> None:
+    """Without facts no rule holds, and the report does not say that all is well."""
+    held, missing = JUDGED[3], JUDGED[6]
+    well = Inspection(place="x", facts=StackFacts(), judged=(held, missing))
+    assert "No rule is violated." in text_of(well)
+    blind = Inspection(place="x", facts=StackFacts(), judged=(missing,))
+    assert "Nothing was judged" in text_of(blind)
+    assert "No rule is violated." not in text_of(blind)
+
+
+def test_facts_have_value_visibility_and_source() -> None:
+    """Units in the value; assumed, invisible and unknown facts are marked as such."""
+    (linux,) = [b for b in fact_tables(FACTS) if isinstance(b, Table) and b.title == "Linux"]
+    rows = {row.cells[0]: row.cells[1:] for row in linux.rows}
+    assert rows["memory"] == ("16.0 GiB", "assumed", "the order form")
+    assert rows["governor"] == ("not visible", "no", "no cpufreq here")
+    assert rows["ping pong"] == ("unknown", "unknown", "not measured")
+    assert rows["dma latency"] == ("none", "yes", "nobody holds a limit")
+    assert rows["steal"] == ("1.2 %", "yes", "/proc")
+    assert rows["siblings"][0] == "2 cores of 2 threads"
+    assert rows["nodes"][0] == "0: CPUs 0-3, 16.0 GiB, 10 of 2.0 MiB, 4 free"
+    assert rows["device read ahead"][0] == "8.0 MiB"
+    assert "scaling driver" not in rows  # nobody said anything of it
+
+
+def test_a_long_source_is_folded_and_not_cut() -> None:
+    """A path that is wider than its column goes on in the next line: it is there to be read."""
+    path = "/sys/devices/system/clocksource/clocksource0/available_clocksource/" + "x" * 60
+    facts = StackFacts(linux=LinuxFacts(swappiness=1), origins={"linux": Origin(source=path)})
+    text = text_of(Inspection(place="x", facts=facts, judged=()))
+    assert path in "".join(text.split()).replace("\n", "")
+    assert "…" not in text
+
+
+def test_layers_that_are_not_there_say_why() -> None:
+    """A row for each, nobody looked at most; a machine of metal is its own hypervisor."""
+    text = text_of(an_inspection())
+    absent = text[text.index("Layers of which nothing is known") :]
+    assert "kubernetes" in absent
+    assert "nobody looked" in absent
+    assert "linux" not in absent.split("What is right")[0]
+    metal = StackFacts(hypervisor=FACTS.linux, linux=FACTS.linux)
+    assert "This machine is the hypervisor" in text_of(
+        Inspection(place="x", facts=metal, judged=())
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("exit_latency_s", 133e-6, "0.13 ms"),
+        ("cpu_pressure_fraction", 0.5, "50.0 %"),
+        ("balloon", False, "no"),
+        ("hugetlbfs", (2 * MIB, GIB), "2.0 MiB, 1.0 GiB"),
+        ("settings", {"a": "1"}, "1 setting"),
+        ("vcpu_pins", {0: (4, 5), 1: (6,)}, "0 4-5, 1 6"),
+        ("features", (), "none"),
+        ("governor", "performance", "performance"),
+    ],
+)
+def test_values_are_told_in_the_unit_of_their_name(name: str, value: object, text: str) -> None:
+    """Names carry the unit inside, values carry it outside."""
+    assert shown(name, value) == text
+
+
+def test_programs_get_every_rule_with_its_state() -> None:
+    """Counts, states, messages and what is missing; nothing is folded."""
+    told = inspection_json(an_inspection())
+    assert told["counts"] == {
+        "info": 1,
+        "warning": 1,
+        "error": 1,
+        "holds": 1,
+        "not_applicable": 3,
+    }
+    rules = told["rules"]
+    assert isinstance(rules, list)
+    assert [rule["code"] for rule in rules] == [rule.code for rule in JUDGED]
+    assert rules[4]["state"] == "not applicable"
+    assert rules[4]["missing"] == ["linux.governor: no cpufreq here"]
