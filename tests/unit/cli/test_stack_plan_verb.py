@@ -60,7 +60,8 @@ def test_the_impossible_is_refused_with_what_would_fit(shell: Shell, tmp_path: P
     )
     assert code == ExitCode.REFUSED
     assert "no NUMA node of the hypervisor has" in err
-    assert "would fit on node 0" in err
+    assert "node 0: 15.0 GiB of its 16.0 GiB can be had" in err
+    assert "would fit." in err
     assert not place.exists()
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.model.errors import PreflightError
 from steelyard.model.stack import ArithmeticLine, StackRequest
-from steelyard.model.units import GIB, KIB, MIB, format_bytes
+from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.huge_pages import PageCounter, formula_counter
+from steelyard.tuning.planning.refusals import DoesNotFitError
 from steelyard.tuning.profiles import MachineFacts, fitted
 
 # A backend's own memory beside its sorts: a guess from servers with small catalogues.
@@ -30,8 +30,6 @@ _DEFAULT_CONNECTIONS: Final = 100
 _FEWEST_CONNECTIONS: Final = 20
 _LEAST_WORK_MEM: Final = 4 * MIB
 _LEAST_MAINTENANCE: Final = 64 * MIB
-_STEP: Final = 256 * MIB
-_MOST_STEPS: Final = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +104,7 @@ def divided(
         margin: Of the huge pages above the server's need.
 
     Raises:
-        PreflightError: No server fits, with the constraint and what would fit.
+        DoesNotFitError: No server fits, with the constraint.
     """
     _require_proportion(request)
     estimate = formula_counter(request.postgres_version)
@@ -172,19 +170,15 @@ def _require_proportion(request: StackRequest) -> None:
     most = int(MOST_BUFFERS_SHARE * request.memory_bytes)
     asked = request.shared_buffers_bytes
     if asked is not None and asked > most:
-        enough = -(-int(asked / MOST_BUFFERS_SHARE) // GIB)
-        raise PreflightError(
+        raise DoesNotFitError(
             f"shared_buffers of {format_bytes(asked)} is {100 * asked / request.memory_bytes:.0f} %"
             f" of the {format_bytes(request.memory_bytes)} asked for; 40 % is the most that leaves"
-            " room for the page cache",
-            hint=f"At most {format_bytes(most)} fit; or ask for --memory {enough}GiB.",
+            " room for the page cache"
         )
-    connections = MOST_CONNECTIONS_PER_CPU * request.cpus
-    if (request.max_connections or 0) > connections:
-        raise PreflightError(
+    if (request.max_connections or 0) > MOST_CONNECTIONS_PER_CPU * request.cpus:
+        raise DoesNotFitError(
             f"{request.max_connections} connections on {request.cpus} CPUs are more than"
-            f" {MOST_CONNECTIONS_PER_CPU} for each",
-            hint=f"At most {connections} fit: use a pooler before the server.",
+            f" {MOST_CONNECTIONS_PER_CPU} for each, which a pooler before the server would spare"
         )
 
 
@@ -269,7 +263,9 @@ def _counted(
     )
 
 
-def _does_not_fit(request: StackRequest, fixed: Mapping[str, str], margin: float) -> PreflightError:
+def _does_not_fit(
+    request: StackRequest, fixed: Mapping[str, str], margin: float
+) -> DoesNotFitError:
     frugal = _counted(
         request,
         _candidates(request)[-1],
@@ -277,28 +273,12 @@ def _does_not_fit(request: StackRequest, fixed: Mapping[str, str], margin: float
         formula_counter(request.postgres_version),
         margin,
     )
-    return PreflightError(
+    return DoesNotFitError(
         f"{format_bytes(request.memory_bytes)} hold no such server:"
         f" {format_bytes(frugal.reserved_bytes)} of huge pages and"
         f" {format_bytes(frugal.backends_bytes)} of {frugal.max_connections} backends at worst"
-        " leave the page cache less than a fifth of the rest",
-        hint=f"{_enough(request, fixed, margin)} would do; so would fewer connections or smaller"
-        " shared buffers.",
+        " leave the page cache less than a fifth of the rest"
     )
-
-
-def _enough(request: StackRequest, fixed: Mapping[str, str], margin: float) -> str:
-    """Return the least memory that would do, in words."""
-    counter = formula_counter(request.postgres_version)
-    low, high = request.memory_bytes // _STEP, _MOST_STEPS
-    while low < high:
-        middle = (low + high) // 2
-        larger = replace(request, memory_bytes=middle * _STEP)
-        if _first_fitting(larger, fixed, counter, margin) is None:
-            low = middle + 1
-        else:
-            high = middle
-    return format_bytes(low * _STEP)
 
 
 def _megabytes(text: str) -> int:

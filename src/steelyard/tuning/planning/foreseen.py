@@ -31,6 +31,7 @@ from steelyard.model.stack_facts import (
 )
 from steelyard.model.units import KIB, MIB
 from steelyard.tuning.planning.designing import below_of, storage_of
+from steelyard.tuning.planning.guests import counted_bytes
 from steelyard.tuning.planning.machine import IDLE, READ_AHEAD, THP
 from steelyard.tuning.rendering.quantities import quantity
 from steelyard.tuning.rendering.storage import class_name
@@ -86,7 +87,8 @@ def _machine_facts(design: StackDesign, facts: StackFacts) -> LinuxFacts | None:
 def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
     count, threads = len(domain.vcpu_pins), domain.threads
     cpus = tuple(range(count))
-    node = NumaNode(number=0, cpus=cpus, memory_bytes=domain.memory_bytes)
+    counted = counted_bytes(domain.memory_bytes)
+    node = NumaNode(number=0, cpus=cpus, memory_bytes=counted)
     return replace(
         linux,
         virtualization="kvm",
@@ -95,7 +97,7 @@ def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
         nodes=(node,),
         siblings=tuple(cpus[at : at + threads] for at in range(0, count, threads)),
         smt=threads > 1,
-        memory_bytes=domain.memory_bytes,
+        memory_bytes=counted,
         huge_page_bytes=linux.huge_page_bytes or 2 * MIB,
         pools=(),
         balloon=False,

@@ -108,9 +108,12 @@ def _of_profile(name: str) -> Callable[[Basis], Choice | None]:
 
 def _huge_page_size(basis: Basis) -> Choice | None:
     wanted, default = basis.request.page_bytes, basis.kernel_page_bytes
-    if wanted == (default or 2 * MIB):
+    if wanted == default:
         return None
-    return f"{wanted // KIB}kB", "The kernel's default huge pages have another size"
+    value = f"{wanted // KIB}kB"
+    if default is None:
+        return value, "The default of the kernel that it will run on was not seen"
+    return value, "The kernel's default huge pages have another size"
 
 
 def _shared_buffers(basis: Basis) -> Choice:
