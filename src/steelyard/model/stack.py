@@ -80,6 +80,11 @@ class StackRequest:
         page_bytes: Size of huge pages.
         logical_decoding: ``wal_level`` must be logical.
         name: Of what is made: domain, cluster, files.
+        storage_class: Of a cluster that has it already; None: one is rendered.
+        volume_bytes: Of each volume of a cluster; None: as much as the WAL asks for, 50 GiB at
+            least.
+        disks: Of a new virtual machine: paths of block devices or images.
+        bridge: Of the hypervisor, that a new virtual machine is connected to.
     """
 
     cpus: int
@@ -95,6 +100,9 @@ class StackRequest:
     exclusive_cpus: bool = True
     logical_decoding: bool = False
     name: str = "postgres"
+    volume_bytes: int | None = None
+    disks: tuple[str, ...] = ()
+    bridge: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +193,7 @@ class PodDesign:
         reserved_cpus: Of the node, for the system.
         reserved_memory_bytes: kubeReserved, systemReserved and evictionHard, in this order.
         shm_bytes: Limit of its /dev/shm.
+        volume_bytes: Of the data.
     """
 
     cpus: int
@@ -199,6 +208,7 @@ class PodDesign:
     storage_class: str | None = None
     shm_bytes: int = 0
     full_cores: bool = False
+    volume_bytes: int = 50 * 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

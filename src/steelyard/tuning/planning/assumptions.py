@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from steelyard.model.linux_facts import LinuxFacts, NumaNode
-from steelyard.model.stack import Place, PoolDesign, StackRequest
+from steelyard.model.stack import Place, PodDesign, PoolDesign, StackRequest
 from steelyard.model.stack_facts import DomainFacts, StackFacts
+from steelyard.model.units import format_bytes
 from steelyard.tuning.planning.occupied import floating, machines_here
 from steelyard.tuning.planning.pools import bystander_pages
 from steelyard.tuning.planning.topology import cpus_of
@@ -76,4 +77,23 @@ def of_request(request: StackRequest) -> Iterator[str]:
         yield (
             f"each of the {request.instances} instances has a node like this one, planned and"
             " tuned alike: this plan tunes one"
+        )
+
+
+def of_volumes(request: StackRequest, facts: StackFacts, pod: PodDesign | None) -> Iterator[str]:
+    """Yield what is not known of a cluster's volumes and their class."""
+    if pod is None:
+        return
+    if request.volume_bytes is None:
+        yield (
+            f"volumes of {format_bytes(pod.volume_bytes)}: nobody said how large the data are"
+            " (--volume-size)"
+        )
+    classes = facts.kubernetes.storage_classes if facts.kubernetes is not None else None
+    if request.storage_class is not None and request.storage_class not in {
+        each.name for each in classes or ()
+    }:
+        yield (
+            f"the cluster has a storage class {request.storage_class!r} that binds when the pod is"
+            " placed: nobody saw it"
         )

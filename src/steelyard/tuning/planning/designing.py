@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from steelyard.model.errors import InputError, PreflightError, SteelyardError
+from steelyard.model.errors import PreflightError, SteelyardError
 from steelyard.model.linux_facts import LinuxFacts
 from steelyard.model.stack import (
     ArithmeticLine,
@@ -16,7 +16,7 @@ from steelyard.model.stack import (
     StackRequest,
 )
 from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import KIB, format_bytes
+from steelyard.model.units import format_bytes
 from steelyard.tuning.planning.arithmetic import (
     POD_MARGIN,
     POOL_MARGIN,
@@ -24,24 +24,23 @@ from steelyard.tuning.planning.arithmetic import (
     database_lines,
     divided,
 )
+from steelyard.tuning.planning.assumptions import of_volumes
 from steelyard.tuning.planning.fitting import what_fits
 from steelyard.tuning.planning.guests import GuestPlan, plan_guest
 from steelyard.tuning.planning.huge_pages import PageCounter, formula_counter
 from steelyard.tuning.planning.local_machine import LocalPlan, plan_local
 from steelyard.tuning.planning.pods import pod_design
 from steelyard.tuning.planning.postgres_settings import (
-    NEWEST,
-    OLDEST,
     Basis,
     fixed_settings,
     planned_settings,
     shm_bytes,
 )
 from steelyard.tuning.planning.refusals import DoesNotFitError
+from steelyard.tuning.planning.sense import no_domain, require_sense
 from steelyard.tuning.profiles import MachineFacts, ProfiledSetting, fitted
 
 _HUGE_PAGE_SIZE_SINCE: Final = 14
-_LEAST_HUGE_PAGE: Final = 64 * KIB  # of any architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,9 @@ def _is_possible(request: StackRequest, facts: StackFacts) -> bool:
 
 
 def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) -> StackDesign:
-    _require_sense(request, facts)
+    require_sense(request)
+    if request.place is not Place.RDS:
+        _require_page_size(request, facts)
     profile = {
         each.setting.name: each
         for each in fitted(MachineFacts(cpus=request.cpus, memory_bytes=request.memory_bytes))
@@ -93,6 +94,8 @@ def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) ->
     budget = divided(request, fixed_settings(profile), counter, margin)
     shared_files = shm_bytes(budget, profile) if request.place is Place.CNPG else 0
     layers = _layers(request, facts, budget, shared_files)
+    if layers.domain is None and (request.disks or request.bridge):
+        raise no_domain(request)
     return StackDesign(
         request=request,
         arithmetic=(*database_lines(budget, request.page_bytes, shared_files), *layers.lines),
@@ -101,7 +104,7 @@ def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) ->
         domain=layers.domain,
         machine=layers.machine,
         pod=layers.pod,
-        assumptions=layers.assumptions,
+        assumptions=(*layers.assumptions, *of_volumes(request, facts, layers.pod)),
     )
 
 
@@ -196,28 +199,9 @@ def _postgres(
     )
 
 
-def _require_sense(request: StackRequest, facts: StackFacts) -> None:
-    """Refuse what no machine could give."""
-    if not OLDEST <= request.postgres_version <= NEWEST:
-        raise InputError(
-            f"PostgreSQL {request.postgres_version} is not in the catalogue of settings",
-            hint=f"It has {OLDEST} to {NEWEST}.",
-        )
-    if request.cpus < 1 or request.memory_bytes < 1 or request.instances < 1:
-        raise InputError(
-            "CPUs, memory and instances must be at least 1", hint="As in --cpus 2 --memory 8GiB."
-        )
-    if request.place is not Place.RDS:
-        _require_page_size(request, facts)
-
-
 def _require_page_size(request: StackRequest, facts: StackFacts) -> None:
     """Refuse huge pages that a kernel of the stack does not have."""
     size, default = request.page_bytes, default_page_bytes(request.place, facts)
-    if size < _LEAST_HUGE_PAGE or size & (size - 1):
-        raise InputError(
-            f"{format_bytes(size)} is no size of huge pages", hint="As in --page-size 2MiB."
-        )
     for machine in (facts.linux, below_of(request.place, facts)):
         there = [pool.page_bytes for pool in (machine and machine.pools) or ()]
         if there and size not in there:

@@ -20,6 +20,7 @@ from steelyard.model.stack import (
 )
 from steelyard.model.stack_facts import (
     ClusterFacts,
+    DomainDisk,
     DomainFacts,
     GuestCell,
     Kubelet,
@@ -218,9 +219,12 @@ def _domain(domain: DomainDesign, own: DomainFacts | None) -> DomainFacts:
         cpu_mode="maximum" if domain.emulated else "host-passthrough",
         threads_per_core=domain.threads,
         features=("topoext",) if domain.amd and domain.threads > 1 else (),
-        disks=tuple(
-            replace(disk, cache="none") if disk.cache == "unsafe" else disk
-            for disk in (own.disks if own is not None else ())
+        disks=(
+            *(DomainDisk(device=path, cache="none", io="native") for path in domain.disks),
+            *(
+                replace(disk, cache="none") if disk.cache == "unsafe" else disk
+                for disk in (own.disks if own is not None else ())
+            ),
         ),
         lost_elements=(),
     )
@@ -285,10 +289,14 @@ def _cluster(design: StackDesign, pod: PodDesign, settings: Mapping[str, str]) -
     )
 
 
-def _storage_classes(design: StackDesign, seen: KubernetesFacts) -> tuple[StorageClassFacts, ...]:
-    """Return the classes with the one of the plan; it is the renderer's."""
+def _storage_classes(
+    design: StackDesign, seen: KubernetesFacts
+) -> tuple[StorageClassFacts, ...] | None:
+    """Return the classes with the one of the plan; one that was named stays what it is."""
     name = class_name(design)
-    longhorn = "longhorn" in (design.request.storage or "") or "longhorn" in name
+    if design.request.storage_class is not None:
+        return seen.storage_classes
+    longhorn = "longhorn" in (design.request.storage or "")
     made = StorageClassFacts(
         name=name,
         provisioner="driver.longhorn.io" if longhorn else "rancher.io/local-path",

@@ -85,7 +85,7 @@ def plan_guest(
     pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
     return GuestPlan(
         hypervisor=hypervisor_design(below, (_pool_below(wanted, place),)),
-        domain=_domain(wanted, place, below),
+        domain=_domain(request, wanted, place, below),
         machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
         linux=linux,
         lines=(*lines, *_node_lines(wanted, place)),
@@ -145,7 +145,9 @@ def _pool_below(wanted: Wanted, place: DomainPlace) -> PoolDesign:
     return PoolDesign(page_bytes=wanted.page_bytes, pages=place.pool_pages, node=place.node.number)
 
 
-def _domain(wanted: Wanted, place: DomainPlace, below: LinuxFacts) -> DomainDesign:
+def _domain(
+    request: StackRequest, wanted: Wanted, place: DomainPlace, below: LinuxFacts
+) -> DomainDesign:
     cpus = tuple(cpu for core in place.cores for cpu in core)
     return DomainDesign(
         name=wanted.name,
@@ -156,6 +158,8 @@ def _domain(wanted: Wanted, place: DomainPlace, below: LinuxFacts) -> DomainDesi
         nodes=(place.node.number,),
         threads=place.threads,
         page_bytes=wanted.page_bytes,
+        disks=request.disks,
+        bridge=request.bridge,
         architecture=below.architecture or "x86_64",
         amd=_AMD in (below.vendor or "").lower(),
     )
@@ -191,9 +195,11 @@ def _assumptions(
     known = {domain.name for domain in facts.domains or ()}
     if facts.domains is None:
         said.append("nobody saw the hypervisor's other virtual machines: their CPUs are not known")
-    if wanted.name not in known:
+    given = (("--disk", request.disks), ("--bridge", request.bridge))
+    lacks = " and no ".join(option for option, value in given if not value)
+    if wanted.name not in known and lacks:
         said.append(
-            f"there is no domain {wanted.name!r} yet: its XML has no disks, add them before it"
+            f"there is no domain {wanted.name!r} yet, and no {lacks} was given: add them before it"
             " is defined"
         )
     if wanted.vcpus > request.cpus and request.place is not Place.CNPG:

@@ -6,6 +6,7 @@ from steelyard.model.linux_facts import LinuxFacts
 from steelyard.model.stack import PodDesign, StackRequest
 from steelyard.model.units import GIB, MIB
 from steelyard.tuning.planning.arithmetic import Budget
+from steelyard.tuning.planning.postgres_settings import volume_bytes
 from steelyard.tuning.planning.refusals import DoesNotFitError
 from steelyard.tuning.planning.topology import cores_of, nodes_of, threads_per_core
 
@@ -34,6 +35,7 @@ def pod_design(
         storage_class=request.storage_class,
         shm_bytes=shm_bytes,
         full_cores=request.exclusive_cpus and threads > 1,
+        volume_bytes=volume_bytes(request, budget.shared_buffers_bytes),
     )
 
 
