@@ -143,13 +143,18 @@ class PoolDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineDesign:
-    """How one Linux machine is to be tuned; a hypervisor or the database's own."""
+    """How one Linux machine is to be tuned; a hypervisor or the database's own.
+
+    Attributes:
+        steps: What an operator must do: as name what to do, as value the command that checks it.
+    """
 
     pools: tuple[PoolDesign, ...] = ()
     sysctls: tuple[PlannedSetting, ...] = ()
     sysfs: tuple[PlannedSetting, ...] = ()
     governor: str | None = None
     cpus: tuple[int, ...] = ()
+    steps: tuple[PlannedSetting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,9 +270,15 @@ class RenderedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPlan:
-    """What ``steelyard stack plan`` writes and ``apply``, ``verify`` and ``revert`` read."""
+    """What ``steelyard stack plan`` writes and ``apply``, ``verify`` and ``revert`` read.
+
+    Attributes:
+        left: Errors and warnings of rules that stay as they are, in sentences: no knob of the plan
+            changes what they are about.
+    """
 
     design: StackDesign
     knobs: tuple[Knob, ...]
     files: tuple[RenderedFile, ...]
+    left: tuple[str, ...] = ()
     format: int = 1

@@ -12,16 +12,13 @@ from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.huge_pages import PageCounter, formula_counter
 from steelyard.tuning.planning.refusals import DoesNotFitError
 from steelyard.tuning.profiles import MachineFacts, fitted
+from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
+from steelyard.tuning.rules.postgres_memory import MOST_BUFFERS
+from steelyard.tuning.rules.postgres_work import MOST_CONNECTIONS_PER_CPU
 
-# A backend's own memory beside its sorts: a guess from servers with small catalogues.
-BACKEND_BYTES: Final = 6 * MIB
 # A sort may use work_mem once, a hash table twice: hash_mem_multiplier's default since 15.
 HASH_MEM_MULTIPLIER: Final = 2
 AUTOVACUUM_WORKERS: Final = 3
-# Of the memory beside the huge pages; the rest is page cache.
-MOST_BACKENDS_SHARE: Final = 0.8
-MOST_BUFFERS_SHARE: Final = 0.4
-MOST_CONNECTIONS_PER_CPU: Final = 50
 # The margin of a pool above what is to be taken from it; of a pod's limit above the server's need.
 POOL_MARGIN: Final = 0.02
 POD_MARGIN: Final = 0.01
@@ -84,7 +81,7 @@ class Budget:
     @property
     def fits(self) -> bool:
         """Return whether the worst case leaves the page cache its part."""
-        return self.backends_bytes <= MOST_BACKENDS_SHARE * self.beside_bytes
+        return self.backends_bytes <= LIMIT_SHARE * self.beside_bytes
 
 
 def pages_with_margin(pages: int, margin: float) -> int:
@@ -167,7 +164,7 @@ def summed(
 
 def _require_proportion(request: StackRequest) -> None:
     """Refuse what rules PG003 and PG004 would warn of."""
-    most = int(MOST_BUFFERS_SHARE * request.memory_bytes)
+    most = int(MOST_BUFFERS * request.memory_bytes)
     asked = request.shared_buffers_bytes
     if asked is not None and asked > most:
         raise DoesNotFitError(

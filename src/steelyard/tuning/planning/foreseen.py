@@ -109,7 +109,7 @@ def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
 
 def _tuned(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
     """Return a machine with a design in effect."""
-    linux = _with_pools(_with_sysctls(linux, machine.sysctls), machine.pools)
+    linux = _with_pools(_with_sysctls(linux, machine.sysctls), machine)
     named = {each.name: each.value for each in machine.sysfs}
     device = linux.device
     if device is not None and (kib := named.get(READ_AHEAD.format(device=device.name))):
@@ -145,9 +145,9 @@ def _with_sysctls(linux: LinuxFacts, sysctls: tuple[PlannedSetting, ...]) -> Lin
     )
 
 
-def _with_pools(linux: LinuxFacts, designs: tuple[PoolDesign, ...]) -> LinuxFacts:
+def _with_pools(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
     pools, nodes = linux.pools or (), linux.nodes
-    for design in designs:
+    for design in machine.pools:
         if design.node is None:
             pools = _resized(pools, design, design.pages)
             continue
@@ -167,7 +167,9 @@ def _with_pools(linux: LinuxFacts, designs: tuple[PoolDesign, ...]) -> LinuxFact
         whole = next((pool.total for pool in pools if pool.page_bytes == design.page_bytes), 0)
         pools = _resized(pools, design, max(whole - before, 0) + design.pages)
     default = [pool.total for pool in pools if pool.page_bytes == linux.huge_page_bytes]
-    requested = default[0] if default else linux.requested_huge_pages
+    requested = linux.requested_huge_pages
+    if default and (machine.steps or default[0] > (requested or 0)):
+        requested = default[0]  # of the plan's unit; a step takes older requests away
     return replace(linux, pools=pools, nodes=nodes, requested_huge_pages=requested)
 
 

@@ -22,13 +22,13 @@ from steelyard.tuning.planning.machine import hypervisor_design, machine_design
 from steelyard.tuning.planning.pods import require_whole_cores
 from steelyard.tuning.planning.pools import pool_pages
 from steelyard.tuning.planning.topology import (
-    MOST_NODE_SHARE,
     DomainPlace,
     Wanted,
     place_domain,
     threads_per_core,
     whole_cores,
 )
+from steelyard.tuning.rules.domain_memory import FOR_GUESTS
 
 _AMD: Final = "amd"
 # What a kernel takes of a machine's memory before it counts it: 64 bytes for each page of 4 KiB,
@@ -84,7 +84,7 @@ def plan_guest(
     linux = _guest_facts(facts.linux if facts.linux != below else None, wanted, place)
     pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
     return GuestPlan(
-        hypervisor=hypervisor_design(below, (_pool_below(wanted, place),)),
+        hypervisor=hypervisor_design(below, facts, (_pool_below(wanted, place),)),
         domain=_domain(request, wanted, place, below),
         machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
         linux=linux,
@@ -129,7 +129,7 @@ def counted_bytes(memory_bytes: int) -> int:
 
 def _node_lines(wanted: Wanted, place: DomainPlace) -> tuple[ArithmeticLine, ...]:
     memory = place.node.memory_bytes or 0
-    kept = memory - int(MOST_NODE_SHARE * memory)
+    kept = memory - int(FOR_GUESTS * memory)
     return summed(
         (
             (f"memory of the hypervisor's node {place.node.number}", memory, ""),
@@ -178,6 +178,8 @@ def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) ->
         smt=place.threads > 1,
         memory_bytes=counted,
         nodes=(NumaNode(number=0, cpus=cpus, memory_bytes=counted),),
+        huge_page_bytes=inside.huge_page_bytes,
+        requested_huge_pages=inside.requested_huge_pages,
         swap_bytes=inside.swap_bytes,
         numa_balancing=inside.numa_balancing,
         device=inside.device,

@@ -7,9 +7,10 @@ from steelyard.model.linux_facts import IdleState, LinuxFacts
 from steelyard.model.stack import MachineDesign, PlannedSetting, PoolDesign, Scope
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import KIB, MIB, format_bytes
+from steelyard.tuning.planning.old_requests import old_requests
+from steelyard.tuning.rules.hypervisor import is_reached
+from steelyard.tuning.rules.linux_memory import READ_AHEAD_BYTES
 
-MOST_READ_AHEAD: Final = 4096 * KIB  # as in rule OS008
-LONGEST_EXIT_S: Final = 10e-6  # as in rule KVM013
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
 THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 IDLE: Final = "/sys/devices/system/cpu/cpu*/cpuidle/state{number}/disable"
@@ -22,13 +23,16 @@ _DIRTY_BACKGROUND: Final = 64 * MIB
 _USUAL_READ_AHEAD: Final = 128 * KIB
 
 
-def hypervisor_design(linux: LinuxFacts, pools: tuple[PoolDesign, ...]) -> MachineDesign:
+def hypervisor_design(
+    linux: LinuxFacts, facts: StackFacts, pools: tuple[PoolDesign, ...]
+) -> MachineDesign:
     """Return how the machine below the virtual machine is tuned."""
     return MachineDesign(
         pools=pools,
         sysctls=tuple(_of_every_machine(linux, bound=True)),
         sysfs=(_thp(), *idle_settings(linux)),
         governor=governor_of(linux),
+        steps=tuple(old_requests(linux, pools, facts, "hypervisor")),
     )
 
 
@@ -46,18 +50,16 @@ def machine_design(
         sysfs=(_thp(), *(idle_settings(linux) if real else ()), *_read_ahead(linux)),
         governor=governor_of(linux) if real else None,
         cpus=cpus,
+        steps=tuple(old_requests(linux, pools, facts, "linux")),
     )
 
 
 def deep_states(linux: LinuxFacts) -> tuple[tuple[int, IdleState], ...]:
     """Return the idle states from which a CPU wakes up late, with their numbers."""
-    limit = linux.dma_latency_s
-    if limit is not None and limit <= LONGEST_EXIT_S:
-        return ()
     return tuple(
         (number, state)
         for number, state in enumerate(linux.idle_states or ())
-        if state.exit_latency_s > LONGEST_EXIT_S and not state.disabled
+        if is_reached(state, linux.dma_latency_s)
     )
 
 
@@ -137,7 +139,7 @@ def _of_databases(facts: StackFacts) -> Iterator[PlannedSetting]:
 
 def _read_ahead(linux: LinuxFacts) -> Iterator[PlannedSetting]:
     device = linux.device
-    if device is None or (device.read_ahead_bytes or 0) <= MOST_READ_AHEAD:
+    if device is None or (device.read_ahead_bytes or 0) <= READ_AHEAD_BYTES:
         return
     yield PlannedSetting(
         name=READ_AHEAD.format(device=device.name),

@@ -10,6 +10,7 @@ from steelyard.model.errors import InputError
 from steelyard.model.stack import StackPlan, StackRequest
 from steelyard.model.stack_facts import StackFacts
 from steelyard.tuning.planning.designing import design
+from steelyard.tuning.planning.foresight import left_violated
 from steelyard.tuning.planning.huge_pages import PageCounter
 from steelyard.tuning.planning.knobs import knobs_of
 from steelyard.tuning.rendering.files import render
@@ -24,11 +25,13 @@ def make_plan(request: StackRequest, facts: StackFacts, counter: PageCounter) ->
     """Return a plan.
 
     Raises:
-        PreflightError: What is asked for cannot be had: the constraint, and what would fit.
+        PreflightError: What is asked for cannot be had, with the constraint and what would fit; or
+            the plan itself would break a rule.
     """
     made = design(request, facts, counter)
+    left = left_violated(made, facts)
     files = render(made)
-    return StackPlan(design=made, knobs=knobs_of(made, files), files=files)
+    return StackPlan(design=made, knobs=knobs_of(made, files), files=files, left=left)
 
 
 def plan_json(plan: StackPlan) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from steelyard.model.linux_facts import LinuxFacts, NumaNode
 from steelyard.model.stack_facts import DomainFacts
@@ -16,12 +15,9 @@ from steelyard.tuning.planning.occupied import (
     share_of,
 )
 from steelyard.tuning.planning.refusals import DoesNotFitError
+from steelyard.tuning.rules.domain_memory import FOR_GUESTS
 
 Core = tuple[int, ...]
-
-# Of a node's memory, for strictly bound guests: the rest is the kernel's and the emulator's. The
-# same share as in rule KVM003.
-MOST_NODE_SHARE: Final = 0.94
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +154,7 @@ class _Offer:
         """Return the most memory that a guest could have here; None: nobody saw the node's."""
         if self.node.memory_bytes is None:
             return None
-        return int(MOST_NODE_SHARE * self.node.memory_bytes) - self.others_bytes
+        return int(FOR_GUESTS * self.node.memory_bytes) - self.others_bytes
 
     @property
     def free_cpus(self) -> int:
