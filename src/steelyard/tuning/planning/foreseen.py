@@ -47,7 +47,7 @@ def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
     """
     if design.request.place is Place.RDS:
         alone = StackFacts(postgres=facts.postgres)
-        return StackFacts(postgres=_postgres(design, alone), storage=design.request.storage)
+        return StackFacts(postgres=_postgres(design, alone, None), storage=design.request.storage)
     linux = _machine_facts(design, facts)
     return replace(
         facts,
@@ -55,7 +55,7 @@ def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
         linux=linux,
         domains=_domains(design, facts),
         kubernetes=_kubernetes(design, facts),
-        postgres=_postgres(design, facts),
+        postgres=_postgres(design, facts, linux),
         storage=storage_of(design.request, facts),
         intent=replace(
             facts.intent,
@@ -308,10 +308,10 @@ def _storage_classes(
     return (*(each for each in seen.storage_classes or () if each.name != name), made)
 
 
-def _postgres(design: StackDesign, facts: StackFacts) -> PostgresFacts:
+def _postgres(design: StackDesign, facts: StackFacts, linux: LinuxFacts | None) -> PostgresFacts:
     seen = facts.postgres or PostgresFacts()
     planned = {each.name: each.value for each in design.postgres.settings}
-    kernel = facts.linux.huge_page_bytes if facts.linux is not None else None
+    kernel = linux.huge_page_bytes if linux is not None else None
     # The fact counts pages of the kernel's default size.
     counts = planned.get("huge_pages") == "on" and design.request.page_bytes == (kernel or 2 * MIB)
     return replace(
