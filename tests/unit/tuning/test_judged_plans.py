@@ -8,10 +8,10 @@ import pytest
 
 from fakes.host import FakeHost
 from steelyard.model.errors import PreflightError
-from steelyard.model.linux_facts import IdleState, LinuxFacts
+from steelyard.model.linux_facts import IdleState, LinuxFacts, PoolUser
 from steelyard.model.stack import KnobKind, Place, PoolDesign, StackPlan, StackRequest
-from steelyard.model.stack_facts import Origin, StackFacts
-from steelyard.model.units import GIB, KIB
+from steelyard.model.stack_facts import DomainFacts, Origin, StackFacts
+from steelyard.model.units import GIB, KIB, MIB
 from steelyard.report.stack_plan import plan_document
 from steelyard.tuning.facts.pools import pool_facts
 from steelyard.tuning.planning import foresight
@@ -156,3 +156,32 @@ def test_two_experiments_are_told_as_two() -> None:
     assert "one NUMA node" in placement
     assert "3.2-fold" in placement
     assert "another machine" in distance
+
+
+@pytest.mark.parametrize("place", [Place.LOCAL, Place.KVM, Place.CNPG])
+def test_pages_of_others_do_not_count_as_idle(place: Place) -> None:
+    """2 GiB that a bystander holds are in use, beside what the server is about to take (OS002)."""
+    linux = machine(pages=1000)
+    whole, *rest = linux.pools or ()
+    (node,) = linux.nodes or ()
+    full = replace(node, pools=(replace(node.pools[0], free=0), *node.pools[1:]))
+    held = replace(linux, pools=(replace(whole, free=0), *rest), nodes=(full,))
+    assert made(bare(held), place=place).left == ()
+    domain = DomainFacts(
+        name="other",
+        vcpus=1,
+        running=True,
+        memory_bytes=2000 * MIB,
+        huge_page_bytes=PAGE,
+        memory_nodes=(0,),
+    )
+    left = made(replace(bare(held), domains=(domain,)), place=place).left
+    assert not [each for each in left if each.startswith("OS002")]
+
+
+def test_what_was_unseen_is_no_reason_to_refuse() -> None:
+    """Without a machine, or with a bystander that nobody judged before, the plan is made."""
+    assert made(StackFacts()).left == ()
+    user = PoolUser(pid=9, command="postgres", held_bytes=100 * PAGE)
+    plan = made(bare(replace(machine(), pool_users=(user,))))
+    assert [each.partition(":")[0] for each in plan.left] == ["OS015"]

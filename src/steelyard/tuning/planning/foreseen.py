@@ -313,7 +313,7 @@ def _postgres(design: StackDesign, facts: StackFacts, linux: LinuxFacts | None) 
     planned = {each.name: each.value for each in design.postgres.settings}
     kernel = linux.huge_page_bytes if linux is not None else None
     # The fact counts pages of the kernel's default size.
-    counts = planned.get("huge_pages") == "on" and design.request.page_bytes == (kernel or 2 * MIB)
+    counts = planned.get("huge_pages") == "on" and design.request.page_bytes == kernel
     return replace(
         seen,
         version=design.postgres.version,

@@ -1,12 +1,13 @@
 """A design judged by the rules before it is a plan: what it would break, and what it leaves."""
 
+from dataclasses import replace
 from typing import Final
 
 from steelyard.model.errors import PreflightError
 from steelyard.model.findings import Severity
 from steelyard.model.inspection import JudgedRule, State
 from steelyard.model.stack import StackDesign
-from steelyard.model.stack_facts import StackFacts
+from steelyard.model.stack_facts import PostgresFacts, StackFacts
 from steelyard.tuning.planning.foreseen import foreseen
 from steelyard.tuning.rules.judge import judge
 
@@ -23,7 +24,9 @@ def left_violated(design: StackDesign, facts: StackFacts) -> tuple[str, ...]:
     Raises:
         PreflightError: The design itself would break a rule.
     """
-    before = {rule.code for rule in _violated(facts)}
+    # Who else holds pages can only be told apart while no server runs.
+    without = replace(facts, postgres=PostgresFacts(running=False))
+    before = {rule.code for seen in (facts, without) for rule in _violated(seen)}
     after = _violated(foreseen(design, facts))
     caused = [rule for rule in after if rule.code not in before]
     if caused:

@@ -38,8 +38,7 @@ def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome
     if not asked:
         return _nobody_known(facts, machine, pool)
     pool_bytes = pool.total * pool.page_bytes
-    used_bytes = (pool.total - pool.available) * pool.page_bytes
-    needed_bytes = max(sum(asked), used_bytes)
+    needed_bytes = _needed_bytes(facts, machine, pool, sum(asked))
     spare_bytes = pool_bytes - needed_bytes
     return violated_if(
         spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES),
@@ -47,6 +46,22 @@ def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome
         f" {format_bytes(needed_bytes)} are asked for or in use: {format_bytes(spare_bytes)}"
         f" ({format_share(spare_bytes / pool_bytes)}) lie idle",
     )
+
+
+def _needed_bytes(facts: StackFacts, machine: LinuxFacts, pool: PagePool, asked: int) -> int:
+    """Return what must be there: the pages in use are those asked for by whoever runs.
+
+    A server that is about to start takes its pages beside those that others hold.
+    """
+    used = (pool.total - pool.available) * pool.page_bytes
+    if facts.postgres is None or facts.postgres.running is not False:
+        return max(asked, used)
+    held = sum(
+        domain.memory_bytes
+        for domain in (facts.domains or ()) * (facts.hypervisor == machine)
+        if domain.running and domain.huge_page_bytes == pool.page_bytes
+    )
+    return asked - held + max(used, held)
 
 
 def _nobody_known(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome:
