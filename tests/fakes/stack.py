@@ -1,6 +1,6 @@
 """What treatments set outside their servers, in a world without a machine."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fakes.campaigns import an_experiment
@@ -10,6 +10,8 @@ from steelyard.experiment.hooks import Hooks
 from steelyard.experiment.stack_settings import StackMeans, StackSettings
 from steelyard.model.errors import TargetError
 from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting, Treatment
+from steelyard.model.stack import Knob, KnobKind
+from steelyard.tuning.applying.door import Check, Seen
 from steelyard.tuning.applying.doors import kernel_doors
 from steelyard.tuning.applying.turning import SnapshotLedger
 
@@ -85,6 +87,57 @@ class FakeNeeds:
 
 
 @dataclass(kw_only=True)
+class FakeMachine:
+    """A virtual machine of libvirt, and the door to its definition.
+
+    Attributes:
+        defined: Its definition.
+        running: The definition that it was started with.
+    """
+
+    defined: str = "<domain><name>guest</name></domain>"
+    running: str = "<domain><name>guest</name></domain>"
+
+    def power_cycle(self) -> None:
+        """Start it anew, as it is defined."""
+        self.running = self.defined
+
+    @property
+    def _pending(self) -> str:
+        return "" if self.running == self.defined else "it runs as it was: power-cycle it"
+
+    def seen(self, knob: Knob) -> Seen:
+        """Return the definition."""
+        assert knob.kind is KnobKind.DOMAIN
+        return Seen(value=self.defined, source="virsh dumpxml", pending=self._pending)
+
+    def require(self, knob: Knob) -> None:
+        """Allow everything."""
+
+    def snapshot(self, knob: Knob) -> str:
+        """Return the definition."""
+        assert knob.place == "guest"
+        return self.defined
+
+    def apply(self, knob: Knob) -> None:
+        """Define it."""
+        self.defined = knob.value
+
+    def verify(self, knob: Knob) -> Check:
+        """Return whether it is defined so, and what is pending."""
+        return Check(holds=self.defined == knob.value, facts=("read back",), pending=self._pending)
+
+    def revert(self, knob: Knob, snapshot: str) -> None:
+        """Define it as it was."""
+        assert knob.place == "guest"
+        self.defined = snapshot
+
+    def commands(self, knob: Knob) -> Sequence[str]:
+        """Return what would do the same."""
+        return (f"virsh define {knob.place}",)
+
+
+@dataclass(kw_only=True)
 class Outside:
     """Everything outside the servers of a campaign."""
 
@@ -93,11 +146,12 @@ class Outside:
     operator: FakeOperator = field(default_factory=FakeOperator)
     processes: FakeProcesses = field(default_factory=FakeProcesses)
     needs: FakeNeeds = field(default_factory=FakeNeeds)
+    machine: FakeMachine = field(default_factory=FakeMachine)
 
     def settings(self, experiment: Experiment, ledger: SnapshotLedger) -> StackSettings:
         """Return what the treatments of an experiment set in it."""
         means = StackMeans(
-            doors=kernel_doors(self.kernel, self.kernel),
+            doors={**kernel_doors(self.kernel, self.kernel), KnobKind.DOMAIN: self.machine},
             host=self.kernel,
             latency=self.latency,
             hooks=Hooks(processes=self.processes, operator=self.operator),

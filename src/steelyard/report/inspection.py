@@ -45,9 +45,10 @@ class Inspection:
         return tuple(rule for rule in self.judged if rule.state is state)
 
     def severities(self) -> tuple[Severity, ...]:
-        """Return how grave each violation and each finding is."""
+        """Return how grave each violation and each finding is; a rule may be violated twice."""
         violated = self.in_state(State.VIOLATED)
-        return (*(rule.severity for rule in violated), *(f.severity for f in self.findings))
+        graves = (rule.severity for rule in violated for _ in rule.messages)
+        return (*graves, *(finding.severity for finding in self.findings))
 
 
 def inspection_document(inspection: Inspection, *, every: bool = False) -> Document:

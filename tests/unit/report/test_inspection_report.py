@@ -111,7 +111,7 @@ def test_findings_stand_among_the_violations() -> None:
     )
     text = text_of(an_inspection(finding))
     assert text.index("[ERROR] wake-up: a wake-up costs") < text.index("[WARN] A3")
-    assert "2 errors, 1 warning, 1 for information; 1 rule of 7 hold, 3 not applicable" in text
+    assert "3 errors, 1 warning, 1 for information; 1 rule of 7 hold, 3 not applicable" in text
 
 
 def test_nothing_wrong_and_nothing_judged_are_different() -> None:
@@ -185,7 +185,7 @@ def test_programs_get_every_rule_with_its_state() -> None:
     assert told["counts"] == {
         "info": 1,
         "warning": 1,
-        "error": 1,
+        "error": 2,
         "holds": 1,
         "not_applicable": 3,
     }

@@ -286,7 +286,9 @@ def test_requests_are_well_formed(facts: StackFacts, told: str) -> None:
     [
         (CAPACITY, HOLDS),
         ({"hugepages-2Mi": "8Gi"}, "says 4096 pages of 2.0 MiB, the kernel has 3328"),
-        ({}, "says 0 pages"),
+        ({"hugepages-2Mi": "0"}, "says 0 pages"),
+        ({"hugepages-1Gi": "0"}, HOLDS),  # of 2 MiB nobody told
+        ({"cpu": "8"}, NOTHING),
         ({**CAPACITY, "hugepages-1Gi": "1Gi"}, "says 1 pages of 1.0 GiB, the kernel has 0"),
         (None, NOTHING),
     ],
@@ -294,7 +296,7 @@ def test_requests_are_well_formed(facts: StackFacts, told: str) -> None:
 def test_the_node_offers_the_pages_of_the_kernel(
     capacity: Mapping[str, str] | None, told: str
 ) -> None:
-    """K8S010: of every size."""
+    """K8S010: of every size that the node tells."""
     assert told in said("K8S010", stack(capacity=capacity))
 
 

@@ -53,8 +53,10 @@ _SYNONYMS = {
     ("client_min_messages", "debug"): "debug2",
     ("log_min_messages", "debug"): "debug2",
 }
-# Values that the server replaces by what it finds best; the request was honoured all the same.
-_AUTOMATIC = {"-1", "0"}
+# Values that the server replaces by what it finds best, and what pg_settings calls the source then;
+# the request was honoured all the same. What the server chose by itself before anybody asked stays
+# `default`: `wal_buffers` set to -1 there reads 512 pages (seen with 15).
+_AUTOMATIC = {"-1": ("override", "default"), "0": ("override",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +199,7 @@ def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) 
 def _same(asked: str, actual: EffectiveSetting) -> bool:
     if actual.value in (asked, asked.strip()):
         return True
-    if asked.strip() in _AUTOMATIC and actual.source == "override":
+    if actual.source in _AUTOMATIC.get(asked.strip(), ()):
         return True  # the server chose, as it was asked to
     if actual.name == "DateStyle":
         return set(_words(asked)) <= set(_words(actual.value))  # ISO is shown as ISO, MDY

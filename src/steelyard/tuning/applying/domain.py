@@ -108,7 +108,7 @@ class DomainDoor:
         disagreement = _disagreement(knob.value, present)
         if disagreement:
             fact = f"the definition of {knob.place} is another one: {disagreement}"
-            return Check(holds=False, facts=(fact,), remedy="Apply the plan again.")
+            return Check(holds=False, facts=(fact,), remedy="Apply the plan.")
         return self._running_check(knob)
 
     def revert(self, knob: Knob, snapshot: str) -> None:

@@ -92,7 +92,7 @@ class FileDoor:
         if seen.value == knob.value:
             return Check(holds=True, facts=(f"{knob.place} has the content of the plan.",))
         fact = seen.reason or f"{knob.place} has another content than the plan says"
-        return Check(holds=False, facts=(f"{fact}.",), remedy="Apply the plan again.")
+        return Check(holds=False, facts=(f"{fact}.",), remedy="Apply the plan.")
 
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Put back the file that was there, or remove it and the directories made for it.

@@ -32,5 +32,6 @@ def compared(knob: Knob, seen: Seen) -> Check:
         return Check(holds=None, facts=(f"{knob.name}: {seen.reason}.",))
     holds = same(knob.value, seen.value)
     fact = f"{knob.place} was asked to be {knob.value!r} and is {seen.value!r} ({seen.source})."
-    remedy = "" if holds else "Apply the plan again; if it changes back, find out who writes it."
+    out = "Apply the plan; where it changes back afterwards, find out who writes it."
+    remedy = "" if holds else out
     return Check(holds=holds, facts=(fact,), remedy=remedy, pending=seen.pending)

@@ -122,11 +122,13 @@ def _capacity(facts: StackFacts) -> Outcome:
         for name in cluster.capacity
         if (size := page_bytes_of(name)) is not None
     }
+    if not node:
+        return lacking("kubernetes.capacity")  # a kubelet lists every size that the kernel has
     return tuple(
-        f"the node says {node.get(size, 0) // size} pages of {format_bytes(size)}, the kernel has"
+        f"the node says {count // size} pages of {format_bytes(size)}, the kernel has"
         f" {kernel.get(size, 0) // size}"
-        for size in sorted({*kernel, *node})
-        if kernel.get(size, 0) != node.get(size, 0)
+        for size, count in sorted(node.items())
+        if kernel.get(size, 0) != count
     )
 
 
