@@ -166,6 +166,8 @@ def test_a_setting_goes_back_to_what_stood_in_the_file() -> None:
 def test_a_value_that_the_server_chooses_is_in_effect() -> None:
     """Proves that -1 is honoured by any value, once it is in the file, and by none before."""
     door, ledger = _door(_kernel()), MemoryLedger()
+    _server(door).file = {"wal_buffers": "64"}
+    _server(door).restart()
     asked = knob(KnobKind.POSTGRES, "wal_buffers", "-1")
     assert door.verify(asked).holds is False
     assert turn(asked, door, ledger).holds
