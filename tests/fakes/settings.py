@@ -8,7 +8,12 @@ from fakes.sql import FakeSql, Row
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 
-_CONTEXTS = {"work_mem": "user", "shared_buffers": "postmaster", "huge_pages": "postmaster"}
+_CONTEXTS = {
+    "work_mem": "user",
+    "shared_buffers": "postmaster",
+    "huge_pages": "postmaster",
+    "wal_buffers": "postmaster",
+}
 
 
 @dataclass
@@ -25,7 +30,12 @@ class FakeSettings(FakeSql):
     """
 
     running: dict[str, str] = field(
-        default_factory=lambda: {"work_mem": "4MB", "shared_buffers": "128MB", "huge_pages": "try"}
+        default_factory=lambda: {
+            "work_mem": "4MB",
+            "shared_buffers": "128MB",
+            "huge_pages": "try",
+            "wal_buffers": "512",
+        }
     )
     file: dict[str, str] = field(default_factory=dict)
     identifier: str = "7001"
@@ -99,5 +109,7 @@ class FakeSettings(FakeSql):
         if name not in self.running:
             return []
         wanted = self.file.get(name, self._defaults[name])
-        value, pending = self.running[name], wanted != self.running[name]
-        return [(name, value, None, "configuration file", _CONTEXTS[name], pending)]
+        value = self.running[name]
+        pending = wanted not in (value, "-1")  # -1: the server chooses, and stays with it
+        source = "configuration file" if name in self.file else "default"
+        return [(name, value, None, source, _CONTEXTS[name], pending)]

@@ -63,6 +63,7 @@ def _plan(server: Server, *, pool: bool) -> tuple[StackPlan, int]:
     pages = knob(KnobKind.HUGE_PAGES, f"all/{_PAGE_BYTES}", str(_pages() + need + 1))
     settings = (
         _setting("work_mem", "9MB"),
+        _setting("wal_buffers", "-1"),
         _setting("huge_pages", "on", *([pages.name] if pool else [])),
     )
     knobs = (pages, *settings) if pool else settings

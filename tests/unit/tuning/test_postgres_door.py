@@ -163,6 +163,18 @@ def test_a_setting_goes_back_to_what_stood_in_the_file() -> None:
         assert door.seen(asked).pending
 
 
+def test_a_value_that_the_server_chooses_is_in_effect() -> None:
+    """Proves that -1 is honoured by any value, once it is in the file, and by none before."""
+    door, ledger = _door(_kernel()), MemoryLedger()
+    _server(door).file = {"wal_buffers": "64"}
+    _server(door).restart()
+    asked = knob(KnobKind.POSTGRES, "wal_buffers", "-1")
+    assert door.verify(asked).holds is False
+    assert turn(asked, door, ledger).holds
+    put_back(asked, door, ledger)
+    assert door.verify(asked).holds is False
+
+
 def test_who_may_not_change_settings_is_told_before() -> None:
     """Proves that an ordinary user and an unknown setting are refused by the check."""
     door = _door(_kernel())

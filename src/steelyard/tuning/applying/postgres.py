@@ -37,6 +37,8 @@ _STATUS: Final = "SELECT setting FROM pg_settings WHERE name = 'huge_pages_statu
 _SUPERUSER: Final = "SELECT current_setting('is_superuser')"
 _HUGE_PAGES: Final = "huge_pages"
 _RESTART: Final = "a restart of the server"
+_AUTOMATIC: Final = frozenset({"-1", "0"})
+_FILES: Final = frozenset({"configuration file", "override"})
 _YES: Final = frozenset({"on", "true", "yes", "1", "t", "y"})
 
 
@@ -111,6 +113,9 @@ class PostgresDoor:
             )
         asked = Setting(layer=Layer.POSTGRES, name=knob.place, value=knob.value)
         found = deviations([asked], [effective])
+        if found and not pending and self._chose_itself(knob, effective):
+            fact = f"For {knob.place} = {knob.value} the server chose {effective.value!r}."
+            return Check(holds=True, facts=(fact,))
         if found:
             return self._deviating(knob, found, pending=pending)
         if knob.place.lower() == _HUGE_PAGES and _is_on(knob.value):
@@ -155,6 +160,15 @@ class PostgresDoor:
             source=str(source),
         )
         return effective, bool(pending)
+
+    def _chose_itself(self, knob: Knob, effective: EffectiveSetting) -> bool:
+        """Return whether the server put a value of its own in the place of one that asks it to.
+
+        When it reads ``wal_buffers = -1`` again it chooses at once, and names the file as source.
+        """
+        if knob.value.strip() not in _AUTOMATIC or effective.source not in _FILES:
+            return False
+        return bool(json.loads(self.snapshot(knob))["value"] == knob.value)
 
     def _deviating(self, knob: Knob, found: Sequence[str], *, pending: bool) -> Check:
         facts = tuple(f"{sentence}." for sentence in found)
