@@ -141,7 +141,7 @@ def _work(
 
 
 def _require_room(record: CampaignRecord, doors: Doors) -> None:
-    """Check port, place and disk again: the last session may be days ago.
+    """Check port, place, stack and disk again: the last session may be days ago.
 
     Raises:
         PreflightError: The machine cannot run it now.
@@ -150,6 +150,8 @@ def _require_room(record: CampaignRecord, doors: Doors) -> None:
     assembly = assemble(record.experiment, doors, campaign_id=record.campaign_id)
     for platform in dict.fromkeys(assembly.platforms.values()):
         platform.require_ready()
+    if assembly.stack is not None:
+        assembly.stack.require_ready()
     require_disk(forecast(record.experiment, assembly))
 
 

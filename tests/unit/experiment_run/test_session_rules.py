@@ -13,11 +13,14 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
+from fakes.stack import Outside, a_kernel, asking
 from steelyard.experiment import ledger, session
+from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.doors import Doors
 from steelyard.model.errors import ExitCode, InputError, PreflightError
 from steelyard.record.directory import left_over, read_campaign
 from steelyard.record.entries import Created
+from support.stack import MemoryLedger
 
 
 def _doors(clock: FakeClock) -> Doors:
@@ -84,6 +87,23 @@ def test_another_version_in_a_resumed_campaign_is_refused(tmp_path: Path) -> Non
     engine.program("fast").version = "18.7"
     with pytest.raises(PreflightError, match=r"`fast` ran .*18\.6; installed now is 18\.7"):
         session._require_same_versions(record, engine)
+
+
+def test_a_resumed_campaign_checks_its_stack_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory and privilege may be gone since the last session, and nothing is touched before."""
+    stage = Stage.new(asking({}, {"vm.nr_hugepages": "100"}), tmp_path / "campaign")
+    stage.run()
+    outside = Outside(kernel=a_kernel(fits=20))
+    assembly = Assembly(
+        engine=stage.bench()._engine,
+        platforms={},
+        stack=outside.settings(stage.experiment, MemoryLedger()),
+    )
+    monkeypatch.setattr(session, "assemble", lambda *_, **__: assembly)
+    with pytest.raises(PreflightError, match="do not fit"):
+        session._require_room(read_campaign(stage.path), _doors(stage.clock))
 
 
 def test_a_finished_campaign_is_only_shown_again(tmp_path: Path) -> None:
