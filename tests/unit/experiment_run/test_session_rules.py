@@ -14,7 +14,7 @@ from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import Outside, a_kernel, asking
-from steelyard.experiment import ledger, session
+from steelyard.experiment import registry, session
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.doors import Doors
 from steelyard.model.errors import ExitCode, InputError, PreflightError
@@ -120,11 +120,11 @@ def test_a_death_after_the_end_leaves_nothing_once_it_is_resumed(tmp_path: Path)
     """Half-written reports and the note in the registry go, though nothing is run again."""
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
     stage.run()
-    ledger.register(read_campaign(stage.path).campaign_id, stage.path)
+    registry.register(read_campaign(stage.path).campaign_id, stage.path)
     (stage.path / ".report.html.0f3a9c2d").write_text("<html>")
     session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
     assert [path.name for path in stage.path.rglob(".*")] == []
-    assert list(ledger._registry().iterdir()) == []
+    assert list(registry.directory().iterdir()) == []
 
 
 def test_what_the_dead_session_removed_is_noted_before_work_goes_on(
