@@ -166,7 +166,8 @@ def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
 def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     if (record / "journal.jsonl").exists() and is_held(record):
         return None
-    known, foreign = registry.knobs(campaign_id), ()
+    known = registry.knobs(campaign_id)
+    foreign: tuple[TurnedKnob, ...] = ()
     try:
         names, things = [Path(name) for name in left_over(record)], left_on_servers(record)
         grouped = [Path(name) for name in left_groups(record)]
