@@ -10,7 +10,8 @@ from command_line import Shell
 from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.settings import FakeSettings
-from steelyard.cli.stack_applying import ApplyOptions, apply, revert
+from steelyard.cli.stack_applying import ApplyOptions, apply
+from steelyard.cli.stack_reverting import RevertOptions, revert
 from steelyard.model.errors import PreflightError
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.tuning.applying.applier import UnprivilegedError
@@ -158,9 +159,9 @@ def test_a_record_of_another_machine_is_refused(
     apply(options, outside)
     kernel.files["/etc/machine-id"] = "two\n"
     with pytest.raises(PreflightError, match="another machine"):
-        revert(tmp_path, None, yes=True, outside=outside)
+        revert(RevertOptions(directory=tmp_path, yes=True), outside)
     kernel.files["/etc/machine-id"] = "one\n"
-    revert(tmp_path, None, yes=True, outside=outside)
+    revert(RevertOptions(directory=tmp_path, yes=True), outside)
     assert kernel.files["/proc/sys/vm/swappiness"] == "60\n"
     assert "as it was" in capsys.readouterr().out
 
@@ -176,7 +177,7 @@ def test_another_server_in_the_place_of_the_first_is_refused(tmp_path: Path) -> 
     assert server.file == {"work_mem": "8MB"}
     server.identifier = "7002"
     with pytest.raises(PreflightError, match="other data"):
-        revert(tmp_path, None, yes=True, outside=outside)
+        revert(RevertOptions(directory=tmp_path, yes=True), outside)
     server.identifier = "7001"
-    revert(tmp_path, None, yes=True, outside=outside)
+    revert(RevertOptions(directory=tmp_path, yes=True), outside)
     assert server.file == {}

@@ -21,13 +21,13 @@ from steelyard.tuning.applying.applier import (
     UnprivilegedError,
     apply_all,
     require_all,
-    revert_all,
     verify_all,
 )
 from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.doors import Outside, doors
 from steelyard.tuning.applying.order import ordered
 from steelyard.tuning.applying.record import AppliedRecord, read_applied
+from steelyard.tuning.applying.reverting import revert_all
 from steelyard.tuning.applying.selection import Selection, selection_of
 from support.stack import knob
 

@@ -116,7 +116,7 @@ def test_a_limit_on_touched_pages_alone_is_refused_as_sigbus(prefix: str, value:
 def test_a_server_elsewhere_is_not_judged_by_this_machine() -> None:
     """Proves that another process of that number, or a later start, is no local server."""
     kernel = _kernel(0)
-    door = _door(kernel)
+    door = _door(kernel, replace(_NEED, elsewhere=True))
     _server(door).process = ("/data", 1700000100.0)
     door.require(_ON)
     assert find_process(door.address, door.means.sql, kernel) is None
