@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.model.errors import InputError, PreflightError, RecordError
+from fakes.clock import FakeClock
+from steelyard.model.errors import (
+    InputError,
+    PreflightError,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
+)
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
 from steelyard.record.entries import Entry, StackBegun
@@ -17,13 +24,27 @@ from steelyard.tuning.applying.applier import (
     require_all,
     verify_all,
 )
+from steelyard.tuning.applying.door import Check, KnobDoor
 from steelyard.tuning.applying.doors import Outside, doors
 from steelyard.tuning.applying.order import ordered
-from steelyard.tuning.applying.record import read_applied
+from steelyard.tuning.applying.record import AppliedRecord, read_applied
 from steelyard.tuning.applying.reverting import revert_all
 from steelyard.tuning.applying.selection import Selection, selection_of
 from support.stack import knob
-from support.stack_world import DIRTY, KNOBS, NEW, OLD, POOL, THP, WORK_MEM, MortalRecord, World
+from support.stack_world import (
+    DIRTY,
+    GUEST,
+    KNOBS,
+    NEW,
+    OLD,
+    POOL,
+    THP,
+    WORK_MEM,
+    MortalRecord,
+    World,
+)
+
+BUFFERS = knob(KnobKind.POSTGRES, "shared_buffers", "1GB")
 
 
 def _outcomes(steps: tuple[Step, ...]) -> set[Outcome]:
@@ -91,7 +112,7 @@ def test_a_full_disk_turns_nothing_without_its_snapshot(
 
 def test_a_pending_restart_holds_back_what_comes_after_it(tmp_path: Path) -> None:
     """Proves that a pending setting is marked, and that apply goes on after the restart."""
-    buffers = knob(KnobKind.POSTGRES, "shared_buffers", "1GB")
+    buffers = BUFFERS
     later = knob(KnobKind.SYSCTL, "vm.dirty_bytes", "8192", after=(buffers.name,))
     world = World(place=tmp_path, knobs=(buffers, later))
     before = world.state()
@@ -286,3 +307,76 @@ def test_settings_of_a_server_elsewhere_do_not_wait_for_this_machine(tmp_path: P
         (step,) = apply_all(KNOBS, world.doors, record, selection=selection)
         record.close()
         assert step.outcome is outcome
+
+
+class _Blind:
+    """A door whose effect nobody can see."""
+
+    def __init__(self, door: KnobDoor) -> None:
+        self._door = door
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._door, name)
+
+    def verify(self, _knob: Knob) -> Check:
+        """Return that it is not visible."""
+        return Check(holds=None, facts=("nothing tells",))
+
+
+def test_what_nobody_sees_is_not_passed_on_as_done(tmp_path: Path) -> None:
+    """Proves an outcome of its own, which holds back what comes after, turned or looked at."""
+    later = replace(NEW, after=(THP.name,))
+    world = World(place=tmp_path, knobs=(THP, later))
+    found = {**world.doors, KnobKind.SYSFS: _Blind(world.doors[KnobKind.SYSFS])}
+    for selection in (Selection(), Selection(layers=frozenset({"kvm"}))):
+        knobs = (THP, later if not selection.layers else replace(later, layer="kvm"))
+        record = MortalRecord(world)
+        record.begin(StackBegun(knobs=(THP, later), version="0"))
+        steps = apply_all(knobs, found, record, selection=selection)  # type: ignore[arg-type]
+        record.close()
+        assert steps[-1].outcome is Outcome.WAITING
+        assert steps[0].outcome is (Outcome.WAITING if selection.layers else Outcome.UNSEEN)
+
+
+class _Failing(_Blind):
+    """A door that may not look."""
+
+    def __init__(self, door: KnobDoor, error: SteelyardError) -> None:
+        super().__init__(door)
+        self._error = error
+
+    def verify(self, _knob: Knob) -> Check:
+        """Raise what it was given."""
+        raise self._error
+
+
+def test_a_look_that_fails_is_a_refusal_among_the_others(tmp_path: Path) -> None:
+    """Proves that no privilege to look gives the commands, and a link is named with the rest."""
+    world = World(place=tmp_path)
+    closed = PrivilegeError("libvirt does not let this account in")
+    found = {**world.doors, KnobKind.SYSFS: _Failing(world.doors[KnobKind.SYSFS], closed)}
+    with pytest.raises(UnprivilegedError, match="libvirt") as error:
+        require_all([THP], found)  # type: ignore[arg-type]
+    assert error.value.commands == tuple(world.doors[KnobKind.SYSFS].commands(THP))
+    (world.root / OLD.place.lstrip("/")).unlink()
+    (world.root / OLD.place.lstrip("/")).symlink_to("/etc/passwd")
+    with pytest.raises(PreflightError, match=r"no plain file.*nonsense"):
+        require_all([OLD, knob(KnobKind.SYSCTL, "vm.nonsense", "1")], world.doors)
+
+
+def test_what_is_still_to_be_done_reads_as_a_sentence(tmp_path: Path) -> None:
+    """Proves that a restart and a command both fit behind the words before them."""
+    world = World(place=tmp_path, knobs=(POOL, GUEST, BUFFERS))
+    remedies = [step.remedy for step in world.apply()]
+    assert "Not in effect before this is done: a restart of the server." in remedies
+    assert "Not in effect before this is done: start it: virsh start guest." in remedies
+    world.server.restart()
+    assert any("done: a restart" in step.remedy for step in world.revert())
+
+
+def test_the_record_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Proves that snapshots, which have the content of closed files, are not for everybody."""
+    (tmp_path / "p").mkdir()
+    record = AppliedRecord(tmp_path / "p", FakeClock())
+    record.close()
+    assert (tmp_path / "p/applied.jsonl").stat().st_mode & 0o777 == 0o600
