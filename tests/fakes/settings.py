@@ -26,6 +26,7 @@ class FakeSettings(FakeSql):
         identifier: Of its data.
         superuser: Whether its user is one.
         process: Its data directory and the second of its start, where it shows them.
+        place: What tells it from a standby; None: its user may not see that.
         before_write: Called before each ALTER SYSTEM; may raise, as a death would.
     """
 
@@ -42,6 +43,7 @@ class FakeSettings(FakeSql):
     superuser: bool = True
     process: tuple[str, float] | None = None
     status: str | None = None
+    place: str | None = None
     before_write: Callable[[str], None] = lambda _statement: None
 
     def __post_init__(self) -> None:
@@ -91,6 +93,10 @@ class FakeSettings(FakeSql):
         for words, answer in known.items():
             if words in statement:
                 return answer
+        if "machine-id" in statement:
+            if self.place is None:
+                raise TargetError("permission denied")
+            return [(self.place,)]
         if "data_directory" in statement:
             if self.process is None:
                 raise TargetError("permission denied")
