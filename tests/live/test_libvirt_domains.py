@@ -115,7 +115,7 @@ def booted(libvirt: Virsh, directory: Path) -> Iterator[Virsh]:
         assert door.snapshot(knob) == ""
         door.apply(knob)
         defined = door.verify(knob)
-        assert (defined.holds, defined.pending) == (None, f"start it: virsh start {_NAME}")
+        assert (defined.holds, defined.pending) == (False, f"the start of {_NAME} (virsh start {_NAME})")
         with running(_NAME, provide):
             wait_for(directory / "console", DONE)
             yield libvirt
@@ -242,7 +242,7 @@ def test_a_change_of_a_running_guest_waits_and_comes_back(booted: Virsh, directo
     door.apply(knob)
     changed = door.verify(knob)
     assert changed.holds is False
-    assert "shut it down and start it" in changed.pending
+    assert f"a power cycle of {_NAME}" in changed.pending
     door.revert(knob, snapshot)
     assert booted.xml(_NAME, defined=True) == former
     assert door.verify(_knob(directory)).holds
