@@ -12,6 +12,7 @@ from steelyard.model.stack_facts import StackFacts
 from steelyard.tuning.planning.designing import design
 from steelyard.tuning.planning.huge_pages import PageCounter
 from steelyard.tuning.planning.knobs import knobs_of
+from steelyard.tuning.planning.present_domain import design_for, design_without, facts_with
 from steelyard.tuning.rendering.files import render
 
 PLAN: Final = "plan.json"
@@ -20,14 +21,26 @@ _APPLIED: Final = "applied.jsonl"
 _ADAPTER: Final = TypeAdapter(StackPlan)
 
 
-def make_plan(request: StackRequest, facts: StackFacts, counter: PageCounter) -> StackPlan:
+def make_plan(
+    request: StackRequest, facts: StackFacts, counter: PageCounter, present: str | None = None
+) -> StackPlan:
     """Return a plan.
+
+    Args:
+        request: What is asked for.
+        facts: Of the machines that it is for.
+        counter: Counts the huge pages of the server's settings.
+        present: XML of the domain where it is there already; the plan changes that one.
 
     Raises:
         PreflightError: What is asked for cannot be had: the constraint, and what would fit.
+        InputError: The domain's XML cannot be used for this plan.
     """
-    made = design(request, facts, counter)
-    files = render(made)
+    if present is None:
+        made = design_without(design(request, facts, counter), facts)
+    else:
+        made = design_for(design(request, facts_with(facts, present), counter), present)
+    files = render(made, present)
     return StackPlan(design=made, knobs=knobs_of(made, files), files=files)
 
 
