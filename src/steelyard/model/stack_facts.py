@@ -188,7 +188,9 @@ class PostgresFacts:
     Attributes:
         version: Major version.
         settings: By name, as a person writes them (``6GB``, ``on``).
-        huge_pages_needed: What ``shared_memory_size_in_huge_pages`` says, of the default size.
+        huge_pages_needed: What ``shared_memory_size_in_huge_pages`` says.
+        huge_page_bytes: Size of these pages where ``huge_page_size`` names one; None: it names
+            none, so they are of the kernel's default size.
         huge_pages_status: ``on`` or ``off``, of a running server.
         shared_memory_directory_bytes: Size of its ``/dev/shm``.
         io_uring_available: Whether program and kernel take ``io_method = io_uring``.
@@ -200,6 +202,7 @@ class PostgresFacts:
     settings: Mapping[str, str] | None = None
     pending_restart: tuple[str, ...] | None = None
     huge_pages_needed: int | None = None
+    huge_page_bytes: int | None = None
     huge_pages_status: str | None = None
     running: bool | None = None
     shared_memory_directory_bytes: int | None = None
