@@ -6,7 +6,7 @@ comes from, or why it is not visible.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from steelyard.model.linux_facts import LinuxFacts
@@ -39,12 +39,14 @@ class GuestCell:
     """One NUMA cell that a virtual machine shows its guest.
 
     Attributes:
+        memory_mode: How strictly its own memory is bound; None: as the domain's.
         memory_nodes: Host nodes of its own memory (``memnode``); empty: those of the domain.
     """
 
     number: int
     memory_bytes: int
     cpus: tuple[int, ...] = ()
+    memory_mode: str | None = None
     memory_nodes: tuple[int, ...] = ()
 
 
@@ -310,6 +312,18 @@ class StackFacts:
     intent: Intent = field(default_factory=Intent)
     origins: Mapping[str, Origin] = field(default_factory=dict)
     format: int = 1
+
+    @property
+    def unread_domains(self) -> tuple[str, ...]:
+        """Return the paths of domains that are there and could not be read."""
+        known = {f"domains.{domain.name}" for domain in self.domains or ()}
+        known |= {f"domains.{each.name}" for each in fields(DomainFacts)}
+        return tuple(
+            path
+            for path, origin in self.origins.items()
+            if path.startswith("domains.") and path not in known
+            if origin.visibility is not Visibility.YES
+        )
 
     def origin(self, path: str) -> Origin:
         """Return where the fact at a path comes from, or that nobody looked."""

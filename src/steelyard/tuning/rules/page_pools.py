@@ -7,7 +7,13 @@ from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import LinuxFacts, PagePool, PoolUser
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import MIB, format_bytes, format_share
-from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
+from steelyard.tuning.rules.outcomes import (
+    Outcome,
+    combined,
+    lacking,
+    of_unread_domains,
+    violated_if,
+)
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
     huge_page_of_server,
@@ -45,8 +51,11 @@ def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome
     used_bytes = (pool.total - pool.available) * pool.page_bytes
     needed_bytes = max(sum(asked), used_bytes)
     spare_bytes = pool_bytes - needed_bytes
+    much = spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES)
+    if much and facts.hypervisor == machine and facts.unread_domains:
+        return of_unread_domains(facts)  # it may be theirs
     return violated_if(
-        spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES),
+        much,
         f"of {format_bytes(pool_bytes)} in pages of {format_bytes(pool.page_bytes)}"
         f" {format_bytes(needed_bytes)} are asked for or in use: {format_bytes(spare_bytes)}"
         f" ({format_share(spare_bytes / pool_bytes)}) lie idle",
