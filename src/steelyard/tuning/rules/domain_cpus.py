@@ -8,6 +8,7 @@ from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import NumaNode
 from steelyard.model.stack_facts import DomainFacts, StackFacts
 from steelyard.model.units import format_share
+from steelyard.model.waking import WAITED_FRACTION
 from steelyard.tuning.rules.outcomes import (
     Outcome,
     combined,
@@ -18,9 +19,6 @@ from steelyard.tuning.rules.outcomes import (
 )
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.together import groups_at_once
-
-# A guess: above the noise of an idle hypervisor, below what latencies at one client show.
-_DELAY: Final = 0.01
 
 Claims = dict[str, frozenset[int]]  # CPUs by virtual CPU
 
@@ -178,7 +176,7 @@ def _not_waiting(domain: DomainFacts) -> Outcome:
     if delay is None:
         return lacking("domains.vcpu_delay_fraction")
     return violated_if(
-        delay > _DELAY,
+        delay > WAITED_FRACTION,
         f"{domain.name}: a virtual CPU waited for a CPU in {format_share(delay)} of the time",
     )
 
