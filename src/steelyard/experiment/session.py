@@ -32,6 +32,7 @@ from steelyard.model.plan import Status
 from steelyard.platforms.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
 from steelyard.record.directory import CampaignDirectory, read_campaign
 from steelyard.record.entries import Resumed, Started
+from steelyard.tuning.facts.wakeups import recorded_wakeups
 
 _FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
 
@@ -181,6 +182,7 @@ def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[
     }
     return (
         *_machine(doors, root),
+        *recorded_wakeups(doors.host),
         *(fact for place in dict.fromkeys(assembly.platforms.values()) for fact in place.facts()),
         *(Fact(name=name, value=value, subject="tools") for name, value in tools.items()),
     )

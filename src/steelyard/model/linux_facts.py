@@ -5,6 +5,11 @@ units: bytes, seconds, fractions.
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+# Longest exit latency of a shallow idle state. Of server CPUs C1 and C1E are below, C6 far above:
+# 1-10 and 85-170 µs in drivers/idle/intel_idle.c; TuneD's latency-performance draws the same line.
+SHALLOW_EXIT_S: Final = 10e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +176,21 @@ class LinuxFacts:
     allowed_cpus: tuple[int, ...] | None = None
     io_uring_disabled: int | None = None
     ping_pong: PingPong | None = None
+
+    @property
+    def deep_states(self) -> tuple[IdleState, ...]:
+        """Return the states that idle CPUs may enter and are slow to leave.
+
+        A latency limit that somebody holds keeps CPUs out of the states that are slower.
+        """
+        limit = self.dma_latency_s
+        return tuple(
+            state
+            for state in self.idle_states or ()
+            if not state.disabled
+            and state.exit_latency_s > SHALLOW_EXIT_S
+            and (limit is None or state.exit_latency_s <= limit)
+        )
 
     def pool(self, page_bytes: int | None = None) -> PagePool | None:
         """Return the pool of one page size, of the default size when none is named."""

@@ -137,6 +137,16 @@ def test_a_server_tells_of_itself_and_its_processes() -> None:
     assert stack.sql.open_sessions == 0
 
 
+@pytest.mark.parametrize(("named", "size"), [("0", None), ("1GB", GIB), ("2048kB", 2 * MIB)])
+def test_a_server_says_which_pages_it_counts(named: str, size: int | None) -> None:
+    """The number of pages means nothing without their size, which huge_page_size may name."""
+    stack = FakeStack()
+    stack.serve(180004, huge_page_size=named)
+    facts = collect(Asked(dsn=DSN, ping_pong=False), stack.doors())
+    assert facts.postgres is not None
+    assert facts.postgres.huge_page_bytes == size
+
+
 def test_no_password_of_a_server_is_kept() -> None:
     """Settings that may hold one are left out."""
     facts = collect(Asked(dsn=DSN, ping_pong=False), FakeStack().doors())

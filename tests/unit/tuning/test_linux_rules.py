@@ -180,6 +180,16 @@ def test_a_pool_is_idle_where_the_server_uses_none() -> None:
     assert found.missing[0].startswith("postgres.huge_pages_needed")
 
 
+def test_a_server_with_pages_of_another_size_uses_that_pool() -> None:
+    """With huge_page_size = 1GB the needed pages are of 1 GiB, and the others lie idle."""
+    settings = {"huge_pages": "on", "huge_page_size": "1GB"}
+    server = PostgresFacts(settings=settings, huge_pages_needed=7)
+    bare = replace(with_linux(pools=(pool(7, page_bytes=GIB),)), kubernetes=None, postgres=server)
+    assert judged("OS002", bare).state is State.HOLDS
+    small = replace(bare, linux=replace(bare.linux, pools=(pool(1000),)))
+    assert judged("OS002", small).state is State.NOT_APPLICABLE  # who asks for them is not known
+
+
 def test_virtual_machines_use_the_pool_of_their_hypervisor() -> None:
     """Where the machine looked at is the hypervisor, its domains are consumers."""
     facts = with_linux(pools=(pool(12400),))

@@ -78,6 +78,7 @@ def doors(
             gid=os.getegid(),
             rendered={path: rendered / name for name, path in paths.items() if path},
         ),
+        KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes),
         KnobKind.RENDERED: RenderedDoor(directory=rendered),
     }

@@ -195,7 +195,8 @@ def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> Stack
     A virtual machine that has virtual machines of its own is their hypervisor.
     """
     domains, told = _domains(asked, doors)
-    if facts.linux is None or (facts.linux.virtualization != "none" and not domains):
+    unread = any(path.startswith("domains.") for path in told)
+    if facts.linux is None or (facts.linux.virtualization != "none" and not domains and not unread):
         absent = hidden(_NO_HYPERVISOR).origin
         return _with_origins(facts, {"hypervisor": absent, "domains": absent})
     copied = {

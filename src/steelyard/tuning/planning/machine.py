@@ -9,7 +9,6 @@ from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import KIB, MIB, format_bytes
 
 MOST_READ_AHEAD: Final = 4096 * KIB  # as in rule OS008
-LONGEST_EXIT_S: Final = 10e-6  # as in rule KVM013
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
 THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 IDLE: Final = "/sys/devices/system/cpu/cpu*/cpuidle/state{number}/disable"
@@ -50,15 +49,9 @@ def machine_design(
 
 
 def deep_states(linux: LinuxFacts) -> tuple[tuple[int, IdleState], ...]:
-    """Return the idle states from which a CPU wakes up late, with their numbers."""
-    limit = linux.dma_latency_s
-    if limit is not None and limit <= LONGEST_EXIT_S:
-        return ()
-    return tuple(
-        (number, state)
-        for number, state in enumerate(linux.idle_states or ())
-        if state.exit_latency_s > LONGEST_EXIT_S and not state.disabled
-    )
+    """Return the idle states from which a CPU wakes up late, with their numbers (rule KVM013)."""
+    states = enumerate(linux.idle_states or ())
+    return tuple((number, state) for number, state in states if state in linux.deep_states)
 
 
 def governor_of(linux: LinuxFacts) -> str | None:

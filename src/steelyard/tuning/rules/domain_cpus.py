@@ -1,12 +1,14 @@
 """Rules of a virtual machine's CPUs on the hypervisor's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import NumaNode
 from steelyard.model.stack_facts import DomainFacts, StackFacts
 from steelyard.model.units import format_share
+from steelyard.model.waking import WAITED_FRACTION
 from steelyard.tuning.rules.outcomes import (
     Outcome,
     combined,
@@ -18,9 +20,6 @@ from steelyard.tuning.rules.outcomes import (
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.together import groups_at_once
 
-# A guess: above the noise of an idle hypervisor, below what latencies at one client show.
-_DELAY: Final = 0.01
-
 Claims = dict[str, frozenset[int]]  # CPUs by virtual CPU
 
 
@@ -28,21 +27,38 @@ def _pins_on_their_nodes(facts: StackFacts) -> Outcome:
     nodes = {node.number: frozenset(node.cpus) for node in _nodes(facts)}
 
     def check(domain: DomainFacts) -> Outcome:
-        if not domain.memory_nodes:
+        bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
+        if not bound:
             return None
-        asked = listed(domain.memory_nodes)
-        absent = set(domain.memory_nodes) - set(nodes)
-        if absent:
+        if absent := bound - set(nodes):
             return (f"{domain.name}: no node {listed(absent)} for its memory on this hypervisor",)
-        if not domain.vcpu_pins:
-            return None
-        local = frozenset().union(*(nodes[number] for number in domain.memory_nodes))
-        far = domain.pinned_cpus - local
-        return violated_if(
-            bool(far), f"{domain.name}: CPUs {listed(far)} are not on node {asked} of its memory"
-        )
+        return _far_from_memory(domain, nodes) if domain.vcpu_pins else None
 
     return of_each_domain(check)(facts)
+
+
+def _far_from_memory(domain: DomainFacts, nodes: Mapping[int, frozenset[int]]) -> Outcome:
+    """Judge each cell that is bound itself, then the virtual CPUs of all others together."""
+    outcomes: list[Outcome] = []
+    loose = set(domain.vcpu_pins)
+    for cell in domain.cells:
+        if cell.memory_nodes and cell.cpus:
+            loose -= set(cell.cpus)
+            pinned = {cpu for vcpu in cell.cpus for cpu in domain.vcpu_pins.get(vcpu, ())}
+            whose = f"cell {cell.number} of {domain.name}"
+            outcomes.append(_far(whose, pinned, cell.memory_nodes, nodes))
+    if loose and domain.memory_nodes:
+        pinned = {cpu for vcpu in loose for cpu in domain.vcpu_pins[vcpu]}
+        outcomes.append(_far(domain.name, pinned, domain.memory_nodes, nodes))
+    return combined(outcomes)
+
+
+def _far(
+    whose: str, pinned: AbstractSet[int], bound: Sequence[int], nodes: Mapping[int, frozenset[int]]
+) -> Outcome:
+    far = pinned - frozenset().union(*(nodes[number] for number in bound))
+    told = f"{whose}: CPUs {listed(far)} are not on node {listed(bound)} of its memory"
+    return violated_if(bool(far), told)
 
 
 def _no_cpu_pinned_twice(facts: StackFacts) -> Outcome:
@@ -160,7 +176,7 @@ def _not_waiting(domain: DomainFacts) -> Outcome:
     if delay is None:
         return lacking("domains.vcpu_delay_fraction")
     return violated_if(
-        delay > _DELAY,
+        delay > WAITED_FRACTION,
         f"{domain.name}: a virtual CPU waited for a CPU in {format_share(delay)} of the time",
     )
 
@@ -184,7 +200,8 @@ RULES: Final[tuple[Rule, ...]] = (
         why="Memory is bound to its nodes: a virtual CPU elsewhere makes every cache miss a remote "
         "one. A node that the hypervisor lacks is accepted when the domain is defined and refused "
         'when it starts ("NUMA node 1 is unavailable").',
-        detect="vcpupin and numatune of the domain against /sys/devices/system/node/node*/cpulist.",
+        detect="vcpupin (else the cpuset of vcpu) and numatune of the domain, cell by cell where "
+        "these are bound by memnode, against /sys/devices/system/node/node*/cpulist.",
         remedy="Pin the virtual CPUs to CPUs of the memory's nodes, or move the memory to theirs.",
         source='libvirt, Domain XML format, sections "CPU Tuning" and "NUMA Node Tuning"; the '
         "message is libvirt 9.0's",

@@ -7,9 +7,19 @@ from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import LinuxFacts, PagePool, PoolUser
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import MIB, format_bytes, format_share
-from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
+from steelyard.tuning.rules.outcomes import (
+    Outcome,
+    combined,
+    lacking,
+    of_unread_domains,
+    violated_if,
+)
 from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.rules.subjects import huge_pages_asked, huge_pages_of
+from steelyard.tuning.rules.subjects import (
+    huge_page_of_server,
+    huge_pages_asked,
+    huge_pages_of,
+)
 
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
@@ -41,8 +51,11 @@ def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome
     used_bytes = (pool.total - pool.available) * pool.page_bytes
     needed_bytes = max(sum(asked), used_bytes)
     spare_bytes = pool_bytes - needed_bytes
+    much = spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES)
+    if much and facts.hypervisor == machine and facts.unread_domains:
+        return of_unread_domains(facts)  # it may be theirs
     return violated_if(
-        spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES),
+        much,
         f"of {format_bytes(pool_bytes)} in pages of {format_bytes(pool.page_bytes)}"
         f" {format_bytes(needed_bytes)} are asked for or in use: {format_bytes(spare_bytes)}"
         f" ({format_share(spare_bytes / pool_bytes)}) lie idle",
@@ -53,12 +66,14 @@ def _nobody_known(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Out
     """Say whose needs are not known; that all are known is not known of any other page size."""
     if facts.kubernetes is not None and facts.kubernetes.pods is None:
         return lacking("kubernetes.pods")
-    default = pool.page_bytes == machine.huge_page_bytes
-    return lacking("postgres.huge_pages_needed") if default else None
+    size = huge_page_of_server(facts) or machine.huge_page_bytes
+    if size is None:
+        return lacking("linux.huge_page_bytes")
+    return lacking("postgres.huge_pages_needed") if pool.page_bytes == size else None
 
 
 def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Iterator[int]:
-    """Yield what pods ask of a page size; where none does, what PostgreSQL needs of the default.
+    """Yield what pods ask of a page size; where none does, what PostgreSQL needs of its size.
 
     Virtual machines count where the machine is their hypervisor.
     """
@@ -66,7 +81,7 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
     of_pods = [asked for pod in pods if (asked := huge_pages_of(pod).get(page_bytes))]
     yield from of_pods
     pages = _pages_of_server(facts)
-    if not of_pods and pages is not None and page_bytes == machine.huge_page_bytes:
+    if not of_pods and pages is not None and page_bytes == huge_page_of_server(facts):
         yield pages * page_bytes
     if facts.hypervisor == machine:
         for domain in facts.domains or ():
