@@ -369,7 +369,7 @@ def test_what_is_still_to_be_done_reads_as_a_sentence(tmp_path: Path) -> None:
     world = World(place=tmp_path, knobs=(POOL, GUEST, BUFFERS))
     remedies = [step.remedy for step in world.apply()]
     assert "Not in effect before this is done: a restart of the server." in remedies
-    assert "Not in effect before this is done: start it: virsh start guest." in remedies
+    assert "Not in effect before this is done: the start of guest (virsh start guest)." in remedies
     world.server.restart()
     assert any("done: a restart" in step.remedy for step in world.revert())
 
