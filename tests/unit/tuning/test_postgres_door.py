@@ -189,7 +189,10 @@ def test_the_group_that_limits_reservations_is_named() -> None:
     """Proves that a parent's limit on reservations is told with the parent's name."""
     kernel = _kernel()
     group = "/sys/fs/cgroup/unified/pod"
-    kernel.files |= {f"{group}/c1/hugetlb.2MB.max": "max\n", f"{group}/hugetlb.2MB.max": "max\n"}
+    kernel.files |= {
+        f"{group}/c1/hugetlb.2MB.max": f"{90 * 2 * MIB}\n",
+        f"{group}/hugetlb.2MB.max": "max\n",
+    }
     kernel.files |= {
         f"{group}/c1/hugetlb.2MB.rsvd.max": "max\n",
         f"{group}/hugetlb.2MB.rsvd.max": f"{79 * 2 * MIB}\n",

@@ -150,6 +150,21 @@ def test_a_word_about_another_plan_counts_for_nothing(tmp_path: Path) -> None:
     world = World(place=tmp_path, knobs=(word,), willing=True)
     world.apply()
     world.willing = False
+    world.knobs = (NEW,)
+    world.apply()
+    assert world.record.pending == {NEW.name: ""}
+    world.revert()
     world.knobs = (word, NEW)
     assert world.apply()[0].outcome is Outcome.PENDING
     assert world.record.pending[word.name] != ""
+
+
+def test_a_value_that_the_kernel_made_of_ours_goes_back_unasked(tmp_path: Path) -> None:
+    """Proves that what a failed turn left is the plan's, though it is neither value."""
+    world = World(place=tmp_path, knobs=(DIRTY,))
+    before, write = world.state(), world.kernel.write
+    world.kernel.write = lambda path, _text: write(path, "8192")  # type: ignore[method-assign]
+    assert world.apply()[0].outcome is Outcome.FAILED
+    world.kernel.write = write  # type: ignore[method-assign]
+    assert world.revert()[0].outcome is Outcome.RESTORED
+    assert world.state() == before

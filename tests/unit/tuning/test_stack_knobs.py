@@ -1,6 +1,7 @@
 """Knobs: their order, the machine each belongs to, and the directory that a plan is kept in."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from steelyard.model.stack import Knob, KnobKind, Place, Scope, StackPlan, Stack
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import GIB
 from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.tuning.planning.knobs import knobs_of
 from steelyard.tuning.planning.making import make_plan, plan_json, write_plan
 from support.made_machines import bare, machine
 
@@ -150,8 +152,12 @@ def test_a_placed_unit_and_profile_are_not_called_enabled() -> None:
             assert "systemctl enable" in step.place
             assert "systemctl is-enabled" in step.value
             assert step.undo
-        waiting = {name for knob in plan.knobs for name in knob.after}
-        assert not waiting & {step.name for step in steps.values()}
+        machine_ = plan.design.machine
+        assert machine_ is not None
+        poolless = replace(plan.design, machine=replace(machine_, pools=()))
+        for knobs in (plan.knobs, knobs_of(poolless, plan.files)):
+            waiting = {name for knob in knobs for name in knob.after}
+            assert not waiting & {step.name for step in steps.values()}
 
 
 def test_the_check_says_that_no_systemd_runs(tmp_path: Path) -> None:
