@@ -10,6 +10,7 @@ from typing import Final
 # Longest exit latency of a shallow idle state. Of server CPUs C1 and C1E are below, C6 far above:
 # 1-10 and 85-170 µs in drivers/idle/intel_idle.c; TuneD's latency-performance draws the same line.
 SHALLOW_EXIT_S: Final = 10e-6
+_AMD_VENDORS: Final = ("AuthenticAMD", "HygonGenuine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +110,8 @@ class LinuxFacts:
     Attributes:
         virtualization: ``none``, ``kvm``, ``xen``, ``qemu``, or the vendor's own word.
         container: Kind of container around whoever looked; ``none`` outside of one.
+        vendor: Of the machine, from DMI; of a virtual one often the hypervisor's.
+        cpu_vendor: As an x86 CPU names it: ``GenuineIntel``, ``AuthenticAMD``.
         instance_type: Of a cloud (``m6i.large``), from DMI or the metadata service.
         siblings: The threads of each core, one tuple per core.
         page_bytes: Of ordinary memory.
@@ -133,6 +136,7 @@ class LinuxFacts:
     virtualization: str | None = None
     container: str | None = None
     vendor: str | None = None
+    cpu_vendor: str | None = None
     instance_type: str | None = None
     architecture: str | None = None
     kernel: str | None = None
@@ -176,6 +180,11 @@ class LinuxFacts:
     allowed_cpus: tuple[int, ...] | None = None
     io_uring_disabled: int | None = None
     ping_pong: PingPong | None = None
+
+    @property
+    def has_amd_cpu(self) -> bool | None:
+        """Return whether its CPUs are AMD's or of their design; None where nobody saw it."""
+        return None if self.cpu_vendor is None else self.cpu_vendor in _AMD_VENDORS
 
     @property
     def deep_states(self) -> tuple[IdleState, ...]:

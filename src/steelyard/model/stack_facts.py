@@ -198,6 +198,7 @@ class PostgresFacts:
         io_uring_available: Whether program and kernel take ``io_method = io_uring``.
         checkpoints_requested: Since the statistics were reset; so the next.
         huge_page_mapping_bytes: Size of its mapping on huge pages, from ``/proc/PID/smaps``.
+        processes: Ids of its processes on the machine of ``linux``, the first of them first.
     """
 
     version: int | None = None
@@ -212,6 +213,7 @@ class PostgresFacts:
     checkpoints_requested: int | None = None
     checkpoints_timed: int | None = None
     huge_page_mapping_bytes: int | None = None
+    processes: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +283,7 @@ class Intent:
         exclusive_cpus: The database shall have CPUs of its own.
         guest_governor: A CPU governor that somebody wants to set inside the virtual machine.
         logical_decoding: Is used, so that ``wal_level`` must be logical.
-        huge_page_pids: Processes that may hold huge pages.
+        huge_page_pids: Processes that may hold huge pages beside those of the server.
     """
 
     exclusive_cpus: bool | None = None

@@ -146,6 +146,28 @@ def test_a_missing_node_is_told_before_pins() -> None:
     assert "no node 4" in found.messages[0]
 
 
+def test_an_amd_cpu_tells_its_threads_on_request_only() -> None:
+    """With the host's own CPU topoext is needed on AMD, and nobody may guess the vendor."""
+    facts = recommended()
+    below = facts.hypervisor
+    assert below is not None
+    assert domain().threads_per_core == 2
+    for vendor, mode, features, state in (
+        ("AuthenticAMD", "host-passthrough", (), State.VIOLATED),
+        ("HygonGenuine", "maximum", (), State.VIOLATED),
+        ("AuthenticAMD", "host-passthrough", ("topoext",), State.HOLDS),
+        ("AuthenticAMD", "custom", (), State.HOLDS),
+        ("GenuineIntel", "host-passthrough", (), State.HOLDS),
+        (None, "host-passthrough", (), State.NOT_APPLICABLE),
+        (None, "host-passthrough", ("topoext",), State.HOLDS),
+    ):
+        shown = replace(domain(), cpu_mode=mode, features=features)
+        known = replace(facts, domains=(shown,), hypervisor=replace(below, cpu_vendor=vendor))
+        assert judged("KVM006", known).state is state, (vendor, mode, features)
+    arm = replace(below, cpu_vendor=None, architecture="aarch64")
+    assert judged("KVM006", replace(facts, hypervisor=arm)).state is State.HOLDS
+
+
 def _two_cells(places: tuple[int, int], mode: str | None = None) -> DomainFacts:
     """Return a domain of two cells of 12 GiB, on CPUs of node 0 and of node 1."""
     below = recommended().hypervisor

@@ -275,6 +275,10 @@ def test_holders_of_pages_are_strangers_only_if_one_can_tell() -> None:
     assert judged("OS015", named).state is State.HOLDS
     others = replace(named, intent=Intent(huge_page_pids=(78,)))
     assert judged("OS015", others).state is State.VIOLATED
+    server = PostgresFacts(running=True, processes=(77,))
+    assert judged("OS015", replace(fresh(STRANGER), postgres=server)).state is State.HOLDS
+    beside = replace(fresh(STRANGER), postgres=replace(server, processes=(70, 71)))
+    assert "such as pid 77" in judged("OS015", beside).messages[0]
     running = replace(with_linux(pool_users=(STRANGER,)), intent=Intent())
     assert [each.partition(":")[0] for each in judged("OS015", running).missing] == [
         "intent.huge_page_pids"
@@ -282,3 +286,6 @@ def test_holders_of_pages_are_strangers_only_if_one_can_tell() -> None:
     emulator = replace(STRANGER, command="qemu-system-x86")
     assert judged("OS015", fresh(emulator)).state is State.HOLDS
     assert judged("OS015", replace(fresh(emulator), domains=None)).state is State.VIOLATED
+    gone = Origin(source="no XML", visibility=Visibility.UNKNOWN)
+    unread = replace(fresh(emulator), domains=(), origins={"domains.broken": gone})
+    assert judged("OS015", unread).missing == ("domains.broken: no XML",)  # it may be its QEMU

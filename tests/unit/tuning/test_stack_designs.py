@@ -206,6 +206,17 @@ def test_a_plan_leaves_the_states_that_the_rule_calls_deep(limit_s: float | None
     assert (judged_as is State.VIOLATED) is bool(deep_states(linux))
 
 
+@pytest.mark.parametrize(("vendor", "amd"), [("AuthenticAMD", True), ("GenuineIntel", False)])
+def test_the_cpu_and_not_the_maker_of_the_machine_decides_on_topoext(
+    vendor: str, *, amd: bool
+) -> None:
+    """A virtual machine on a server of Dell with CPUs of AMD needs the feature."""
+    linux = replace(machine(threads=2), vendor="Dell Inc.", cpu_vendor=vendor)
+    made = planned(bare(linux), place=Place.KVM, cpus=4).domain
+    assert made is not None
+    assert made.amd is amd
+
+
 def test_read_ahead_is_lowered_only_where_it_is_far_too_large() -> None:
     """8 MiB becomes the kernel's default, 4 MiB stays."""
     for size, planned_too in ((8 * MIB, True), (4 * MIB, False)):

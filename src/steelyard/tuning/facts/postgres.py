@@ -157,6 +157,7 @@ def _from_processes(host: Host, postmaster: int | None) -> Finds:
         return {
             "shared_memory_directory_bytes": elsewhere,
             "huge_page_mapping_bytes": elsewhere,
+            "processes": elsewhere,
         }
     place = f"/proc/{postmaster}/root/dev/shm"
     space = host.space(place)
@@ -167,7 +168,16 @@ def _from_processes(host: Host, postmaster: int | None) -> Finds:
         "huge_page_mapping_bytes": seen(huge_mapping_bytes(smaps), f"/proc/{postmaster}/smaps")
         if smaps
         else closed,
+        "processes": seen(processes_of(host, postmaster), "/proc/*/stat"),
     }
+
+
+def processes_of(host: Host, postmaster: int) -> tuple[int, ...]:
+    """Return the first process of a server and all that it has started."""
+    pids = sorted(int(name) for name in host.names("/proc") if name.isdecimal())
+    parents = {pid: _STAT.match(host.read(f"/proc/{pid}/stat") or "") for pid in pids}
+    own = (pid for pid, parent in parents.items() if parent and int(parent[1]) == postmaster)
+    return (postmaster, *own)
 
 
 def huge_mapping_bytes(smaps: str) -> int:

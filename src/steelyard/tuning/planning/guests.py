@@ -1,7 +1,6 @@
 """A virtual machine for the database, and the hypervisor below it."""
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from steelyard.model.errors import PreflightError
 from steelyard.model.linux_facts import LinuxFacts, NumaNode
@@ -28,8 +27,6 @@ from steelyard.tuning.planning.topology import (
     threads_per_core,
     whole_cores,
 )
-
-_AMD: Final = "amd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +139,7 @@ def _domain(wanted: Wanted, place: DomainPlace, below: LinuxFacts) -> DomainDesi
         threads=place.threads,
         page_bytes=wanted.page_bytes,
         architecture=below.architecture or "x86_64",
-        amd=_AMD in (below.vendor or "").lower(),
+        amd=bool(below.has_amd_cpu),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import NumaNode
+from steelyard.model.linux_facts import LinuxFacts, NumaNode
 from steelyard.model.stack_facts import DomainFacts, StackFacts
 from steelyard.model.units import format_share
 from steelyard.model.waking import WAITED_FRACTION
@@ -19,6 +19,10 @@ from steelyard.tuning.rules.outcomes import (
 )
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.together import groups_at_once
+
+_OWN_CPU: Final = ("host-passthrough", "maximum")  # modes that give the guest the host's CPU
+_TOPOEXT: Final = "topoext"
+_X86: Final = "x86_64"
 
 Claims = dict[str, frozenset[int]]  # CPUs by virtual CPU
 
@@ -112,10 +116,33 @@ def _shows_real_cores(facts: StackFacts) -> Outcome:
     cores = _cores(facts)
 
     def check(domain: DomainFacts) -> Outcome:
-        pinned = domain.pinned_cpus
-        return tuple(_wrong_cores(domain, cores)) if pinned else None
+        if not domain.pinned_cpus:
+            return None
+        below = facts.hypervisor or LinuxFacts()
+        return combined((tuple(_wrong_cores(domain, cores)), _hidden_siblings(domain, below)))
 
     return of_each_domain(check)(facts)
+
+
+def _hidden_siblings(domain: DomainFacts, below: LinuxFacts) -> Outcome:
+    """Return whether the guest of an AMD CPU is shown threads without the feature that tells them.
+
+    Named models of AMD have it; the host's own CPU is passed without it.
+    """
+    if (
+        domain.threads_per_core == 1
+        or domain.cpu_mode not in _OWN_CPU
+        or _TOPOEXT in domain.features
+    ):
+        return ()
+    if below.has_amd_cpu is None:
+        on_x86 = below.architecture in (None, _X86)
+        return lacking("hypervisor.cpu_vendor") if on_x86 else ()
+    return violated_if(
+        below.has_amd_cpu,
+        f"{domain.name}: cores of {domain.threads_per_core} threads on a CPU of"
+        f" {below.cpu_vendor} without feature topoext: its guest sees no siblings",
+    )
 
 
 def _wrong_cores(domain: DomainFacts, cores: Sequence[frozenset[int]]) -> Iterator[str]:
@@ -247,12 +274,14 @@ RULES: Final[tuple[Rule, ...]] = (
         "idle, and full-pcpus-only gives two containers one core. One that is shown siblings "
         "that are none, or unequal ones, is misled alike.",
         detect="Full sibling pairs among the pinned CPUs against cpu/topology/@threads; virtual "
-        "CPUs 2n and 2n+1 against the threads of one core.",
+        "CPUs 2n and 2n+1 against the threads of one core; feature topoext where vendor_id in "
+        "/proc/cpuinfo is AMD's and the guest is given the host's CPU.",
         remedy="Pin neighbouring virtual CPUs to the threads of one core and set topology "
-        "threads='2'; on an AMD model also feature topoext, without which the guest sees no "
-        "siblings.",
-        source='libvirt, Domain XML format, section "CPU model and topology"; threads=2 without '
-        "topoext was tried with QEMU 7.2",
+        "threads='2'; with the host's CPU on AMD also feature topoext, without which the guest "
+        "sees no siblings.",
+        source='libvirt, Domain XML format, section "CPU model and topology"; QEMU, '
+        "target/i386/cpu.c (no_autoenable_flags: topoext is not passed with -cpu host by itself); "
+        "threads=2 without topoext was tried with QEMU 7.2",
         needs=("domains", "hypervisor.siblings"),
         check=_shows_real_cores,
     ),

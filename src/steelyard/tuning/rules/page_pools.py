@@ -23,6 +23,7 @@ from steelyard.tuning.rules.subjects import (
 
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
+_EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
 
 
 def _all_obtained(facts: StackFacts) -> Outcome:
@@ -97,13 +98,16 @@ def _pages_of_server(facts: StackFacts) -> int | None:
 
 
 def _no_bystander(facts: StackFacts) -> Outcome:
-    """Judge the holders; without names for those that may, only where no server runs yet."""
+    """Judge the holders; where nobody knows who may, only where no server runs yet."""
     users = (facts.linux.pool_users if facts.linux else None) or ()
     strangers = [user for user in users if not _is_expected(user, facts)]
     if not strangers:
         return ()
-    if not facts.intent.huge_page_pids and not (facts.postgres and facts.postgres.running is False):
+    starts_later = facts.postgres is not None and facts.postgres.running is False
+    if not _own_processes(facts) and not starts_later:
         return lacking("intent.huge_page_pids")
+    if any(user.command.startswith(_EMULATOR) for user in strangers) and facts.unread_domains:
+        return of_unread_domains(facts)
     held = sum(user.held_bytes for user in strangers)
     commands = ", ".join(sorted({user.command for user in strangers}))
     first = strangers[0]
@@ -114,7 +118,13 @@ def _no_bystander(facts: StackFacts) -> Outcome:
 def _is_expected(user: PoolUser, facts: StackFacts) -> bool:
     """Return whether a process may hold pages: named so, or the QEMU of a known domain."""
     on_pages = any(domain.huge_page_bytes for domain in facts.domains or ())
-    return user.pid in facts.intent.huge_page_pids or (on_pages and user.command.startswith("qemu"))
+    return user.pid in _own_processes(facts) or (on_pages and user.command.startswith(_EMULATOR))
+
+
+def _own_processes(facts: StackFacts) -> frozenset[int]:
+    """Return the processes that may hold pages: the server's own, and those that were named."""
+    server = (facts.postgres.processes if facts.postgres else None) or ()
+    return frozenset((*server, *facts.intent.huge_page_pids))
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -159,7 +169,9 @@ RULES: Final[tuple[Rule, ...]] = (
         title="Nobody else holds pages of the pool",
         why="PostgreSQL's default huge_pages=try takes pages first come, first served: a bystander "
         "on the same kernel leaves too few, and a server with huge_pages=on does not start.",
-        detect="HugetlbPages in /proc/*/status of processes that are not the database's own.",
+        detect="HugetlbPages in /proc/*/status of processes that are neither the server's own "
+        "(with --dsn, where it runs on this machine), nor named in intent.huge_page_pids, nor the "
+        "QEMU of a domain on huge pages.",
         remedy="Set huge_pages=off for bystanders, or reserve pages for them, too.",
         source='PostgreSQL 18 documentation, section 19.4.1 "Memory" (huge_pages: try is the '
         "default); Linux, Documentation/filesystems/proc.rst (HugetlbPages); met twice while "
