@@ -24,7 +24,10 @@ def machine(
                 sorted(cpu for core in siblings[node * cores : (node + 1) * cores] for cpu in core)
             ),
             memory_bytes=node_gib * GIB,
-            pools=(PagePool(page_bytes=PAGE, total=pages, free=pages),),
+            pools=(
+                PagePool(page_bytes=PAGE, total=pages, free=pages),
+                PagePool(page_bytes=GIB, total=0, free=0),
+            ),
         )
         for node in range(nodes)
     )
@@ -40,7 +43,10 @@ def machine(
         page_bytes=4096,
         huge_page_bytes=PAGE,
         hugetlbfs=(PAGE, GIB),
-        pools=(PagePool(page_bytes=PAGE, total=nodes * pages, free=nodes * pages, reserved=0),),
+        pools=(
+            PagePool(page_bytes=PAGE, total=nodes * pages, free=nodes * pages, reserved=0),
+            PagePool(page_bytes=GIB, total=0, free=0, reserved=0),
+        ),
         requested_huge_pages=nodes * pages,
         transparent_huge_pages="always",
         swappiness=60,

@@ -1,6 +1,6 @@
 """What ``stack plan`` does: facts from here or a file, pages counted, a plan made and written."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ import click
 
 from steelyard.cli.campaigns import print_whole
 from steelyard.cli.fact_doors import system_fact_doors
+from steelyard.cli.fact_sources import require_no_machine, require_one_source
 from steelyard.engines.postgres.installation import find_installation
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.gateways.files import read_text
@@ -55,6 +56,9 @@ class PlanOptions:
     data_directory: str | None
     storage: str | None
     storage_class: str | None
+    volume_size: str | None
+    disks: tuple[str, ...]
+    bridge: str | None
     instances: int
     page_size: str
     shared_cpus: bool
@@ -126,6 +130,9 @@ def _request(options: PlanOptions, facts: StackFacts, name: str) -> StackRequest
         exclusive_cpus=not options.shared_cpus,
         logical_decoding=options.logical_decoding,
         name=name,
+        volume_bytes=None if options.volume_size is None else parse_bytes(options.volume_size),
+        disks=options.disks,
+        bridge=options.bridge,
     )
 
 
@@ -135,16 +142,30 @@ def _facts(options: PlanOptions) -> StackFacts:
     Those of a hypervisor alone say nothing of its guest; where nothing is virtual, they are those
     of the machine itself. Amazon RDS shows no machine.
     """
+    looking = require_one_source(
+        options.facts,
+        {"--on": options.on, "--dsn": options.dsn, "--data-directory": options.data_directory},
+    )
+    if options.place == Place.RDS:
+        require_no_machine({**looking, "--dsn": None, "--host-facts": options.host_facts})
     if options.host_facts is not None:
         below = read_facts(options.host_facts)
-        if options.place == Place.LOCAL and options.facts is None:
+        if options.place == Place.LOCAL and options.facts is None and not looking:
             return below
-        inside = read_facts(options.facts) if options.facts is not None else StackFacts()
-        return above(inside, below, str(options.host_facts))
-    if options.facts is not None:
-        return read_facts(options.facts)
-    if options.place == Place.RDS and options.dsn is None:
+        return above(_inside(options, looking), below, str(options.host_facts))
+    if options.place == Place.RDS and not looking and options.facts is None:
         return StackFacts()
+    return read_facts(options.facts) if options.facts is not None else _collected(options)
+
+
+def _inside(options: PlanOptions, looking: Mapping[str, object]) -> StackFacts:
+    """Return the facts of what runs on the hypervisor; none where nobody names it."""
+    if looking:
+        return _collected(options)
+    return read_facts(options.facts) if options.facts is not None else StackFacts()
+
+
+def _collected(options: PlanOptions) -> StackFacts:
     asked = Asked(
         on=options.on, dsn=options.dsn, data_directory=options.data_directory, ping_pong=False
     )

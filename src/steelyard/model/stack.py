@@ -82,6 +82,11 @@ class StackRequest:
         page_bytes: Size of huge pages.
         logical_decoding: ``wal_level`` must be logical.
         name: Of what is made: domain, cluster, files.
+        storage_class: Of a cluster that has it already; None: one is rendered.
+        volume_bytes: Of each volume of a cluster; None: as much as the WAL asks for, 50 GiB at
+            least.
+        disks: Of a new virtual machine: paths of block devices or images.
+        bridge: Of the hypervisor, that a new virtual machine is connected to.
     """
 
     cpus: int
@@ -97,6 +102,9 @@ class StackRequest:
     exclusive_cpus: bool = True
     logical_decoding: bool = False
     name: str = "postgres"
+    volume_bytes: int | None = None
+    disks: tuple[str, ...] = ()
+    bridge: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +145,18 @@ class PoolDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineDesign:
-    """How one Linux machine is to be tuned; a hypervisor or the database's own."""
+    """How one Linux machine is to be tuned; a hypervisor or the database's own.
+
+    Attributes:
+        steps: What an operator must do: as name what to do, as value the command that checks it.
+    """
 
     pools: tuple[PoolDesign, ...] = ()
     sysctls: tuple[PlannedSetting, ...] = ()
     sysfs: tuple[PlannedSetting, ...] = ()
     governor: str | None = None
     cpus: tuple[int, ...] = ()
+    steps: tuple[PlannedSetting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +200,7 @@ class PodDesign:
         reserved_cpus: Of the node, for the system.
         reserved_memory_bytes: kubeReserved, systemReserved and evictionHard, in this order.
         shm_bytes: Limit of its /dev/shm.
+        volume_bytes: Of the data.
     """
 
     cpus: int
@@ -201,6 +215,7 @@ class PodDesign:
     storage_class: str | None = None
     shm_bytes: int = 0
     full_cores: bool = False
+    volume_bytes: int = 50 * 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,9 +272,15 @@ class RenderedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPlan:
-    """What ``steelyard stack plan`` writes and ``apply``, ``verify`` and ``revert`` read."""
+    """What ``steelyard stack plan`` writes and ``apply``, ``verify`` and ``revert`` read.
+
+    Attributes:
+        left: Errors and warnings of rules that stay as they are, in sentences: no knob of the plan
+            changes what they are about.
+    """
 
     design: StackDesign
     knobs: tuple[Knob, ...]
     files: tuple[RenderedFile, ...]
+    left: tuple[str, ...] = ()
     format: int = 1

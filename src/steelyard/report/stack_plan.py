@@ -41,6 +41,7 @@ def plan_document(plan: StackPlan, directory: str | None) -> Document:
         Section(anchor="topology", title="Where it runs", blocks=tuple(_topology(plan))),
         Section(anchor="settings", title="What is set", blocks=tuple(_settings(plan))),
         Section(anchor="files", title="Files", blocks=tuple(_files(plan, directory))),
+        Section(anchor="left", title="What stays as it is", blocks=tuple(_left(plan))),
         Section(anchor="assumptions", title="Assumptions", blocks=tuple(_assumptions(plan))),
     )
     return Document(
@@ -148,3 +149,8 @@ def _files(plan: StackPlan, directory: str | None) -> Iterator[Block]:
 def _assumptions(plan: StackPlan) -> Iterator[Block]:
     if plan.design.assumptions:
         yield BulletList(lead="Taken for granted:", items=plan.design.assumptions)
+
+
+def _left(plan: StackPlan) -> Iterator[Block]:
+    if plan.left:
+        yield BulletList(lead="Rules that no knob of this plan serves:", items=plan.left)

@@ -109,7 +109,8 @@ def test_the_impossible_is_refused_with_what_would_fit(shell: Shell, tmp_path: P
     )
     assert code == ExitCode.REFUSED
     assert "no NUMA node of the hypervisor has" in err
-    assert "would fit on node 0" in err
+    assert "node 0: 15.0 GiB of its 16.0 GiB can be had" in err
+    assert "would fit." in err
     assert not place.exists()
 
 
@@ -127,3 +128,38 @@ def test_a_version_is_that_of_the_programs(shell: Shell) -> None:
     code, _, err = shell.run(*ASKED[:-1], "15", "--postgres-version", "18", "--for", "local")
     assert code == ExitCode.REFUSED
     assert "15" in err
+
+
+def test_no_option_that_looks_is_ignored(shell: Shell) -> None:
+    """A file of facts looks at nothing, and RDS shows no machine: both are said, as by inspect."""
+    for option in ("--on=ssh://there", "--dsn=postgresql://there/x", "--data-directory=/srv"):
+        code, _, err = shell.run(*ASKED, "--facts", str(RECOMMENDED), option)
+        assert code == ExitCode.BAD_INPUT
+        assert f"--facts looks at nothing, and {option.partition('=')[0]} does" in err
+    for words in (("--on", "ssh://there"), ("--host-facts", str(RECOMMENDED))):
+        code, _, err = shell.run(*ASKED, "--for", "rds", *words)
+        assert code == ExitCode.BAD_INPUT
+        assert f"Amazon RDS shows no machine, and {words[0]} names one" in err
+
+
+def test_the_guest_above_the_hypervisor_is_looked_at(shell: Shell) -> None:
+    """With --host-facts a server that is named is asked; an address that is none is told."""
+    words = ("--for", "kvm", "--host-facts", str(RECOMMENDED), "--dsn", "nonsense://")
+    code, _, err = shell.run(*ASKED, *words)
+    assert code != 0
+    assert "no URI that libpq understands" in err
+
+
+def test_a_new_machine_gets_its_disks_and_its_bridge(shell: Shell) -> None:
+    """Both are in the domain's XML, and nothing is left to be added to it."""
+    kvm = ("--for", "kvm", "--host-facts", str(RECOMMENDED), "--json")
+    given = ("--disk", "/dev/vg0/root", "--disk", "/srv/pg.qcow2", "--bridge", "br0")
+    plan = json.loads(shell.run(*ASKED, *kvm, *given)[1])
+    (xml,) = (file["content"] for file in plan["files"] if file["name"] == "kvm/postgres.xml")
+    assert all(text in xml for text in ("/dev/vg0/root", "/srv/pg.qcow2", "bridge='br0'"))
+    assert not any("add them" in each for each in plan["design"]["assumptions"])
+    plan = json.loads(shell.run(*ASKED, *kvm, "--disk", "/dev/vg0/root")[1])
+    assert any("no --bridge was given" in each for each in plan["design"]["assumptions"])
+    code, _, err = shell.run(*ASKED, "--facts", str(RECOMMENDED), "--disk", "/dev/vg0/root")
+    assert code == ExitCode.BAD_INPUT
+    assert "--disk is of a virtual machine" in err

@@ -9,6 +9,7 @@ from fakes import stack_designs
 from steelyard.model.stack import Place, StackRequest
 from steelyard.model.units import GIB, KIB, MIB
 from steelyard.tuning.rendering.cluster import cluster
+from steelyard.tuning.rendering.files import render
 from steelyard.tuning.rendering.kubelet import kubelet_configuration
 from steelyard.tuning.rendering.quantities import quantity
 from steelyard.tuning.rendering.storage import storage_class
@@ -138,9 +139,7 @@ def test_shared_memory_of_parallel_queries() -> None:
     ("asked", "name", "provisioner"),
     [
         ({}, "local-path-late", "rancher.io/local-path"),
-        ({"storage_class": "fast"}, "fast", "rancher.io/local-path"),
         ({"storage": "longhorn"}, "longhorn-strict-local", "driver.longhorn.io"),
-        ({"storage_class": "longhorn-pg"}, "longhorn-pg", "driver.longhorn.io"),
     ],
 )
 def test_volumes_are_local_and_late(asked: dict[str, str], name: str, provisioner: str) -> None:
@@ -155,6 +154,26 @@ def test_volumes_are_local_and_late(asked: dict[str, str], name: str, provisione
     if "longhorn" in provisioner:
         assert read["parameters"]["numberOfReplicas"] == "1"
         assert read["parameters"]["dataLocality"] == "strict-local"
+
+
+@pytest.mark.parametrize("name", ["fast", "longhorn-pg"])
+def test_a_class_that_was_named_is_referenced_not_made(name: str) -> None:
+    """Nobody knows its provisioner from here: a class of that name would be another one."""
+    asked = a_request(storage_class=name)
+    design = stack_designs.design(Place.CNPG, asked, pod=stack_designs.pod())
+    files = {file.name: file.content for file in render(design)}
+    assert "kubernetes/storage-class.yaml" not in files
+    spec = loaded(files["kubernetes/cluster.yaml"])["spec"]
+    assert spec["storage"]["storageClass"] == name
+    unnamed = stack_designs.design(Place.CNPG, a_request(), pod=stack_designs.pod())
+    assert "kubernetes/storage-class.yaml" in {file.name for file in render(unnamed)}
+
+
+def test_a_volume_has_the_size_of_the_plan() -> None:
+    """Not a constant: the WAL of a large server would not fit."""
+    pod = stack_designs.pod(volume_bytes=120 * GIB)
+    spec = loaded(cluster(stack_designs.cnpg(), pod))["spec"]
+    assert spec["storage"]["size"] == "120Gi"
 
 
 def test_comments_carry_reason_and_source() -> None:

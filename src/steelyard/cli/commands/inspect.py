@@ -74,17 +74,13 @@ def _asked(params: dict[str, object]) -> "Asked":
     Raises:
         InputError: Two options contradict each other.
     """
-    from steelyard.model.errors import InputError  # noqa: PLC0415 - lazy
+    from steelyard.cli.fact_sources import require_one_source  # noqa: PLC0415 - lazy
+    from steelyard.model.errors import InputError  # noqa: PLC0415
     from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
 
     names = ("on", "dsn", "data_directory", "instance_metadata")
-    looking = [name for name in names if params[name]]
-    if params["facts"] is not None and looking:
-        given = f"--{looking[0].replace('_', '-')}"
-        raise InputError(
-            f"--facts looks at nothing, and {given} does",
-            hint="Save the facts there with --save, then judge the file alone.",
-        )
+    looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
+    require_one_source(file if isinstance(file := params["facts"], Path) else None, looking)
     if params["on"] is not None and params["instance_metadata"]:
         raise InputError(
             "--instance-metadata asks the machine that it runs on, and --on names another",

@@ -35,7 +35,12 @@ _FILE = click.Path(path_type=Path)
 @click.option("--dsn", metavar="URI", help="The server as it is now; no password in it.")
 @click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
 @click.option("--storage", metavar="KIND", help="Below the data: ssd, hdd, nvme, longhorn, ...")
-@click.option("--storage-class", metavar="NAME", help="Of Kubernetes, for the volumes.")
+@click.option("--storage-class", metavar="NAME", help="Of the cluster, there already.")
+@click.option("--volume-size", metavar="SIZE", help="Of each volume of the cluster; 50GiB or more.")
+@click.option(
+    "--disk", "disks", metavar="PATH", multiple=True, help="Of a new VM; may be repeated."
+)
+@click.option("--bridge", metavar="NAME", help="Of the hypervisor, for a new VM.")
 @click.option("--instances", type=click.IntRange(1), default=1, help="Of the cluster; 1.")
 @click.option("--page-size", metavar="SIZE", default="2MiB", help="Of huge pages; 2MiB.")
 @click.option("--shared-cpus", is_flag=True, help="Let other pods use the database's CPUs.")

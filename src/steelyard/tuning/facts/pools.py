@@ -7,11 +7,14 @@ from steelyard.gateways.host import Host
 from steelyard.model.linux_facts import PagePool
 from steelyard.model.units import KIB, parse_bytes
 from steelyard.tuning.facts.found import Finds, Found, attempted, hidden, read_fact, seen
+from steelyard.tuning.rendering.machine import UNIT_PATH
 
 POOLS: Final = "/sys/kernel/mm/hugepages"
 SYSCTL_PLACES: Final = ("/usr/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d")  # later ones win
 _SYSCTL_FILE: Final = "/etc/sysctl.conf"
 _REQUEST: Final = re.compile(r"^\s*-?\s*vm[./]nr_hugepages\s*=\s*(\d+)\s*$", re.MULTILINE)
+# As `tuning.rendering.machine` writes it.
+_ALLOCATION: Final = re.compile(r"echo (\d+) >\S*/hugepages-(\d+)kB/nr_hugepages")
 _DIRECTORY: Final = re.compile(r"hugepages-(\d+)kB")
 
 
@@ -65,7 +68,16 @@ def _requested(host: Host) -> Found:
         matches = _REQUEST.findall(host.read(path) or "")
         if matches:
             found = seen(int(matches[-1]), path)
-    return found
+    in_unit = _in_unit(host)
+    return in_unit if (in_unit.value or -1) > (found.value or 0) else found
+
+
+def _in_unit(host: Host) -> Found:
+    """Return what Steelyard's own unit asks for at boot, of the default size, on all nodes."""
+    default = _default_size(host).value
+    asked = _ALLOCATION.findall(host.read(UNIT_PATH) or "")
+    pages = [int(count) for count, kib in asked if int(kib) * KIB == default]
+    return seen(sum(pages) if pages else None, UNIT_PATH)
 
 
 def _sysctl_files(host: Host) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from steelyard.tuning.facts.identity import DMI
 from steelyard.tuning.facts.pools import POOLS, SYSCTL_PLACES
 from steelyard.tuning.facts.processes import HOLDING
 from steelyard.tuning.facts.topology import CPUS, NODES
+from steelyard.tuning.rendering.machine import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
 _FILES: Final = (
@@ -20,6 +21,7 @@ _FILES: Final = (
     *(f"/proc/sys/vm/{name}" for name in ("dirty_bytes", "dirty_background_bytes")),
     *(f"/proc/sys/vm/{name}" for name in ("zone_reclaim_mode", "nr_overcommit_hugepages")),
     *("/etc/sysctl.conf", *(f"{place}/*.conf" for place in SYSCTL_PLACES)),
+    UNIT_PATH,
     *("/run/systemd/container", "/.dockerenv", "/run/.containerenv"),
     *("/sys/hypervisor/type", f"{DMI}/sys_vendor", f"{DMI}/product_name"),
     "/sys/devices/system/clocksource/clocksource0/*_clocksource",

@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.model.errors import PreflightError
 from steelyard.model.stack import ArithmeticLine, StackRequest
-from steelyard.model.units import GIB, KIB, MIB, format_bytes
+from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.huge_pages import PageCounter, formula_counter
+from steelyard.tuning.planning.refusals import DoesNotFitError
 from steelyard.tuning.profiles import MachineFacts, fitted
+from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
+from steelyard.tuning.rules.postgres_memory import MOST_BUFFERS
+from steelyard.tuning.rules.postgres_work import MOST_CONNECTIONS_PER_CPU
 
-# A backend's own memory beside its sorts: a guess from servers with small catalogues.
-BACKEND_BYTES: Final = 6 * MIB
 # A sort may use work_mem once, a hash table twice: hash_mem_multiplier's default since 15.
 HASH_MEM_MULTIPLIER: Final = 2
 AUTOVACUUM_WORKERS: Final = 3
-# Of the memory beside the huge pages; the rest is page cache.
-MOST_BACKENDS_SHARE: Final = 0.8
-MOST_BUFFERS_SHARE: Final = 0.4
-MOST_CONNECTIONS_PER_CPU: Final = 50
 # The margin of a pool above what is to be taken from it; of a pod's limit above the server's need.
 POOL_MARGIN: Final = 0.02
 POD_MARGIN: Final = 0.01
@@ -30,8 +27,6 @@ _DEFAULT_CONNECTIONS: Final = 100
 _FEWEST_CONNECTIONS: Final = 20
 _LEAST_WORK_MEM: Final = 4 * MIB
 _LEAST_MAINTENANCE: Final = 64 * MIB
-_STEP: Final = 256 * MIB
-_MOST_STEPS: Final = 40_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +81,7 @@ class Budget:
     @property
     def fits(self) -> bool:
         """Return whether the worst case leaves the page cache its part."""
-        return self.backends_bytes <= MOST_BACKENDS_SHARE * self.beside_bytes
+        return self.backends_bytes <= LIMIT_SHARE * self.beside_bytes
 
 
 def pages_with_margin(pages: int, margin: float) -> int:
@@ -106,7 +101,7 @@ def divided(
         margin: Of the huge pages above the server's need.
 
     Raises:
-        PreflightError: No server fits, with the constraint and what would fit.
+        DoesNotFitError: No server fits, with the constraint.
     """
     _require_proportion(request)
     estimate = formula_counter(request.postgres_version)
@@ -169,22 +164,18 @@ def summed(
 
 def _require_proportion(request: StackRequest) -> None:
     """Refuse what rules PG003 and PG004 would warn of."""
-    most = int(MOST_BUFFERS_SHARE * request.memory_bytes)
+    most = int(MOST_BUFFERS * request.memory_bytes)
     asked = request.shared_buffers_bytes
     if asked is not None and asked > most:
-        enough = -(-int(asked / MOST_BUFFERS_SHARE) // GIB)
-        raise PreflightError(
+        raise DoesNotFitError(
             f"shared_buffers of {format_bytes(asked)} is {100 * asked / request.memory_bytes:.0f} %"
             f" of the {format_bytes(request.memory_bytes)} asked for; 40 % is the most that leaves"
-            " room for the page cache",
-            hint=f"At most {format_bytes(most)} fit; or ask for --memory {enough}GiB.",
+            " room for the page cache"
         )
-    connections = MOST_CONNECTIONS_PER_CPU * request.cpus
-    if (request.max_connections or 0) > connections:
-        raise PreflightError(
+    if (request.max_connections or 0) > MOST_CONNECTIONS_PER_CPU * request.cpus:
+        raise DoesNotFitError(
             f"{request.max_connections} connections on {request.cpus} CPUs are more than"
-            f" {MOST_CONNECTIONS_PER_CPU} for each",
-            hint=f"At most {connections} fit: use a pooler before the server.",
+            f" {MOST_CONNECTIONS_PER_CPU} for each, which a pooler before the server would spare"
         )
 
 
@@ -269,7 +260,9 @@ def _counted(
     )
 
 
-def _does_not_fit(request: StackRequest, fixed: Mapping[str, str], margin: float) -> PreflightError:
+def _does_not_fit(
+    request: StackRequest, fixed: Mapping[str, str], margin: float
+) -> DoesNotFitError:
     frugal = _counted(
         request,
         _candidates(request)[-1],
@@ -277,28 +270,12 @@ def _does_not_fit(request: StackRequest, fixed: Mapping[str, str], margin: float
         formula_counter(request.postgres_version),
         margin,
     )
-    return PreflightError(
+    return DoesNotFitError(
         f"{format_bytes(request.memory_bytes)} hold no such server:"
         f" {format_bytes(frugal.reserved_bytes)} of huge pages and"
         f" {format_bytes(frugal.backends_bytes)} of {frugal.max_connections} backends at worst"
-        " leave the page cache less than a fifth of the rest",
-        hint=f"{_enough(request, fixed, margin)} would do; so would fewer connections or smaller"
-        " shared buffers.",
+        " leave the page cache less than a fifth of the rest"
     )
-
-
-def _enough(request: StackRequest, fixed: Mapping[str, str], margin: float) -> str:
-    """Return the least memory that would do, in words."""
-    counter = formula_counter(request.postgres_version)
-    low, high = request.memory_bytes // _STEP, _MOST_STEPS
-    while low < high:
-        middle = (low + high) // 2
-        larger = replace(request, memory_bytes=middle * _STEP)
-        if _first_fitting(larger, fixed, counter, margin) is None:
-            low = middle + 1
-        else:
-            high = middle
-    return format_bytes(low * _STEP)
 
 
 def _megabytes(text: str) -> int:

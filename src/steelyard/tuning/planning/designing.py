@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.errors import PreflightError, SteelyardError
 from steelyard.model.linux_facts import LinuxFacts
 from steelyard.model.stack import (
     ArithmeticLine,
@@ -24,18 +24,20 @@ from steelyard.tuning.planning.arithmetic import (
     database_lines,
     divided,
 )
+from steelyard.tuning.planning.assumptions import of_volumes
+from steelyard.tuning.planning.fitting import what_fits
 from steelyard.tuning.planning.guests import GuestPlan, plan_guest
-from steelyard.tuning.planning.huge_pages import PageCounter
+from steelyard.tuning.planning.huge_pages import PageCounter, formula_counter
 from steelyard.tuning.planning.local_machine import LocalPlan, plan_local
 from steelyard.tuning.planning.pods import pod_design
 from steelyard.tuning.planning.postgres_settings import (
-    NEWEST,
-    OLDEST,
     Basis,
     fixed_settings,
     planned_settings,
     shm_bytes,
 )
+from steelyard.tuning.planning.refusals import DoesNotFitError
+from steelyard.tuning.planning.sense import no_domain, require_sense
 from steelyard.tuning.profiles import MachineFacts, ProfiledSetting, fitted
 
 _HUGE_PAGE_SIZE_SINCE: Final = 14
@@ -65,7 +67,25 @@ def design(request: StackRequest, facts: StackFacts, counter: PageCounter) -> St
     Raises:
         PreflightError: What is asked for cannot be had: the constraint, and what would fit.
     """
-    _require_sense(request, facts)
+    try:
+        return _designed(request, facts, counter)
+    except DoesNotFitError as error:
+        hint = what_fits(request, lambda other: _is_possible(other, facts))
+        raise PreflightError(error.message, hint=hint) from error
+
+
+def _is_possible(request: StackRequest, facts: StackFacts) -> bool:
+    try:
+        _designed(request, facts, formula_counter(request.postgres_version))
+    except SteelyardError:
+        return False
+    return True
+
+
+def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) -> StackDesign:
+    require_sense(request)
+    if request.place is not Place.RDS:
+        _require_page_size(request, facts)
     profile = {
         each.setting.name: each
         for each in fitted(MachineFacts(cpus=request.cpus, memory_bytes=request.memory_bytes))
@@ -74,6 +94,8 @@ def design(request: StackRequest, facts: StackFacts, counter: PageCounter) -> St
     budget = divided(request, fixed_settings(profile), counter, margin)
     shared_files = shm_bytes(budget, profile) if request.place is Place.CNPG else 0
     layers = _layers(request, facts, budget, shared_files)
+    if layers.domain is None and (request.disks or request.bridge):
+        raise no_domain(request)
     return StackDesign(
         request=request,
         arithmetic=(*database_lines(budget, request.page_bytes, shared_files), *layers.lines),
@@ -82,7 +104,7 @@ def design(request: StackRequest, facts: StackFacts, counter: PageCounter) -> St
         domain=layers.domain,
         machine=layers.machine,
         pod=layers.pod,
-        assumptions=layers.assumptions,
+        assumptions=(*layers.assumptions, *of_volumes(request, facts, layers.pod)),
     )
 
 
@@ -124,6 +146,16 @@ def below_of(place: Place, facts: StackFacts) -> LinuxFacts | None:
     return facts.linux if place is Place.KVM else None
 
 
+def default_page_bytes(place: Place, facts: StackFacts) -> int | None:
+    """Return the default huge page of the kernel that the database runs on; None: not seen.
+
+    What runs on a hypervisor is another kernel.
+    """
+    if facts.linux is None or facts.linux == below_of(place, facts):
+        return None
+    return facts.linux.huge_page_bytes
+
+
 def _local_layers(found: LocalPlan) -> _Layers:
     return _Layers(machine=found.machine, lines=found.lines, assumptions=found.assumptions)
 
@@ -156,7 +188,7 @@ def _postgres(
         budget=budget,
         profile=profile,
         storage=storage_of(request, facts),
-        kernel_page_bytes=facts.linux.huge_page_bytes if facts.linux is not None else None,
+        kernel_page_bytes=default_page_bytes(request.place, facts),
         present=settings or {},
     )
     return PostgresDesign(
@@ -167,21 +199,19 @@ def _postgres(
     )
 
 
-def _require_sense(request: StackRequest, facts: StackFacts) -> None:
-    """Refuse what no machine could give."""
-    if not OLDEST <= request.postgres_version <= NEWEST:
-        raise InputError(
-            f"PostgreSQL {request.postgres_version} is not in the catalogue of settings",
-            hint=f"It has {OLDEST} to {NEWEST}.",
-        )
-    if request.cpus < 1 or request.memory_bytes < 1 or request.instances < 1:
-        raise InputError(
-            "CPUs, memory and instances must be at least 1", hint="As in --cpus 2 --memory 8GiB."
-        )
-    size, kernel = request.page_bytes, facts.linux.huge_page_bytes if facts.linux else None
-    if request.postgres_version < _HUGE_PAGE_SIZE_SINCE and kernel not in (None, size):
+def _require_page_size(request: StackRequest, facts: StackFacts) -> None:
+    """Refuse huge pages that a kernel of the stack does not have."""
+    size, default = request.page_bytes, default_page_bytes(request.place, facts)
+    for machine in (facts.linux, below_of(request.place, facts)):
+        there = [pool.page_bytes for pool in (machine and machine.pools) or ()]
+        if there and size not in there:
+            raise PreflightError(
+                f"the kernel has no huge pages of {format_bytes(size)}",
+                hint=f"It has {', '.join(format_bytes(each) for each in sorted(there))}.",
+            )
+    if request.postgres_version < _HUGE_PAGE_SIZE_SINCE and default not in (None, size):
         raise PreflightError(
             f"PostgreSQL {request.postgres_version} takes the kernel's default huge pages of"
-            f" {format_bytes(kernel or 0)}, not {format_bytes(size)}",
+            f" {format_bytes(default or 0)}, not {format_bytes(size)}",
             hint=f"huge_page_size came with PostgreSQL {_HUGE_PAGE_SIZE_SINCE}.",
         )

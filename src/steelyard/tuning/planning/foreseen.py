@@ -20,6 +20,7 @@ from steelyard.model.stack import (
 )
 from steelyard.model.stack_facts import (
     ClusterFacts,
+    DomainDisk,
     DomainFacts,
     GuestCell,
     Kubelet,
@@ -31,6 +32,7 @@ from steelyard.model.stack_facts import (
 )
 from steelyard.model.units import KIB, MIB
 from steelyard.tuning.planning.designing import below_of, storage_of
+from steelyard.tuning.planning.guests import counted_bytes
 from steelyard.tuning.planning.machine import IDLE, READ_AHEAD, THP
 from steelyard.tuning.rendering.quantities import quantity
 from steelyard.tuning.rendering.storage import class_name
@@ -45,7 +47,7 @@ def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
     """
     if design.request.place is Place.RDS:
         alone = StackFacts(postgres=facts.postgres)
-        return StackFacts(postgres=_postgres(design, alone), storage=design.request.storage)
+        return StackFacts(postgres=_postgres(design, alone, None), storage=design.request.storage)
     linux = _machine_facts(design, facts)
     return replace(
         facts,
@@ -53,7 +55,7 @@ def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
         linux=linux,
         domains=_domains(design, facts),
         kubernetes=_kubernetes(design, facts),
-        postgres=_postgres(design, facts),
+        postgres=_postgres(design, facts, linux),
         storage=storage_of(design.request, facts),
         intent=replace(
             facts.intent,
@@ -86,7 +88,8 @@ def _machine_facts(design: StackDesign, facts: StackFacts) -> LinuxFacts | None:
 def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
     count, threads = len(domain.vcpu_pins), domain.threads
     cpus = tuple(range(count))
-    node = NumaNode(number=0, cpus=cpus, memory_bytes=domain.memory_bytes)
+    counted = counted_bytes(domain.memory_bytes)
+    node = NumaNode(number=0, cpus=cpus, memory_bytes=counted)
     return replace(
         linux,
         virtualization="kvm",
@@ -95,7 +98,7 @@ def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
         nodes=(node,),
         siblings=tuple(cpus[at : at + threads] for at in range(0, count, threads)),
         smt=threads > 1,
-        memory_bytes=domain.memory_bytes,
+        memory_bytes=counted,
         huge_page_bytes=linux.huge_page_bytes or 2 * MIB,
         pools=(),
         balloon=False,
@@ -106,7 +109,7 @@ def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
 
 def _tuned(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
     """Return a machine with a design in effect."""
-    linux = _with_pools(_with_sysctls(linux, machine.sysctls), machine.pools)
+    linux = _with_pools(_with_sysctls(linux, machine.sysctls), machine)
     named = {each.name: each.value for each in machine.sysfs}
     device = linux.device
     if device is not None and (kib := named.get(READ_AHEAD.format(device=device.name))):
@@ -142,9 +145,9 @@ def _with_sysctls(linux: LinuxFacts, sysctls: tuple[PlannedSetting, ...]) -> Lin
     )
 
 
-def _with_pools(linux: LinuxFacts, designs: tuple[PoolDesign, ...]) -> LinuxFacts:
+def _with_pools(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
     pools, nodes = linux.pools or (), linux.nodes
-    for design in designs:
+    for design in machine.pools:
         if design.node is None:
             pools = _resized(pools, design, design.pages)
             continue
@@ -164,7 +167,9 @@ def _with_pools(linux: LinuxFacts, designs: tuple[PoolDesign, ...]) -> LinuxFact
         whole = next((pool.total for pool in pools if pool.page_bytes == design.page_bytes), 0)
         pools = _resized(pools, design, max(whole - before, 0) + design.pages)
     default = [pool.total for pool in pools if pool.page_bytes == linux.huge_page_bytes]
-    requested = default[0] if default else linux.requested_huge_pages
+    requested = linux.requested_huge_pages
+    if default and (machine.steps or default[0] > (requested or 0)):
+        requested = default[0]  # of the plan's unit; a step takes older requests away
     return replace(linux, pools=pools, nodes=nodes, requested_huge_pages=requested)
 
 
@@ -216,9 +221,12 @@ def _domain(domain: DomainDesign, own: DomainFacts | None) -> DomainFacts:
         cpu_mode="maximum" if domain.emulated else "host-passthrough",
         threads_per_core=domain.threads,
         features=("topoext",) if domain.amd and domain.threads > 1 else (),
-        disks=tuple(
-            replace(disk, cache="none") if disk.cache == "unsafe" else disk
-            for disk in (own.disks if own is not None else ())
+        disks=(
+            *(DomainDisk(device=path, cache="none", io="native") for path in domain.disks),
+            *(
+                replace(disk, cache="none") if disk.cache == "unsafe" else disk
+                for disk in (own.disks if own is not None else ())
+            ),
         ),
         lost_elements=(),
     )
@@ -283,10 +291,14 @@ def _cluster(design: StackDesign, pod: PodDesign, settings: Mapping[str, str]) -
     )
 
 
-def _storage_classes(design: StackDesign, seen: KubernetesFacts) -> tuple[StorageClassFacts, ...]:
-    """Return the classes with the one of the plan; it is the renderer's."""
+def _storage_classes(
+    design: StackDesign, seen: KubernetesFacts
+) -> tuple[StorageClassFacts, ...] | None:
+    """Return the classes with the one of the plan; one that was named stays what it is."""
     name = class_name(design)
-    longhorn = "longhorn" in (design.request.storage or "") or "longhorn" in name
+    if design.request.storage_class is not None:
+        return seen.storage_classes
+    longhorn = "longhorn" in (design.request.storage or "")
     made = StorageClassFacts(
         name=name,
         provisioner="driver.longhorn.io" if longhorn else "rancher.io/local-path",
@@ -296,10 +308,10 @@ def _storage_classes(design: StackDesign, seen: KubernetesFacts) -> tuple[Storag
     return (*(each for each in seen.storage_classes or () if each.name != name), made)
 
 
-def _postgres(design: StackDesign, facts: StackFacts) -> PostgresFacts:
+def _postgres(design: StackDesign, facts: StackFacts, linux: LinuxFacts | None) -> PostgresFacts:
     seen = facts.postgres or PostgresFacts()
     planned = {each.name: each.value for each in design.postgres.settings}
-    kernel = facts.linux.huge_page_bytes if facts.linux is not None else None
+    kernel = linux.huge_page_bytes if linux is not None else None
     # The fact counts pages of the kernel's default size.
     counts = planned.get("huge_pages") == "on" and design.request.page_bytes == (kernel or 2 * MIB)
     return replace(

@@ -1,6 +1,7 @@
 """A virtual machine for the database, and the hypervisor below it."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from steelyard.model.errors import PreflightError
 from steelyard.model.linux_facts import LinuxFacts, NumaNode
@@ -13,20 +14,26 @@ from steelyard.model.stack import (
     StackRequest,
 )
 from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import format_bytes
+from steelyard.model.units import MIB, format_bytes
 from steelyard.tuning.planning.arithmetic import Budget, summed
+from steelyard.tuning.planning.assumptions import of_cpus, of_neighbours, of_request
 from steelyard.tuning.planning.local_machine import system_bytes
 from steelyard.tuning.planning.machine import hypervisor_design, machine_design
 from steelyard.tuning.planning.pods import require_whole_cores
 from steelyard.tuning.planning.pools import pool_pages
 from steelyard.tuning.planning.topology import (
-    MOST_NODE_SHARE,
     DomainPlace,
     Wanted,
     place_domain,
     threads_per_core,
     whole_cores,
 )
+from steelyard.tuning.rules.domain_memory import FOR_GUESTS
+
+# What a kernel takes of a machine's memory before it counts it: 64 bytes for each page of 4 KiB,
+# and itself. A guest of 256 MiB counted 217 MiB, one of 24 GiB 23.59 GiB.
+_OF_A_PAGE: Final = 64
+_KERNEL_BYTES: Final = 40 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +83,8 @@ def plan_guest(
     linux = _guest_facts(facts.linux if facts.linux != below else None, wanted, place)
     pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
     return GuestPlan(
-        hypervisor=hypervisor_design(below, (_pool_below(wanted, place),)),
-        domain=_domain(wanted, place, below),
+        hypervisor=hypervisor_design(below, facts, (_pool_below(wanted, place),)),
+        domain=_domain(request, wanted, place, below),
         machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
         linux=linux,
         lines=(*lines, *_node_lines(wanted, place)),
@@ -103,15 +110,25 @@ def _guest_lines(request: StackRequest, budget: Budget, pages: int) -> tuple[Ari
         ("margin of the guest's pool", margin, "rule OS002"),
         ("the guest's own system", system_bytes(request), "a guess"),
     )
-    total = sum(size for _, size, _ in parts)
+    counted = sum(size for _, size, _ in parts)
+    total = -(-(counted + _KERNEL_BYTES) * _OF_A_PAGE // (_OF_A_PAGE - 1))
+    kernel = "1/64 for its page descriptors and 40 MiB; seen in two guests"
     rounding = -total % request.page_bytes
-    last = ("rounding", rounding, "whole huge pages of the hypervisor; rule KVM017")
-    return summed((*parts, last), "memory of the virtual machine")
+    last = (
+        ("what its kernel takes before", total - counted, kernel),
+        ("rounding", rounding, "whole huge pages of the hypervisor; rule KVM017"),
+    )
+    return summed((*parts, *last), "memory of the virtual machine")
+
+
+def counted_bytes(memory_bytes: int) -> int:
+    """Return what a guest of a size counts as its memory."""
+    return memory_bytes - memory_bytes // _OF_A_PAGE - _KERNEL_BYTES
 
 
 def _node_lines(wanted: Wanted, place: DomainPlace) -> tuple[ArithmeticLine, ...]:
     memory = place.node.memory_bytes or 0
-    kept = memory - int(MOST_NODE_SHARE * memory)
+    kept = memory - int(FOR_GUESTS * memory)
     return summed(
         (
             (f"memory of the hypervisor's node {place.node.number}", memory, ""),
@@ -127,7 +144,9 @@ def _pool_below(wanted: Wanted, place: DomainPlace) -> PoolDesign:
     return PoolDesign(page_bytes=wanted.page_bytes, pages=place.pool_pages, node=place.node.number)
 
 
-def _domain(wanted: Wanted, place: DomainPlace, below: LinuxFacts) -> DomainDesign:
+def _domain(
+    request: StackRequest, wanted: Wanted, place: DomainPlace, below: LinuxFacts
+) -> DomainDesign:
     cpus = tuple(cpu for core in place.cores for cpu in core)
     return DomainDesign(
         name=wanted.name,
@@ -138,6 +157,8 @@ def _domain(wanted: Wanted, place: DomainPlace, below: LinuxFacts) -> DomainDesi
         nodes=(place.node.number,),
         threads=place.threads,
         page_bytes=wanted.page_bytes,
+        disks=request.disks,
+        bridge=request.bridge,
         architecture=below.architecture or "x86_64",
         amd=bool(below.has_amd_cpu),
     )
@@ -148,13 +169,16 @@ def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) ->
     inside = seen or LinuxFacts()
     cpus = tuple(range(wanted.vcpus))
     cores = tuple(cpus[at : at + place.threads] for at in range(0, len(cpus), place.threads))
+    counted = counted_bytes(wanted.memory_bytes)
     return LinuxFacts(
         virtualization="kvm",
         cpus=cpus,
         siblings=cores,
         smt=place.threads > 1,
-        memory_bytes=wanted.memory_bytes,
-        nodes=(NumaNode(number=0, cpus=cpus, memory_bytes=wanted.memory_bytes),),
+        memory_bytes=counted,
+        nodes=(NumaNode(number=0, cpus=cpus, memory_bytes=counted),),
+        huge_page_bytes=inside.huge_page_bytes,
+        requested_huge_pages=inside.requested_huge_pages,
         swap_bytes=inside.swap_bytes,
         numa_balancing=inside.numa_balancing,
         device=inside.device,
@@ -164,7 +188,7 @@ def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) ->
 def _assumptions(
     request: StackRequest, facts: StackFacts, below: LinuxFacts, wanted: Wanted
 ) -> tuple[str, ...]:
-    said = []
+    said = [*of_cpus(below, "the hypervisor")]
     if below.virtualization not in (None, "none"):
         said.append(
             "the hypervisor is itself a virtual machine: its CPUs and nodes are those it is shown"
@@ -172,9 +196,11 @@ def _assumptions(
     known = {domain.name for domain in facts.domains or ()}
     if facts.domains is None:
         said.append("nobody saw the hypervisor's other virtual machines: their CPUs are not known")
-    if wanted.name not in known:
+    given = (("--disk", request.disks), ("--bridge", request.bridge))
+    lacks = " and no ".join(option for option, value in given if not value)
+    if wanted.name not in known and lacks:
         said.append(
-            f"there is no domain {wanted.name!r} yet: its XML has no disks, add them before it"
+            f"there is no domain {wanted.name!r} yet, and no {lacks} was given: add them before it"
             " is defined"
         )
     if wanted.vcpus > request.cpus and request.place is not Place.CNPG:
@@ -182,6 +208,7 @@ def _assumptions(
             f"{wanted.vcpus} virtual CPUs, not {request.cpus}: whole cores, so that nobody shares"
             " one"
         )
-    if request.place is Place.CNPG:
-        said.append("Kubernetes is 1.33 or later: before, exclusive CPUs keep a CFS quota")
+    others = tuple(domain for domain in facts.domains or () if domain.name != wanted.name)
+    said += of_neighbours(others)
+    said += of_request(request)
     return tuple(said)

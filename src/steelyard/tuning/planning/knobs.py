@@ -48,8 +48,9 @@ _ENABLING: Final = {
     ),
 }
 _PINNED: Final = (
-    "which CPU server and client run on changed the latency at one client 3.2-fold, 6-fold beside"
-    " a busy neighbour; memory distance is 1 to 6 % of it at most"
+    "on a machine of one NUMA node, which CPU server and client ran on changed the latency at one"
+    " client 3.2-fold, 6-fold beside a busy neighbour. Of the published change at one client, on"
+    " another machine, memory distance explains 1 to 6 % at most"
 )
 
 
@@ -81,6 +82,20 @@ def _machine(
         *(_setting(layer, each, KnobKind.SYSFS, after) for each in machine.sysfs),
         *_governor(layer, machine, after),
         *_persisting(layer, files, after=(*after, *_names(pools))),
+        *(_step(layer, each) for each in machine.steps),
+    )
+
+
+def _step(layer: str, step: PlannedSetting) -> Knob:
+    return Knob(
+        name=f"{layer}:{step.name}",
+        layer=layer,
+        kind=KnobKind.MANUAL,
+        place=step.name,
+        value=step.value,
+        scope=step.scope,
+        reason=step.reason,
+        source=step.source,
     )
 
 

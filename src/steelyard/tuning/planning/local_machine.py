@@ -1,24 +1,33 @@
 """The machine that the database runs on, where it is there already: its CPUs, pools, memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.model.errors import PreflightError
 from steelyard.model.linux_facts import LinuxFacts, NumaNode
 from steelyard.model.stack import ArithmeticLine, MachineDesign, Place, PoolDesign, StackRequest
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import GIB, format_bytes
 from steelyard.tuning.planning.arithmetic import Budget, summed
+from steelyard.tuning.planning.assumptions import of_local_machine
 from steelyard.tuning.planning.machine import machine_design
+from steelyard.tuning.planning.occupied import machines_here, others_bytes, pinned_by
 from steelyard.tuning.planning.pods import SYSTEM_BYTES, require_whole_cores
 from steelyard.tuning.planning.pools import (
     bystander_pages,
+    bystanders_on,
     idle_elsewhere,
-    other_pools_bytes,
+    own_pages,
     pool_pages,
 )
-from steelyard.tuning.planning.topology import Core, cores_of, nodes_of, threads_per_core
+from steelyard.tuning.planning.refusals import DoesNotFitError
+from steelyard.tuning.planning.topology import (
+    Core,
+    cores_of,
+    cpus_of,
+    nodes_of,
+    threads_per_core,
+)
 
 # Kept for the kernel and everything else on the machine; a guess.
 LOCAL_SYSTEM_BYTES: Final = 1 * GIB
@@ -64,16 +73,17 @@ def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> Loca
         pages=pages,
         memory_bytes=pages * request.page_bytes + budget.beside_bytes,
     )
-    bystanders = bystander_pages(facts, request.page_bytes)
-    lines = _machine_lines(request, linux, need, bystanders * request.page_bytes)
-    _require_room(request, linux, lines)
-    nodes = _nodes_for(request, linux, need)
-    cpus = _cpus_on(request, linux, nodes)
-    pools = _pools(request, facts, nodes, pages + bystanders)
+    lines = _machine_lines(request, facts, linux, need)
+    _require_cpus(request, facts, linux)
+    _require_memory(request, linux, lines)
+    place = _Rooms(request, facts, linux)
+    nodes = place.nodes_for(need)
+    pools = _pools(request, facts, need.pages, {n.number: place.room(n) for n in nodes})
+    cpus = _cpus_on(request, place.cores, nodes)
     return LocalPlan(
         machine=machine_design(linux, facts, pools, cpus),
         lines=lines,
-        assumptions=_assumptions(request, linux, nodes, bystanders),
+        assumptions=of_local_machine(request, facts, nodes, pools),
     )
 
 
@@ -83,124 +93,185 @@ def system_bytes(request: StackRequest) -> int:
 
 
 def _machine_lines(
-    request: StackRequest, linux: LinuxFacts, need: _Need, bystanders_bytes: int
+    request: StackRequest, facts: StackFacts, linux: LinuxFacts, need: _Need
 ) -> tuple[ArithmeticLine, ...]:
     if linux.memory_bytes is None:
         return ()
-    pool_bytes = need.pages * request.page_bytes
-    others = bystanders_bytes + other_pools_bytes(linux.pools or (), request.page_bytes)
+    size = request.page_bytes
+    whole = NumaNode(number=0, cpus=(), memory_bytes=linux.memory_bytes, pools=linux.pools or ())
+    alone = LinuxFacts(memory_bytes=linux.memory_bytes, pools=linux.pools)
+    machines, own = machines_here(facts), own_pages(facts, size)
+    others = max(
+        others_bytes(alone, whole, machines, size, own_pages=own),
+        bystander_pages(facts, size) * size,
+    )
     kept = "the kernel, its daemons and everything else; a guess"
+    told = "held by others, or of other sizes"
     return summed(
         (
             ("memory of the machine", linux.memory_bytes, ""),
-            ("pool of huge pages", -pool_bytes, f"{need.pages} pages"),
-            ("the database beside it", -(need.memory_bytes - pool_bytes), ""),
-            ("huge pages of others", -others, "held by other programs, or of other sizes"),
+            ("pool of huge pages", -need.pages * size, f"{need.pages} pages"),
+            ("the database beside it", -(need.memory_bytes - need.pages * size), ""),
+            (f"{'virtual machines and ' if machines else ''}huge pages of others", -others, told),
             ("kept for the system", -system_bytes(request), kept),
         ),
         "left on the machine",
     )
 
 
-def _require_room(
+def _require_cpus(request: StackRequest, facts: StackFacts, linux: LinuxFacts) -> None:
+    cpus = cpus_of(linux)
+    if not cpus:
+        return
+    allowed = [cpu for cpu in cpus if linux.allowed_cpus is None or cpu in linux.allowed_cpus]
+    free = {cpu for core in _free_cores(facts, linux) for cpu in core}
+    system = threads_per_core(linux) if request.place is Place.CNPG else 0
+    if request.cpus <= len(free) - system:
+        return
+    limits = [f"{request.cpus} were asked for"]
+    if system:
+        limits[0] += " beside the core that the kubelet reserves"
+    if len(allowed) < len(cpus):
+        limits.append(f"{len(allowed)} may be used by this container or control group")
+    if len(free) < len(allowed):
+        limits.append(f"cores with {len(free)} of them are not pinned by virtual machines")
+    raise DoesNotFitError(f"the machine has {len(cpus)} CPUs, {', '.join(limits)}")
+
+
+def _free_cores(facts: StackFacts, linux: LinuxFacts) -> list[Core]:
+    """Return the cores that may be used and on whose threads no virtual machine is pinned."""
+    taken, allowed = pinned_by(machines_here(facts)), linux.allowed_cpus
+    cores = (core for core in cores_of(linux) if not taken & set(core))
+    if allowed is None:
+        return list(cores)
+    within = (tuple(cpu for cpu in core if cpu in allowed) for core in cores)
+    return [core for core in within if core]
+
+
+def _require_memory(
     request: StackRequest, linux: LinuxFacts, lines: Sequence[ArithmeticLine]
 ) -> None:
-    cpus = len(linux.cpus or ())
-    system = threads_per_core(linux) if request.place is Place.CNPG else 0
-    if cpus and request.cpus > cpus - system:
-        beside = " beside the core that the kubelet reserves" if system else ""
-        raise PreflightError(
-            f"the machine has {cpus} CPUs, {request.cpus} were asked for{beside}",
-            hint=f"At most {max(cpus - system, 0)} fit.",
-        )
     left = lines[-1].amount_bytes if lines else 0
     if left < 0:
-        raise PreflightError(
+        raise DoesNotFitError(
             f"the machine has {format_bytes(linux.memory_bytes or 0)}, of which"
-            f" {format_bytes(system_bytes(request))} are kept for its system:"
+            f" {format_bytes(system_bytes(request))} are kept for its system and"
+            f" {format_bytes(-lines[-3].amount_bytes)} are held by others:"
             f" {format_bytes(request.memory_bytes)} for the database are"
-            f" {format_bytes(-left)} too much",
-            hint=f"About {format_bytes(max(request.memory_bytes + left, 0))} would fit.",
+            f" {format_bytes(-left)} too much"
         )
 
 
-def _nodes_for(request: StackRequest, linux: LinuxFacts, need: _Need) -> tuple[NumaNode, ...]:
-    """Return the one node that holds the database; all nodes where none does.
+class _Rooms:
+    """What the nodes of a machine have for the database."""
 
-    Raises:
-        PreflightError: A pod must be on one node, and none holds it.
-    """
-    nodes = nodes_of(linux)
-    if len(nodes) == 1:
-        return nodes
-    fitting = [node for node in nodes if _holds(node, linux, need)]
-    if fitting:
-        return (max(fitting, key=lambda node: (_free_pages(node, request), -node.number)),)
-    if request.place is not Place.CNPG:
-        return nodes
-    largest = max(nodes, key=lambda node: node.memory_bytes or 0)
-    raise PreflightError(
-        f"no NUMA node has {need.cores} cores beside the reserved one and"
-        f" {format_bytes(need.memory_bytes)} for the pod: the largest, node {largest.number}, has"
-        f" {len(largest.cpus)} CPUs and {format_bytes(largest.memory_bytes or 0)}",
-        hint="With topologyManagerPolicy single-numa-node the pod would fail its admission: ask"
-        " for less.",
-    )
+    def __init__(self, request: StackRequest, facts: StackFacts, linux: LinuxFacts) -> None:
+        self._request, self._facts, self._linux = request, facts, linux
+        self._nodes = nodes_of(linux)
+        self.cores = _free_cores(facts, linux)
 
+    def nodes_for(self, need: _Need) -> tuple[NumaNode, ...]:
+        """Return the one node that holds the database; all nodes where none does.
 
-def _holds(node: NumaNode, linux: LinuxFacts, need: _Need) -> bool:
-    cores = [core for core in cores_of(linux) if set(core) <= set(node.cpus)]
-    memory = node.memory_bytes or 0
-    return len(cores) > need.cores and memory - LOCAL_SYSTEM_BYTES >= need.memory_bytes
+        Raises:
+            PreflightError: All together do not hold it, or a pod must be on one.
+        """
+        if len(self._nodes) == 1:
+            return self._nodes
+        fitting = [node for node in self._nodes if self._holds(node, need)]
+        if fitting:
+            return (max(fitting, key=lambda node: (self._free_pages(node), -node.number)),)
+        if self._request.place is Place.CNPG:
+            raise self._no_node(need)
+        self._require_sum(need)
+        return self._nodes
 
+    def room(self, node: NumaNode) -> int | None:
+        """Return the memory that a database on several nodes can have here; None: not seen."""
+        sizes = [each.memory_bytes for each in self._nodes]
+        whole = sum(filter(None, sizes))
+        if node.memory_bytes is None or None in sizes or not whole:
+            return None
+        kept = -(-system_bytes(self._request) * node.memory_bytes // whole)
+        return max(self._to_be_had(node) - kept, 0)
 
-def _free_pages(node: NumaNode, request: StackRequest) -> int:
-    return sum(pool.free for pool in node.pools if pool.page_bytes == request.page_bytes)
+    def _to_be_had(self, node: NumaNode) -> int:
+        size = self._request.page_bytes
+        machines, own = machines_here(self._facts), own_pages(self._facts, size)
+        return (node.memory_bytes or 0) - others_bytes(
+            self._linux, node, machines, size, own_pages=own
+        )
+
+    def _holds(self, node: NumaNode, need: _Need) -> bool:
+        enough = self._to_be_had(node) - system_bytes(self._request) >= need.memory_bytes
+        return enough and len(self._cores_on(node)) > need.cores
+
+    def _cores_on(self, node: NumaNode) -> list[Core]:
+        return [core for core in self.cores if set(core) <= set(node.cpus)]
+
+    def _free_pages(self, node: NumaNode) -> int:
+        return sum(p.free for p in node.pools if p.page_bytes == self._request.page_bytes)
+
+    def _require_sum(self, need: _Need) -> None:
+        rooms = [self.room(node) for node in self._nodes]
+        known = [room for room in rooms if room is not None]
+        if len(known) == len(rooms) and sum(known) < need.memory_bytes:
+            told = "; ".join(
+                f"node {node.number}: {format_bytes(room)}"
+                for node, room in zip(self._nodes, known, strict=True)
+            )
+            raise DoesNotFitError(
+                f"the NUMA nodes have too little for {format_bytes(need.memory_bytes)} between"
+                f" them: {told}"
+            )
+
+    def _no_node(self, need: _Need) -> DoesNotFitError:
+        told = "; ".join(
+            f"node {node.number}: {len(self._cores_on(node))} cores,"
+            f" {format_bytes(max(self._to_be_had(node) - system_bytes(self._request), 0))}"
+            for node in self._nodes
+        )
+        return DoesNotFitError(
+            f"no NUMA node has {need.cores} cores beside the reserved one and"
+            f" {format_bytes(need.memory_bytes)} for the pod, which topologyManagerPolicy"
+            f" single-numa-node would not admit: {told}"
+        )
 
 
 def _cpus_on(
-    request: StackRequest, linux: LinuxFacts, nodes: Sequence[NumaNode]
+    request: StackRequest, cores: Sequence[Core], nodes: Sequence[NumaNode]
 ) -> tuple[int, ...]:
     """Return CPUs in whole cores for the database; those of the first core come last."""
     there = {cpu for node in nodes for cpu in node.cpus}
-    cores: list[Core] = [core for core in cores_of(linux) if set(core) <= there]
-    ordered = cores[1:] + cores[:1]
+    local = [core for core in cores if set(core) <= there]
+    ordered = local[1:] + local[:1]
     return tuple(sorted([cpu for core in ordered for cpu in core][: request.cpus]))
 
 
 def _pools(
-    request: StackRequest, facts: StackFacts, nodes: Sequence[NumaNode], pages: int
+    request: StackRequest, facts: StackFacts, pages: int, rooms: dict[int, int | None]
 ) -> tuple[PoolDesign, ...]:
+    """Return the pools: the database's pages by the room of its nodes, beside those of others."""
     size = request.page_bytes
     if facts.linux is None or not facts.linux.nodes:
-        return (PoolDesign(page_bytes=size, pages=pages),)
-    each, more = divmod(pages, len(nodes))
+        return (PoolDesign(page_bytes=size, pages=pages + bystander_pages(facts, size)),)
+    nodes = [node for node in facts.linux.nodes if node.number in rooms]
     chosen = tuple(
-        PoolDesign(page_bytes=size, pages=each + (place < more), node=node.number)
-        for place, node in enumerate(nodes)
+        PoolDesign(page_bytes=size, pages=part + bystanders_on(facts, size, node), node=node.number)
+        for node, part in zip(nodes, _divided(pages, list(rooms.values())), strict=True)
     )
-    return (*chosen, *idle_elsewhere(facts, size, [node.number for node in nodes]))
+    return (*chosen, *idle_elsewhere(facts, size, list(rooms)))
 
 
-def _assumptions(
-    request: StackRequest, linux: LinuxFacts, nodes: Sequence[NumaNode], bystanders: int
-) -> tuple[str, ...]:
-    said = []
-    if linux.nodes is None:
-        said.append("nobody saw the machine's NUMA nodes: the pool is left to the kernel")
-    if linux.memory_bytes is None:
-        said.append("nobody saw the machine's memory: it is taken to be enough")
-    if len(nodes) > 1:
-        numbers = ", ".join(str(node.number) for node in nodes)
-        said.append(
-            f"no NUMA node holds the database: it spans nodes {numbers}, its huge pages in equal"
-            " parts"
-        )
-    if bystanders:
-        said.append(
-            f"{bystanders} huge pages are held by programs outside of this plan; the pool has"
-            " them besides"
-        )
-    if request.place is Place.CNPG:
-        said.append("Kubernetes is 1.33 or later: before, exclusive CPUs keep a CFS quota")
-    return tuple(said)
+def _divided(pages: int, rooms: Sequence[int | None]) -> Iterator[int]:
+    """Yield parts of the pages in proportion to rooms; equal ones where a room was not seen."""
+    known = [room or 0 for room in rooms]
+    seen = None not in rooms and sum(known) > 0
+    weights = known if seen else [1] * len(rooms)
+    whole = sum(weights)
+    before = begun = 0
+    for weight in weights:
+        before += weight
+        end = pages * before // whole
+        yield end - begun
+        begun = end

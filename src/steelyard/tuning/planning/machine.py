@@ -7,8 +7,9 @@ from steelyard.model.linux_facts import IdleState, LinuxFacts
 from steelyard.model.stack import MachineDesign, PlannedSetting, PoolDesign, Scope
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import KIB, MIB, format_bytes
+from steelyard.tuning.planning.old_requests import old_requests
+from steelyard.tuning.rules.linux_memory import READ_AHEAD_BYTES
 
-MOST_READ_AHEAD: Final = 4096 * KIB  # as in rule OS008
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
 THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
 IDLE: Final = "/sys/devices/system/cpu/cpu*/cpuidle/state{number}/disable"
@@ -21,13 +22,16 @@ _DIRTY_BACKGROUND: Final = 64 * MIB
 _USUAL_READ_AHEAD: Final = 128 * KIB
 
 
-def hypervisor_design(linux: LinuxFacts, pools: tuple[PoolDesign, ...]) -> MachineDesign:
+def hypervisor_design(
+    linux: LinuxFacts, facts: StackFacts, pools: tuple[PoolDesign, ...]
+) -> MachineDesign:
     """Return how the machine below the virtual machine is tuned."""
     return MachineDesign(
         pools=pools,
         sysctls=tuple(_of_every_machine(linux, bound=True)),
         sysfs=(_thp(), *idle_settings(linux)),
         governor=governor_of(linux),
+        steps=tuple(old_requests(linux, pools, facts, "hypervisor")),
     )
 
 
@@ -45,6 +49,7 @@ def machine_design(
         sysfs=(_thp(), *(idle_settings(linux) if real else ()), *_read_ahead(linux)),
         governor=governor_of(linux) if real else None,
         cpus=cpus,
+        steps=tuple(old_requests(linux, pools, facts, "linux")),
     )
 
 
@@ -130,7 +135,7 @@ def _of_databases(facts: StackFacts) -> Iterator[PlannedSetting]:
 
 def _read_ahead(linux: LinuxFacts) -> Iterator[PlannedSetting]:
     device = linux.device
-    if device is None or (device.read_ahead_bytes or 0) <= MOST_READ_AHEAD:
+    if device is None or (device.read_ahead_bytes or 0) <= READ_AHEAD_BYTES:
         return
     yield PlannedSetting(
         name=READ_AHEAD.format(device=device.name),

@@ -10,6 +10,7 @@ from steelyard.model.errors import InputError
 from steelyard.model.stack import StackPlan, StackRequest
 from steelyard.model.stack_facts import StackFacts
 from steelyard.tuning.planning.designing import design
+from steelyard.tuning.planning.foresight import left_violated
 from steelyard.tuning.planning.huge_pages import PageCounter
 from steelyard.tuning.planning.knobs import knobs_of
 from steelyard.tuning.planning.present_domain import design_for, design_without, facts_with
@@ -33,15 +34,18 @@ def make_plan(
         present: XML of the domain where it is there already; the plan changes that one.
 
     Raises:
-        PreflightError: What is asked for cannot be had: the constraint, and what would fit.
+        PreflightError: What is asked for cannot be had, with the constraint and what would fit; or
+            the plan itself would break a rule.
         InputError: The domain's XML cannot be used for this plan.
     """
     if present is None:
         made = design_without(design(request, facts, counter), facts)
     else:
-        made = design_for(design(request, facts_with(facts, present), counter), present)
+        facts = facts_with(facts, present)
+        made = design_for(design(request, facts, counter), present)
+    left = left_violated(made, facts)
     files = render(made, present)
-    return StackPlan(design=made, knobs=knobs_of(made, files), files=files)
+    return StackPlan(design=made, knobs=knobs_of(made, files), files=files, left=left)
 
 
 def plan_json(plan: StackPlan) -> str:

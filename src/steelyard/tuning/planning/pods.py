@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from steelyard.model.errors import PreflightError
 from steelyard.model.linux_facts import LinuxFacts
 from steelyard.model.stack import PodDesign, StackRequest
 from steelyard.model.units import GIB, MIB
 from steelyard.tuning.planning.arithmetic import Budget
+from steelyard.tuning.planning.postgres_settings import volume_bytes
+from steelyard.tuning.planning.refusals import DoesNotFitError
 from steelyard.tuning.planning.topology import cores_of, nodes_of, threads_per_core
 
 # kubeReserved, systemReserved, evictionHard: a guess for a node that does nothing else.
@@ -34,6 +35,7 @@ def pod_design(
         storage_class=request.storage_class,
         shm_bytes=shm_bytes,
         full_cores=request.exclusive_cpus and threads > 1,
+        volume_bytes=volume_bytes(request, budget.shared_buffers_bytes),
     )
 
 
@@ -41,15 +43,10 @@ def require_whole_cores(request: StackRequest, threads: int) -> None:
     """Refuse exclusive CPUs that are no whole cores.
 
     Raises:
-        PreflightError: With what would fit.
+        DoesNotFitError: With how many make a core.
     """
-    rest = request.cpus % threads
-    if not request.exclusive_cpus or not rest:
-        return
-    fewer, more = request.cpus - rest, request.cpus - rest + threads
-    fit = f"{fewer} or {more}" if fewer else str(more)
-    raise PreflightError(
-        f"{request.cpus} exclusive CPUs are no whole cores of {threads} threads: the kubelet"
-        " admits such a pod with SMTAlignmentError, or gives a core to two pods",
-        hint=f"{fit} CPUs fit.",
-    )
+    if request.exclusive_cpus and request.cpus % threads:
+        raise DoesNotFitError(
+            f"{request.cpus} exclusive CPUs are no whole cores of {threads} threads: the kubelet"
+            " admits such a pod with SMTAlignmentError, or gives a core to two pods"
+        )

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from steelyard.model.errors import InputError
 from steelyard.model.stack import Place, PlannedSetting, Scope, StackRequest
-from steelyard.model.units import KIB, MIB
+from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.arithmetic import Budget
 from steelyard.tuning.profiles import ProfiledSetting
 
@@ -23,6 +24,9 @@ _CONNECTIONS: Final = "PostgreSQL documentation, 'Connections and Authentication
 _PLANNING: Final = "PostgreSQL documentation, 'Query Planning'"
 _KERNEL: Final = "PostgreSQL documentation, 'Managing Kernel Resources'"
 _LEAST_MAX_WAL: Final = 4 * 1024 * MIB
+_FEWEST_MAX_WAL: Final = 1024 * MIB  # the server's default
+_USUAL_VOLUME: Final = 50 * 1024 * MIB
+_WAL_OF_VOLUME: Final = 4  # guesses: the volume in sizes of the WAL, and what a volume has
 _HUGE_PAGES_SINCE: Final = 14  # huge_page_size
 _EVERYWHERE: Final = frozenset(Place)
 _OWN: Final = frozenset({Place.LOCAL, Place.KVM, Place.CNPG})
@@ -108,9 +112,12 @@ def _of_profile(name: str) -> Callable[[Basis], Choice | None]:
 
 def _huge_page_size(basis: Basis) -> Choice | None:
     wanted, default = basis.request.page_bytes, basis.kernel_page_bytes
-    if wanted == (default or 2 * MIB):
+    if wanted == default:
         return None
-    return f"{wanted // KIB}kB", "The kernel's default huge pages have another size"
+    value = f"{wanted // KIB}kB"
+    if default is None:
+        return value, "The default of the kernel that it will run on was not seen"
+    return value, "The kernel's default huge pages have another size"
 
 
 def _shared_buffers(basis: Basis) -> Choice:
@@ -142,14 +149,46 @@ def _working(name: str, size: Callable[[Budget], int]) -> Callable[[Basis], Choi
     return choose
 
 
+def volume_bytes(request: StackRequest, buffers_bytes: int) -> int:
+    """Return the size of a cluster's volume: as asked for, else as the WAL needs, at least 50 GiB.
+
+    Raises:
+        InputError: The WAL that such buffers ask for has no room on it (rule PG007).
+    """
+    wanted = max(_LEAST_MAX_WAL, buffers_bytes)
+    if request.volume_bytes is None:
+        return max(_USUAL_VOLUME, _WAL_OF_VOLUME * wanted)
+    least = _WAL_OF_VOLUME * max(_FEWEST_MAX_WAL, -(-buffers_bytes // 2))
+    if request.volume_bytes < least:
+        raise InputError(
+            f"a volume of {format_bytes(request.volume_bytes)} has no room for the WAL beside the"
+            f" data: with {format_bytes(buffers_bytes)} of shared_buffers max_wal_size is half of"
+            " that at least, and a quarter of the volume at most",
+            hint=f"`--volume-size {-(-least // MIB)}MiB` is enough; or ask for smaller buffers.",
+        )
+    return request.volume_bytes
+
+
+def _largest_wal(basis: Basis) -> tuple[int, bool]:
+    """Return max_wal_size, and whether the volume bounds it."""
+    buffers = basis.budget.shared_buffers_bytes
+    wanted = max(_LEAST_MAX_WAL, buffers)
+    if basis.request.place is not Place.CNPG:
+        return wanted, False
+    room = volume_bytes(basis.request, buffers) // _WAL_OF_VOLUME // MIB * MIB
+    return min(wanted, room), room < wanted
+
+
 def _max_wal_size(basis: Basis) -> Choice:
-    size = max(_LEAST_MAX_WAL, basis.budget.shared_buffers_bytes)
+    size, bounded = _largest_wal(basis)
+    if bounded:
+        return _size(size), "A guess: a quarter of the volume, which has the data, too"
     reason = "A guess: room for 15 minutes of WAL; takes as much disk. Not below shared_buffers"
     return _size(size), reason
 
 
 def _min_wal_size(basis: Basis) -> Choice:
-    size = max(_LEAST_MAX_WAL, basis.budget.shared_buffers_bytes) // 4
+    size = _largest_wal(basis)[0] // 4 // MIB * MIB
     return _size(size), "A quarter of max_wal_size, so that segments are recycled, not made anew"
 
 

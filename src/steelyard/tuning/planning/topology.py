@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from steelyard.model.errors import PreflightError
-from steelyard.model.linux_facts import LinuxFacts, NumaNode, PagePool
+from steelyard.model.linux_facts import LinuxFacts, NumaNode
 from steelyard.model.stack_facts import DomainFacts
 from steelyard.model.units import format_bytes
+from steelyard.tuning.planning.occupied import (
+    others_bytes,
+    pages_to_come,
+    pinned_by,
+    pool_of,
+    promised_pages,
+    share_of,
+)
+from steelyard.tuning.planning.refusals import DoesNotFitError
+from steelyard.tuning.rules.domain_memory import FOR_GUESTS
 
 Core = tuple[int, ...]
-
-# Of a node's memory, for strictly bound guests: the rest is the kernel's and the emulator's. The
-# same share as in rule KVM003.
-MOST_NODE_SHARE: Final = 0.94
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +43,7 @@ class DomainPlace:
         emulator: CPUs of the emulator's threads; on the same node, on no core of the guest.
         io_thread: Likewise of the I/O threads.
         pool_pages: That the node's pool must have in all.
-        others_bytes: Memory of the node that others hold: guests bound to it, or its huge pages.
+        others_bytes: Memory of the node that others hold: guests, and huge pages.
     """
 
     node: NumaNode
@@ -69,12 +73,16 @@ def nodes_of(linux: LinuxFacts) -> tuple[NumaNode, ...]:
     )
 
 
+def cpus_of(linux: LinuxFacts) -> tuple[int, ...]:
+    """Return the CPUs of a machine, by its nodes where nobody saw them otherwise."""
+    return linux.cpus or tuple(sorted(cpu for node in linux.nodes or () for cpu in node.cpus))
+
+
 def cores_of(linux: LinuxFacts) -> tuple[Core, ...]:
     """Return the cores of a machine; every CPU is one where nobody saw siblings."""
     if linux.siblings:
         return tuple(sorted(tuple(sorted(core)) for core in set(linux.siblings)))
-    cpus = linux.cpus or tuple(cpu for node in nodes_of(linux) for cpu in node.cpus)
-    return tuple((cpu,) for cpu in sorted(cpus))
+    return tuple((cpu,) for cpu in sorted(cpus_of(linux)))
 
 
 def threads_per_core(linux: LinuxFacts) -> int:
@@ -95,7 +103,7 @@ def place_domain(
     Of the nodes with room the one that needs the fewest new huge pages is taken.
 
     Raises:
-        PreflightError: No node has room, with what each lacks and what would fit.
+        DoesNotFitError: No node has room, with what each lacks.
     """
     others = [domain for domain in domains if domain.name != wanted.name]
     own = next((domain for domain in domains if domain.name == wanted.name), None)
@@ -121,28 +129,32 @@ class _Offer:
         self._wanted = wanted
         cores = [core for core in cores_of(hypervisor) if set(core) <= set(node.cpus)]
         most = max((len(core) for core in cores), default=1)
-        taken = {cpu for domain in others for cpu in _cpus_of(domain)}
+        taken = pinned_by(others)
         # The first core of a machine serves its interrupts and itself.
         first = min((cpu for each in cores_of(hypervisor) for cpu in each), default=0)
         self._free = [core for core in cores if len(core) == most and not taken & set(core)]
         self._guest = [core for core in self._free if first not in core]
         self._count = -(-wanted.vcpus // most)
         self._pages = -(-wanted.memory_bytes // wanted.page_bytes)
-        self._held = _held_pages(own, node, wanted)
-        self._promised = sum(_pages_to_come(domain, node, wanted) for domain in others)
-        self.others_bytes = _others_bytes(node, others, wanted, self._held)
+        self._pool = pool_of(node.pools, wanted.page_bytes)
+        self._held = _held_pages(own, node, nodes_of(hypervisor), wanted)
+        self._to_come = pages_to_come(others, node, nodes_of(hypervisor), wanted.page_bytes)
+        self._promised = promised_pages(hypervisor, node, wanted.page_bytes)
+        self.others_bytes = others_bytes(
+            hypervisor, node, others, wanted.page_bytes, own_pages=self._held
+        )
 
     @property
     def new_pages(self) -> int:
         """Return how many huge pages the node's pool lacks."""
-        return max(self._pages + self._promised - self._available_pages, 0)
+        return max(self._pages + self._to_come - self._available_pages, 0)
 
     @property
     def free_bytes(self) -> int | None:
         """Return the most memory that a guest could have here; None: nobody saw the node's."""
         if self.node.memory_bytes is None:
             return None
-        return int(MOST_NODE_SHARE * self.node.memory_bytes) - self.others_bytes
+        return int(FOR_GUESTS * self.node.memory_bytes) - self.others_bytes
 
     @property
     def free_cpus(self) -> int:
@@ -168,8 +180,8 @@ class _Offer:
 
     @property
     def _available_pages(self) -> int:
-        pool = _pool(self.node, self._wanted.page_bytes)
-        return (pool.available if pool else 0) + self._held
+        free = self._pool.free if self._pool is not None else 0
+        return free - self._promised + self._held
 
     def place(self) -> DomainPlace:
         """Return the place: the guest on the first cores, its helpers on the last ones."""
@@ -177,70 +189,31 @@ class _Offer:
         beside = [core for core in self._free if core not in cores]
         io_thread = beside[-1]
         emulator = beside[-2] if len(beside) > 1 else beside[-1]
-        pool = _pool(self.node, self._wanted.page_bytes)
         return DomainPlace(
             node=self.node,
             cores=cores,
             emulator=emulator,
             io_thread=io_thread,
-            pool_pages=(pool.total if pool else 0) + self.new_pages,
+            pool_pages=(self._pool.total if self._pool else 0) + self.new_pages,
             others_bytes=self.others_bytes,
         )
 
 
-def _pool(node: NumaNode, page_bytes: int) -> PagePool | None:
-    return next((pool for pool in node.pools if pool.page_bytes == page_bytes), None)
-
-
-def _cpus_of(domain: DomainFacts) -> set[int]:
-    return {*domain.pinned_cpus, *domain.emulator_pins, *domain.io_thread_pins}
-
-
-def _held_pages(own: DomainFacts | None, node: NumaNode, wanted: Wanted) -> int:
+def _held_pages(
+    own: DomainFacts | None, node: NumaNode, nodes: Sequence[NumaNode], wanted: Wanted
+) -> int:
     """Return the pages that the running domain holds on a node and gives back when it ends."""
     if own is None or not own.running or own.huge_page_bytes != wanted.page_bytes:
         return 0
-    if node.number not in own.memory_nodes:
-        return 0
-    return own.memory_bytes // len(own.memory_nodes) // wanted.page_bytes
+    pool = pool_of(node.pools, wanted.page_bytes)
+    used = pool.total - pool.free if pool is not None else 0
+    return min(share_of(own, node, nodes) // wanted.page_bytes, used)
 
 
-def _pages_to_come(domain: DomainFacts, node: NumaNode, wanted: Wanted) -> int:
-    """Return the pages that another domain will take from a node when it is started."""
-    if domain.running or domain.huge_page_bytes != wanted.page_bytes:
-        return 0
-    if node.number not in domain.memory_nodes:
-        return 0
-    return domain.memory_bytes // len(domain.memory_nodes) // wanted.page_bytes
-
-
-def _others_bytes(node: NumaNode, others: Sequence[DomainFacts], wanted: Wanted, held: int) -> int:
-    """Return the memory of a node that is not to be had.
-
-    Guests bound to it count whether they run or not; so do huge pages that are in use or of
-    another size. A running guest on huge pages is in both: the larger figure counts.
-    """
-    bound = sum(
-        domain.memory_bytes // len(domain.memory_nodes)
-        for domain in others
-        if node.number in domain.memory_nodes
-    )
-    used = 0
-    for pool in node.pools:
-        same = pool.page_bytes == wanted.page_bytes
-        pages = pool.total - pool.available - held if same else pool.total
-        used += max(pages, 0) * pool.page_bytes
-    return max(bound, used)
-
-
-def _no_room(wanted: Wanted, offers: Sequence[_Offer]) -> PreflightError:
+def _no_room(wanted: Wanted, offers: Sequence[_Offer]) -> DoesNotFitError:
     told = "; ".join(f"node {offer.node.number}: {', '.join(offer.lacks)}" for offer in offers)
-    best = max(offers, key=lambda offer: min(offer.free_bytes or 0, wanted.memory_bytes))
-    memory = format_bytes(max(best.free_bytes or 0, 0))
-    return PreflightError(
+    return DoesNotFitError(
         f"no NUMA node of the hypervisor has {wanted.vcpus} CPUs in whole cores, one core beside"
         f" them for the emulator, and {format_bytes(wanted.memory_bytes)} for the virtual machine:"
-        f" {told}",
-        hint=f"A virtual machine of {best.free_cpus} CPUs and {memory} would fit on node"
-        f" {best.node.number}, its own system included; or move other machines away.",
+        f" {told}"
     )

@@ -11,7 +11,6 @@ from steelyard.tuning.rendering.yaml_text import Entry, yaml_text
 from steelyard.tuning.rules.operator_parameters import OVERWRITTEN, REFUSED
 
 _CATALOG: Final = "postgresql"
-_SIZE: Final = "50Gi"
 
 
 def cluster(design: StackDesign, pod: PodDesign) -> str:
@@ -51,7 +50,7 @@ def _spec(design: StackDesign, pod: PodDesign) -> Iterator[Entry]:
     )
     yield Entry(key="enablePDB", value=pod.instances > 1, why=why)
     yield _resources(pod)
-    yield _storage(design)
+    yield _storage(design, pod)
     yield _affinity()
     if pod.shm_bytes:
         why = "For parallel queries: containers have 64 MB of /dev/shm by default."
@@ -75,10 +74,12 @@ def _resources(pod: PodDesign) -> Entry:
     return Entry(key="resources", value=both, why=why)
 
 
-def _storage(design: StackDesign) -> Entry:
+def _storage(design: StackDesign, pod: PodDesign) -> Entry:
+    asked = design.request.volume_bytes is not None
+    why = "" if asked else "A guess: volumes can be made larger, never smaller."
     volume = (
         Entry(key="storageClass", value=class_name(design)),
-        Entry(key="size", value=_SIZE, why="A guess: volumes can be made larger, never smaller."),
+        Entry(key="size", value=quantity(pod.volume_bytes), why=why),
     )
     return Entry(key="storage", value=volume)
 

@@ -53,7 +53,8 @@ def _objects(design: StackDesign, pod: PodDesign) -> Iterator[RenderedFile]:
     """Yield what Kubernetes is given; the server's settings are in the cluster."""
     kubelet = kubelet_configuration(pod, exclusive=design.request.exclusive_cpus)
     yield _file("kubernetes", "kubelet.yaml", kubelet, "kubelet --config {}")
-    yield _file("kubernetes", "storage-class.yaml", storage_class(design), f"{_DRY_RUN} {{}}")
+    if design.request.storage_class is None:  # one that was named is the cluster's own
+        yield _file("kubernetes", "storage-class.yaml", storage_class(design), f"{_DRY_RUN} {{}}")
     yield _file("kubernetes", "cluster.yaml", cluster(design, pod), f"{_DRY_RUN} {{}}")
 
 

@@ -14,7 +14,7 @@ _LONGHORN: Final = "Longhorn, 'Storage Class Parameters'"
 
 
 def storage_class(design: StackDesign) -> str:
-    """Return the class of the database's volumes: local to its node, bound when it is placed."""
+    """Return a new class for the database's volumes: local to its node, bound when it is placed."""
     longhorn = _is_longhorn(design)
     late = (
         "The volume is made where the pod is placed, not before. Source: Kubernetes, 'Storage "
@@ -41,15 +41,13 @@ def storage_class(design: StackDesign) -> str:
 
 
 def class_name(design: StackDesign) -> str:
-    """Return the name of the storage class: the one asked for, else that of its kind."""
+    """Return the name of the storage class: the cluster's that was named, else a new one's."""
     asked = design.request.storage_class or (design.pod.storage_class if design.pod else None)
     return asked or (LONGHORN_CLASS if _is_longhorn(design) else LOCAL_CLASS)
 
 
 def _is_longhorn(design: StackDesign) -> bool:
-    request, pod = design.request, design.pod
-    told = (request.storage, request.storage_class, pod.storage_class if pod else None)
-    return any("longhorn" in (each or "") for each in told)
+    return "longhorn" in (design.request.storage or "")
 
 
 def _longhorn() -> Iterator[Entry]:

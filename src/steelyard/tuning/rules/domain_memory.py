@@ -20,7 +20,7 @@ from steelyard.tuning.rules.outcomes import (
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.together import groups_at_once
 
-_FOR_GUESTS: Final = 0.94  # of a node's memory; that the hypervisor needs the rest is a guess
+FOR_GUESTS: Final = 0.94  # of a node's memory; that the hypervisor needs the rest is a guess
 _OVERHEAD_BYTES: Final = 2 * GIB  # QEMU's own; a guest of 256 MiB locked 1.56 GB
 _OVERHEAD_SHARE: Final = 0.10
 _STRICT: Final = "strict"
@@ -102,7 +102,7 @@ def _in_memory(demands: Sequence[_Demand], nodes: Sequence[NumaNode]) -> Outcome
         return lacking("hypervisor.nodes.memory_bytes")
     asked, there = sum(demand.memory_bytes for demand in demands), sum(sizes)
     return violated_if(
-        asked > _FOR_GUESTS * there,
+        asked > FOR_GUESTS * there,
         f"node {_numbers(nodes)}: strict virtual machines need {format_bytes(asked)} of"
         f" {format_bytes(there)}",
     )

@@ -27,8 +27,8 @@ _HUGE_PAGES: Final = "Kubernetes documentation, 'Manage HugePages'"
 _DEFAULT_EVICTION: Final = "100Mi"  # of the kubelet on Linux
 # Guesses of the worst case: what a backend holds beside its work_mem, and the share of the limit
 # that is left to the page cache.
-_BACKEND_BYTES: Final = 6 * MIB
-_LIMIT_SHARE: Final = 0.8
+BACKEND_BYTES: Final = 6 * MIB
+LIMIT_SHARE: Final = 0.8
 _SHARED_OVERHEAD: Final = 1.03  # 2.5 to 7 % were measured with 1 to 32 GB
 _SYSTEM_BYTES: Final = 2 * GIB  # a guess, where the kubelet's reservations are not known
 
@@ -208,7 +208,7 @@ def _limit_covers(facts: StackFacts) -> Outcome:
             return None
         on_huge_pages = any(huge_pages_of(pod).values())
         worst = private + (0 if on_huge_pages else shared * _SHARED_OVERHEAD)
-        if worst <= limit * _LIMIT_SHARE:
+        if worst <= limit * LIMIT_SHARE:
             return ()
         told = (
             f"{pod.name}: {format_bytes(worst)} in the worst case and the page cache, the limit is"
@@ -237,7 +237,7 @@ def _private_bytes(facts: StackFacts) -> float | None:
         or maintenance is None
     ):
         return None
-    return connections * (_BACKEND_BYTES + work * multiplier) + workers * maintenance
+    return connections * (BACKEND_BYTES + work * multiplier) + workers * maintenance
 
 
 def _memory_left(facts: StackFacts) -> Outcome:

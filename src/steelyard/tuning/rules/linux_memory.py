@@ -11,7 +11,7 @@ from steelyard.tuning.rules.rule import Rule
 
 _SWAPPINESS: Final = 10  # of TuneD's latency-performance
 _DIRTY_BYTES: Final = 2 * GIB  # a guess: seconds of a good disk
-_READ_AHEAD_BYTES: Final = 4096 * KIB  # of TuneD's throughput-performance
+READ_AHEAD_BYTES: Final = 4096 * KIB  # of TuneD's throughput-performance
 _BLOCK_BYTES: Final = 8 * KIB  # of PostgreSQL
 _NEVER_OVERCOMMIT: Final = 2
 
@@ -57,7 +57,7 @@ def _small_read_ahead(facts: StackFacts) -> Outcome:
     if device is None or device.read_ahead_bytes is None:
         return None
     return violated_if(
-        device.read_ahead_bytes > _READ_AHEAD_BYTES,
+        device.read_ahead_bytes > READ_AHEAD_BYTES,
         f"{device.name} reads {format_bytes(device.read_ahead_bytes)} ahead",
     )
 

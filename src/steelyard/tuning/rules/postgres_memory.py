@@ -19,7 +19,7 @@ from steelyard.tuning.rules.subjects import (
 )
 
 _RESOURCES: Final = "PostgreSQL documentation, 'Resource Consumption'"
-_MOST_BUFFERS: Final = 0.4
+MOST_BUFFERS: Final = 0.4
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - only a name in sentences
 _CONTAINER_SHM_BYTES: Final = 64 * MIB  # what container runtimes give by default
 _WAL_SEGMENT_BYTES: Final = 16 * MIB  # of a cluster made without --wal-segsize
@@ -72,7 +72,7 @@ def _share_of_buffers(facts: StackFacts) -> Outcome:
     buffers, memory_bytes = size_of(facts, "shared_buffers"), memory_of_database(facts)
     if buffers is None or not memory_bytes:
         return lacking("postgres.settings" if buffers is None else "linux.memory_bytes")
-    if buffers <= _MOST_BUFFERS * memory_bytes:
+    if buffers <= MOST_BUFFERS * memory_bytes:
         return ()
     share = format_share(buffers / memory_bytes)
     told = f"shared_buffers is {format_bytes(buffers)}, {share} of {format_bytes(memory_bytes)}"

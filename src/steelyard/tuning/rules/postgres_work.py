@@ -15,7 +15,7 @@ from steelyard.tuning.rules.subjects import (
     size_of,
 )
 
-_MOST_CONNECTIONS_PER_CPU: Final = 50  # a guess, far beyond what can be active
+MOST_CONNECTIONS_PER_CPU: Final = 50  # a guess, far beyond what can be active
 _LEAST_CHECKPOINTS: Final = 4  # a guess: fewer say nothing
 _LEAST_WAL_SHARE: Final = 0.5  # of shared_buffers; a guess
 _DEEP: Final = 128
@@ -30,7 +30,7 @@ def _connections(facts: StackFacts) -> Outcome:
     most, cpus = number_of(facts, "max_connections", 100), cpus_of_database(facts)
     if most is None or not cpus:
         return lacking("postgres.settings" if most is None else "linux.cpus")
-    if most <= _MOST_CONNECTIONS_PER_CPU * cpus:
+    if most <= MOST_CONNECTIONS_PER_CPU * cpus:
         return ()
     return (f"{most:.0f} connections on {cpus:g} CPUs",)
 
@@ -106,7 +106,7 @@ RULES: Final[tuple[Rule, ...]] = (
         why="what more connections than CPUs do is wait: in the published series latency grows in"
         " proportion beyond 10 clients on 2 CPUs",
         detect="max_connections against the CPUs of the pod or machine:"
-        f" {_MOST_CONNECTIONS_PER_CPU} each, a guess",
+        f" {MOST_CONNECTIONS_PER_CPU} each, a guess",
         remedy="Put a pooler before the server and let 4 to 8 per CPU be active.",
         source="the published series, part 2; PostgreSQL documentation, 'Managing Kernel"
         " Resources', advises pooling",

@@ -1,0 +1,158 @@
+"""Plans judged before they are made, and requests for huge pages that would outlive them."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.host import FakeHost
+from steelyard.model.errors import PreflightError
+from steelyard.model.linux_facts import IdleState, LinuxFacts
+from steelyard.model.stack import Place, PoolDesign, Scope, StackPlan, StackRequest
+from steelyard.model.stack_facts import Origin, StackFacts
+from steelyard.model.units import GIB, KIB
+from steelyard.report.stack_plan import plan_document
+from steelyard.tuning.facts.pools import pool_facts
+from steelyard.tuning.planning import foresight
+from steelyard.tuning.planning.foreseen import foreseen
+from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.tuning.planning.knobs import knobs_of
+from steelyard.tuning.planning.machine import deep_states
+from steelyard.tuning.planning.making import make_plan
+from steelyard.tuning.rendering.machine import UNIT_PATH, huge_page_unit
+from steelyard.tuning.rules.judge import judge
+from support.made_machines import PAGE, bare, machine
+
+SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)
+FILE = "/etc/sysctl.d/80-huge.conf"
+
+
+def made(facts: StackFacts, **asked: object) -> StackPlan:
+    """Return a plan of the small request, changed."""
+    request = replace(SMALL, **asked)  # type: ignore[arg-type]
+    return make_plan(request, facts, formula_counter(request.postgres_version))
+
+
+def asking(pages: int | None, source: str, linux: LinuxFacts | None = None) -> StackFacts:
+    """Return bare metal where somebody asks for huge pages."""
+    facts = bare(replace(linux or machine(), requested_huge_pages=pages))
+    return replace(facts, origins={"linux.requested_huge_pages": Origin(source=source)})
+
+
+def steps(plan: StackPlan) -> list[tuple[str, str]]:
+    """Return the steps of the operator that end at a reboot: what to do and how it is checked."""
+    return [(each.place, each.value) for each in plan.knobs if each.scope is Scope.REBOOT]
+
+
+def test_what_was_broken_and_no_knob_turns_stays_and_is_told() -> None:
+    """Pages of 64 KiB are what they are: the plan is made, and says so in every form."""
+    plan = made(bare(replace(machine(), page_bytes=64 * KIB)))
+    assert [each.partition(":")[0] for each in plan.left] == ["OS009"]
+    assert "OS009" in repr(plan_document(plan, None))
+    assert made(bare(machine())).left == ()
+
+
+def test_a_plan_that_would_break_a_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the pool forgotten, the server would not start: the rule says so beforehand."""
+
+    def forgetting(*words: object) -> StackFacts:
+        facts = foreseen(*words)  # type: ignore[arg-type]
+        assert facts.linux is not None
+        return replace(facts, linux=replace(facts.linux, pools=()))
+
+    monkeypatch.setattr(foresight, "foreseen", forgetting)
+    with pytest.raises(PreflightError, match="would break rule PG001") as caught:
+        made(bare(machine()))
+    assert caught.value.hint
+
+
+def test_huge_pages_of_the_guest_are_judged_by_its_own_default() -> None:
+    """A hypervisor whose default is 1 GiB says nothing of its guest's: the plan is made."""
+    host = replace(machine(node_gib=256), huge_page_bytes=GIB)
+    assert made(bare(host), place=Place.KVM, page_bytes=GIB, memory_bytes=32 * GIB).left == ()
+
+
+def test_an_older_request_is_a_step_that_names_its_file() -> None:
+    """8192 pages in a file of sysctl would come back; what the plan asks itself would not."""
+    plan = made(asking(8192, FILE))
+    ((what, check),) = steps(plan)
+    assert FILE in what
+    assert FILE in check
+    assert steps(made(asking(None, "nobody asks"))) == []
+    assert steps(made(asking(8192, UNIT_PATH))) == []
+    assert "command line" in steps(made(asking(8192, "hugepages= in /proc/cmdline")))[0][0]
+    fewer = made(asking(1, FILE))
+    assert steps(fewer) == steps(plan)
+    both = made(asking(8192, f"host.yaml: {FILE}"), place=Place.KVM)
+    assert [each.layer for each in both.knobs if each.scope is Scope.REBOOT] == ["hypervisor"]
+
+
+def test_the_check_of_a_step_tells_the_line(tmp_path: Path) -> None:
+    """It fails while the line is there, and succeeds without it, or without the file."""
+    file = tmp_path / "huge.conf"
+    file.write_text("vm.swappiness = 1\nvm.nr_hugepages = 8192\n")
+    ((_, check),) = steps(made(asking(8192, str(file))))
+
+    def succeeds() -> bool:
+        return subprocess.run(["/bin/sh", "-c", check], check=False).returncode == 0
+
+    assert not succeeds()
+    file.write_text("vm.swappiness = 1\n# vm.nr_hugepages = 8192\n")
+    assert succeeds()
+    file.unlink()
+    assert succeeds()
+
+
+def test_a_forgotten_request_would_be_foreseen() -> None:
+    """Without the step the facts keep the request, and OS001 finds it."""
+    facts = asking(8192, FILE)
+    design = made(facts).design
+    assert design.machine is not None
+
+    def violated(forgotten: object) -> bool:
+        judged = judge(foreseen(forgotten, facts))  # type: ignore[arg-type]
+        return any(each.code == "OS001" and each.messages for each in judged)
+
+    assert not violated(design)
+    assert violated(replace(design, machine=replace(design.machine, steps=())))
+
+
+def test_the_unit_is_a_request() -> None:
+    """What Steelyard's unit asks for at boot counts, on all nodes, unless a file asks for more."""
+    unit = huge_page_unit(
+        (
+            PoolDesign(page_bytes=PAGE, pages=1000, node=0),
+            PoolDesign(page_bytes=PAGE, pages=24, node=1),
+            PoolDesign(page_bytes=GIB, pages=3, node=1),
+        )
+    )
+    files = {"/proc/meminfo": "Hugepagesize:       2048 kB\n", UNIT_PATH: unit}
+    found = pool_facts(FakeHost(files=files))["requested_huge_pages"]
+    assert (found.value, found.origin.source) == (1024, UNIT_PATH)
+    more = {**files, "/etc/sysctl.conf": "vm.nr_hugepages = 5000\n"}
+    assert pool_facts(FakeHost(files=more))["requested_huge_pages"].value == 5000
+
+
+def test_deep_states_are_those_of_the_rule() -> None:
+    """A latency limit of 50 µs keeps a CPU out of C6 of 133 µs, and not out of one of 20 µs."""
+    states = (
+        IdleState(name="C1", exit_latency_s=2e-6),
+        IdleState(name="C3", exit_latency_s=20e-6),
+        IdleState(name="C6", exit_latency_s=133e-6),
+    )
+    linux = replace(machine(), idle_states=states, dma_latency_s=50e-6)
+    assert [state.name for _, state in deep_states(linux)] == ["C3"]
+    told = next(each for each in judge(bare(linux)) if each.code == "KVM013").messages
+    assert "C3" in told[0]
+    assert "C6" not in told[0]
+
+
+def test_two_experiments_are_told_as_two() -> None:
+    """Placement was measured on one node; the share of memory distance is of another machine."""
+    plan = made(bare(machine()), place=Place.KVM)
+    (domain,) = (each for each in knobs_of(plan.design, plan.files) if each.layer == "kvm")
+    placement, distance = domain.effect.split(". ")
+    assert "one NUMA node" in placement
+    assert "3.2-fold" in placement
+    assert "another machine" in distance
