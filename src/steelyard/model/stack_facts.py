@@ -262,11 +262,13 @@ class BenchFacts:
 
     Attributes:
         reference_class: The instance class compared with, such as ``db.t3.large``.
+        reference_cpus: Its CPUs, as PostgreSQL there sees them; so the next.
         reference_memory_bytes: Its memory.
         repeats: Of each measurement.
     """
 
     reference_class: str | None = None
+    reference_cpus: int | None = None
     reference_memory_bytes: int | None = None
     scale_factor: int | None = None
     repeats: int | None = None

@@ -1,6 +1,5 @@
 """Small rules of a session: names, commands that reproduce, what a resume may not change."""
 
-import dataclasses
 import json
 import math
 import shlex
@@ -13,17 +12,14 @@ from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
-from fakes.servers import FakeEngine, FakePlatform
 from fakes.sql import FakeSql
 from fakes.stack import Outside, a_kernel, asking
-from steelyard.experiment import ledger, registry, session
+from steelyard.experiment import registry, session
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.doors import Doors
 from steelyard.model.errors import ExitCode, InputError, PreflightError
-from steelyard.model.waking import recorded_suspects
 from steelyard.record.directory import left_over, read_campaign
 from steelyard.record.entries import Created
-from support.machines import metal
 from support.stack import MemoryLedger
 
 
@@ -71,28 +67,6 @@ def test_a_resume_changes_nothing_of_the_campaign() -> None:
         session.require_resumable(Path("c"), ["--budget", "--seed"])
     assert caught.value.exit_code is ExitCode.BAD_INPUT
     assert "c keeps its experiment" in caught.value.hint
-
-
-def test_a_campaign_records_what_makes_wakeups_slow(tmp_path: Path) -> None:
-    """Idle states and their limit are rows of the machine, so that a report can name suspects."""
-    clock, host = FakeClock(), metal()
-    state = "/sys/devices/system/cpu/cpu0/cpuidle/state2/disable"
-    host.files[state], host.numbers["/dev/cpu_dma_latency"] = "0", 2_000_000_000
-    stage = Stage.new(an_experiment(), tmp_path / "c", clock)
-    platform = FakePlatform(
-        stage.world, ledger.JournalLedger(stage.directory.journal, "c"), tmp_path
-    )
-    platforms = {each.name: platform for each in stage.experiment.treatments}
-    assembly = Assembly(engine=FakeEngine(stage.world), platforms=platforms)
-    doors = dataclasses.replace(_doors(clock), host=host)
-    facts = session.facts_of(stage.experiment, assembly, doors)
-    stage.directory.close()
-    rows = {fact.name: fact.value for fact in facts if fact.subject == "machine"}
-    assert rows["idle states"] == "POLL 0 µs, C1 2 µs, C6 133 µs"
-    assert rows["wake-up limit"] == "none"
-    assert recorded_suspects(facts) == (
-        "idle CPUs of this machine enter C6, which takes 0.13 ms to leave",
-    )
 
 
 def test_json_never_holds_what_json_does_not_know() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.model.findings import Finding, Severity
+from steelyard.model.findings import Severity
 from steelyard.model.inspection import JudgedRule, State
 from steelyard.model.linux_facts import BlockDevice, LinuxFacts, NumaNode, PagePool
 from steelyard.model.stack_facts import (
@@ -71,9 +71,9 @@ FACTS = StackFacts(
 )
 
 
-def an_inspection(*findings: Finding) -> Inspection:
+def an_inspection() -> Inspection:
     """Return one with every kind of rule."""
-    return Inspection(place="this machine", facts=FACTS, judged=JUDGED, findings=findings)
+    return Inspection(place="this machine", facts=FACTS, judged=JUDGED)
 
 
 def text_of(inspection: Inspection, *, every: bool = False) -> str:
@@ -108,14 +108,15 @@ def test_what_is_not_applicable_is_no_pass_and_says_what_is_missing() -> None:
         assert f"{code}: title of {code}" in every
 
 
-def test_findings_stand_among_the_violations() -> None:
-    """What rests on several facts is told by its severity, like a rule."""
-    finding = Finding(
-        code="wake-up", severity=Severity.ERROR, message="a wake-up costs", remedy="pin"
-    )
-    text = text_of(an_inspection(finding))
-    assert text.index("[ERROR] wake-up: a wake-up costs") < text.index("[WARN] A3")
-    assert "3 errors, 1 warning, 1 for information; 1 rule of 7 hold, 3 not applicable" in text
+def test_the_subtitle_counts_every_violation() -> None:
+    """A rule that is violated twice counts twice; programs get the same numbers."""
+    text = text_of(an_inspection())
+    assert "2 errors, 1 warning, 1 for information; 1 rule of 7 hold, 3 not applicable" in text
+    told = inspection_json(an_inspection())
+    counts = told["counts"]
+    assert isinstance(counts, dict)
+    assert [counts[name] for name in ("error", "warning", "info", "holds")] == [2, 1, 1, 1]
+    assert set(told) == {"counts", "rules"}  # no key that is never filled
 
 
 def test_nothing_wrong_and_nothing_judged_are_different() -> None:
