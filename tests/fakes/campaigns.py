@@ -11,7 +11,8 @@ from fakes.servers import FakeEngine, FakePlatform, World
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.bench import Bench
-from steelyard.experiment.ledger import JournalLedger, register
+from steelyard.experiment.ledger import JournalLedger
+from steelyard.experiment.registry import register
 from steelyard.experiment.runner import Campaign
 from steelyard.experiment.stack_settings import StackSettings
 from steelyard.model.campaign import BlockOutcome

@@ -8,7 +8,12 @@ from fakes.sql import FakeSql, Row
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 
-_CONTEXTS = {"work_mem": "user", "shared_buffers": "postmaster", "huge_pages": "postmaster"}
+_CONTEXTS = {
+    "work_mem": "user",
+    "shared_buffers": "postmaster",
+    "huge_pages": "postmaster",
+    "wal_buffers": "postmaster",
+}
 
 
 @dataclass
@@ -21,17 +26,24 @@ class FakeSettings(FakeSql):
         identifier: Of its data.
         superuser: Whether its user is one.
         process: Its data directory and the second of its start, where it shows them.
+        place: What tells it from a standby; None: its user may not see that.
         before_write: Called before each ALTER SYSTEM; may raise, as a death would.
     """
 
     running: dict[str, str] = field(
-        default_factory=lambda: {"work_mem": "4MB", "shared_buffers": "128MB", "huge_pages": "try"}
+        default_factory=lambda: {
+            "work_mem": "4MB",
+            "shared_buffers": "128MB",
+            "huge_pages": "try",
+            "wal_buffers": "512",
+        }
     )
     file: dict[str, str] = field(default_factory=dict)
     identifier: str = "7001"
     superuser: bool = True
     process: tuple[str, float] | None = None
     status: str | None = None
+    place: str | None = None
     before_write: Callable[[str], None] = lambda _statement: None
 
     def __post_init__(self) -> None:
@@ -81,6 +93,10 @@ class FakeSettings(FakeSql):
         for words, answer in known.items():
             if words in statement:
                 return answer
+        if "machine-id" in statement:
+            if self.place is None:
+                raise TargetError("permission denied")
+            return [(self.place,)]
         if "data_directory" in statement:
             if self.process is None:
                 raise TargetError("permission denied")
@@ -99,5 +115,7 @@ class FakeSettings(FakeSql):
         if name not in self.running:
             return []
         wanted = self.file.get(name, self._defaults[name])
-        value, pending = self.running[name], wanted != self.running[name]
-        return [(name, value, None, "configuration file", _CONTEXTS[name], pending)]
+        value = self.running[name]
+        pending = wanted not in (value, "-1")  # -1: the server chooses, and stays with it
+        source = "configuration file" if name in self.file else "default"
+        return [(name, value, None, source, _CONTEXTS[name], pending)]

@@ -62,7 +62,7 @@ def roots(steelyard: Steelyard) -> Iterator[Roots]:
     """Return where this machine has its controllers; afterwards nothing of ours may be there."""
     cgroups = SystemCgroups()
     if not cgroups.privileged:
-        pytest.skip("only root can make control groups")
+        lacking("only root can make control groups")
     try:
         found = {each: cgroups.hierarchy(each).root for each in Controller}
     except PrivilegeError as error:
@@ -251,7 +251,7 @@ def _as_ordinary_account(
 ) -> "subprocess.CompletedProcess[str]":
     argv = [*as_account(), sys.executable, "-m", "steelyard"]
     if subprocess.run([*argv, "--help"], check=False, cwd="/", capture_output=True).returncode:
-        pytest.skip("an ordinary account cannot reach this Python")
+        lacking("an ordinary account cannot reach this Python")
     return subprocess.run(
         [*argv, "run", "--dry-run", "--yes", name],
         check=False,

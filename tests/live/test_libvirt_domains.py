@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,14 @@ from fakes.domains import FakeDomains
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.virsh import Domains, Virsh
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.stack import DomainDesign, Knob, KnobKind, Scope
 from steelyard.model.stack_facts import DomainFacts
 from steelyard.model.units import MIB
 from steelyard.tuning.applying.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
-from steelyard.tuning.rendering.domain import domain_xml
+from steelyard.tuning.rendering.domain import domain_xml, patch_domain
 from support.huge_pages import more_huge_pages
 from support.lacking import lacking
 from support.libvirtd import PREFIX, guest_directory, libvirt, running, virsh, wait_for
@@ -115,7 +116,10 @@ def booted(libvirt: Virsh, directory: Path) -> Iterator[Virsh]:
         assert door.snapshot(knob) == ""
         door.apply(knob)
         defined = door.verify(knob)
-        assert (defined.holds, defined.pending) == (None, f"start it: virsh start {_NAME}")
+        assert (defined.holds, defined.pending) == (
+            False,
+            f"the start of {_NAME} (virsh start {_NAME})",
+        )
         with running(_NAME, provide):
             wait_for(directory / "console", DONE)
             yield libvirt
@@ -242,7 +246,7 @@ def test_a_change_of_a_running_guest_waits_and_comes_back(booted: Virsh, directo
     door.apply(knob)
     changed = door.verify(knob)
     assert changed.holds is False
-    assert "shut it down and start it" in changed.pending
+    assert f"a power cycle of {_NAME}" in changed.pending
     door.revert(knob, snapshot)
     assert booted.xml(_NAME, defined=True) == former
     assert door.verify(_knob(directory)).holds
@@ -260,3 +264,58 @@ def test_no_other_domain_is_touched(booted: Virsh, directory: Path) -> None:
         door.revert(knob, "")
     assert booted.xml(_NEIGHBOUR, defined=True) == before
     assert _NAME in booted.names(running=True)
+
+
+def test_a_number_for_a_name_is_not_the_running_guest(booted: Virsh, directory: Path) -> None:
+    """A domain that is called as another one's id is itself, also when it is removed."""
+    name = virsh("domid", _NAME).strip()
+    assert booted.xml(name) is None
+    booted.define(_rendered(directory, name))
+    try:
+        assert f"<name>{name}</name>" in (booted.xml(name) or "")
+        assert f"<name>{name}</name>" in (booted.xml(name, defined=True) or "")
+    finally:
+        booted.undefine(name)
+    assert name not in booted.names()
+    assert _NAME in booted.names()
+
+
+def test_an_existing_domain_keeps_what_it_owns(libvirt: Virsh, directory: Path) -> None:
+    """Patched through the door it has all of its devices; put back, it is the former one."""
+    name = f"{PREFIX}owner"
+    owned = (
+        "<controller type='scsi' index='0' model='virtio-scsi'/>"
+        "<filesystem type='mount'><source dir='/srv'/><target dir='share'/></filesystem>"
+        "<input type='tablet' bus='usb'/><graphics type='vnc' port='-1'/></devices>"
+    )
+    libvirt.define(_rendered(directory, name).replace("</devices>", owned))
+    former = libvirt.xml(name, defined=True) or ""
+    design = DomainDesign(
+        name=name,
+        memory_bytes=_MEMORY_BYTES // 2,
+        vcpu_pins=(1,),
+        emulator_pins=(0,),
+        io_thread_pins=(0,),
+        nodes=(0,),
+        emulated=True,
+    )
+    door = _door(libvirt)
+    knob = Knob(name="kvm:domain", layer="kvm", kind=KnobKind.DOMAIN, place=name, value="")
+    with pytest.raises(PreflightError, match=r"virtio-scsi.*filesystem mount /srv share"):
+        door.require(replace(knob, value=_rendered(directory, name)))
+    knob = replace(knob, value=patch_domain(former, design))
+    door.require(knob)
+    snapshot = door.snapshot(knob)
+    door.apply(knob)
+    applied = libvirt.xml(name, defined=True) or ""
+    assert domain_facts(applied).vcpu_pins == {0: (1,)}
+    for kept in ("model='virtio-scsi'", "<source dir='/srv'/>", "'tablet'", "type='vnc'"):
+        assert kept in applied
+    disk = "<disk type='file'><source file='/srv/new'/><target dev='vdz' bus='virtio'/></disk>"
+    libvirt.define(applied.replace("</devices>", f"{disk}</devices>"))
+    with pytest.raises(TargetError, match=f"given {name} since the plan .*/srv/new"):
+        door.revert(knob, snapshot)
+    libvirt.define(applied)
+    door.revert(knob, snapshot)
+    assert libvirt.xml(name, defined=True) == former
+    libvirt.undefine(name)

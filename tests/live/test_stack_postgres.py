@@ -63,6 +63,7 @@ def _plan(server: Server, *, pool: bool) -> tuple[StackPlan, int]:
     pages = knob(KnobKind.HUGE_PAGES, f"all/{_PAGE_BYTES}", str(_pages() + need + 1))
     settings = (
         _setting("work_mem", "9MB"),
+        _setting("wal_buffers", "-1"),
         _setting("huge_pages", "on", *([pages.name] if pool else [])),
     )
     knobs = (pages, *settings) if pool else settings
@@ -78,6 +79,8 @@ def test_a_server_gets_huge_pages_and_gives_them_back(tuned: Server, steelyard: 
     assert applied.returncode == 0, applied.stderr
     assert "a restart of the server" in applied.stdout
     assert steelyard.run("stack", "verify", "p").returncode == 10
+    record = (steelyard.directory / "p/applied.jsonl").read_text()
+    assert f'"server_place":"{tuned.data}@' in record  # what tells it from a standby
 
     run(tuned.restart_command)
     resumed = steelyard.run("stack", "apply", "p", "--yes")

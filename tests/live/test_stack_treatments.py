@@ -70,7 +70,7 @@ def before(steelyard: Steelyard) -> Iterator[tuple[str, ...]]:
     """Return the knobs before the test, alone on the machine; afterwards they are the same."""
     assert steelyard.cache.exists()
     if os.geteuid() != 0:
-        pytest.skip("only root may turn knobs of the kernel")
+        lacking("only root may turn knobs of the kernel")
     if not os.access(_POOL, os.W_OK):
         lacking(f"{_POOL} may not be written here")
     with machine_lock():
@@ -186,7 +186,7 @@ def test_more_pages_than_there_is_memory_are_refused(
 def _as_ordinary_account(folder: Path) -> "subprocess.CompletedProcess[str]":
     argv = [*as_account(), sys.executable, "-m", "steelyard"]
     if subprocess.run([*argv, "--help"], check=False, cwd="/", capture_output=True).returncode:
-        pytest.skip("an ordinary account cannot reach this Python")
+        lacking("an ordinary account cannot reach this Python")
     return subprocess.run(
         [*argv, "run", "--dry-run", "--yes", "live.yaml"],
         check=False,

@@ -59,6 +59,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     terms = _terms(record, seen, plan) if plan is not None else None
     comparisons = _comparisons(experiment, closed, plan, terms) if plan and terms else ()
     ceilings = record.environment.ceilings if record.environment is not None else ()
+    facts = record.environment.facts if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
     sustained = summarise_sustained(record)
     within = burst_only(record, sustained)
@@ -95,7 +96,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
             *capacity_findings(record),
         ),
         settings=settings,
-        facts=record.environment.facts if record.environment is not None else (),
+        facts=facts,
         unit=replication_unit(seen, plan, experiment),
         command=record.command,
         sustained=sustained,
@@ -107,7 +108,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         checkpoints=summarise_phases(seen),
         instances=instance_noise(closed, plan, experiment),
         statements=statements,
-        waits=reason_waits(statements, ledger, experiment, record.counted_runs),
+        waits=reason_waits(statements, ledger, experiment, record.counted_runs, facts),
         ceilings=ceilings,
         reasons=reasons,
         latency=latency,

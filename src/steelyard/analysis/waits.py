@@ -11,11 +11,13 @@ from enum import StrEnum
 
 from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
 from steelyard.analysis.statement_costs import StatementDifference, StatementFit
+from steelyard.model.environment import Fact
 from steelyard.model.evidence import Quantity
 from steelyard.model.experiment import Experiment
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
+from steelyard.model.waking import recorded_suspects
 
 # Guesses: below the first the CPU is called no cause, from the second on the main one.
 LITTLE_FRACTION = 0.25
@@ -31,6 +33,7 @@ class WaitCause(StrEnum):
     WAITING = "waiting"  # wake-ups, the queue for a CPU, the network
     CPU = "cpu"  # work, clock, distance of memory, the kernel waking somebody up
     BOTH = "both"
+    UNDECIDED = "undecided"  # the range of CPU time reaches from one to another
     UNKNOWN = "unknown"
 
 
@@ -46,6 +49,7 @@ class WaitReasoning:
         run_queue_s: Change of their waiting for a CPU of this machine; None likewise.
         missing: Why the CPU time is not known; empty when it is.
         one_node: The server's machine shows one memory node: nothing can be far; None: unknown.
+        suspects: What the record shows of the machine that makes wake-ups slow, a clause each.
     """
 
     baseline: str
@@ -56,6 +60,7 @@ class WaitReasoning:
     run_queue_s: float | None = None
     missing: str = ""
     one_node: bool | None = None
+    suspects: tuple[str, ...] = ()
 
     @property
     def cpu_shares(self) -> tuple[float, float] | None:
@@ -72,6 +77,7 @@ def reason_waits(
     ledger: Ledger | None,
     experiment: Experiment,
     runs: Iterable[Run] = (),
+    facts: Iterable[Fact] = (),
 ) -> tuple[WaitReasoning, ...]:
     """Return a reasoning for each comparison in which the cost of a statement surely differs.
 
@@ -80,13 +86,14 @@ def reason_waits(
         ledger: Of the campaign; None where no run was watched.
         experiment: That was measured.
         runs: That count: they say on which memory nodes the server's pages were.
+        facts: Of the campaign's machine; a record of an older version has none of wake-ups.
     """
     if fit is None:
         return ()
     changes = tuple(_at_one_client(ledger.changes if ledger is not None else (), experiment))
-    node = _has_one_node(runs)
+    node, suspects = _has_one_node(runs), recorded_suspects(facts)
     return tuple(
-        replace(_reasoning(each, changes), one_node=node)
+        replace(_reasoning(each, changes), one_node=node, suspects=suspects)
         for each in fit.differences
         if each.is_of_round_trips
     )
@@ -135,11 +142,13 @@ def _with_cause(told: WaitReasoning) -> WaitReasoning:
     shares = told.cpu_shares
     if shares is None:
         return told
-    cause = WaitCause.BOTH
+    cause = WaitCause.UNDECIDED
     if shares[1] <= LITTLE_FRACTION:
         cause = WaitCause.WAITING
     elif shares[0] >= MOST_FRACTION:
         cause = WaitCause.CPU
+    elif shares[0] > LITTLE_FRACTION and shares[1] < MOST_FRACTION:
+        cause = WaitCause.BOTH
     return replace(told, cause=cause)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -11,7 +11,15 @@ from steelyard.analysis.campaign import analyse
 from steelyard.experiment.session import as_json
 from steelyard.gateways.files import tree_bytes
 from steelyard.model.errors import InputError, RecordError
-from steelyard.record.directory import find_campaigns, is_held, left_over, read_campaign
+from steelyard.record.directory import (
+    find_campaigns,
+    is_held,
+    left_groups,
+    left_knobs,
+    left_on_servers,
+    left_over,
+    read_campaign,
+)
 from steelyard.report.document import Document
 from steelyard.report.listing import Listed
 from steelyard.report.summary import Json
@@ -46,12 +54,20 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     size = tree_bytes(path)
     try:
         analysis = analyse(read_campaign(path), curves=curves)
-        left = tuple(name for name in left_over(path) if _may_be_there(Path(name)))
+        left = tuple(_left_behind(path))
     except RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)
     return Listed(
         directory=str(path), size_bytes=size, held=_held(path), analysis=analysis, left=left
     )
+
+
+def _left_behind(path: Path) -> Iterator[str]:
+    """Yield what a campaign made or turned outside its record and did not undo."""
+    made = (*left_over(path), *left_groups(path))
+    yield from (name for name in made if _may_be_there(Path(name)))
+    yield from (thing.label for thing in left_on_servers(path))
+    yield from (f"knob {knob.label}" for knob in left_knobs(path))
 
 
 def _may_be_there(path: Path) -> bool:

@@ -2,8 +2,17 @@
 
 from steelyard.experiment.doors import system_doors
 from steelyard.gateways.virsh import Virsh
+from steelyard.model.errors import SteelyardError
 from steelyard.tuning.facts.collecting import FactDoors
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+
+
+def defined_domain(name: str) -> str | None:
+    """Return a domain's XML as this machine's libvirt keeps it; None where it has none."""
+    try:
+        return Virsh(processes=system_doors().processes).xml(name, defined=True)
+    except SteelyardError:  # there is no libvirt: the facts of domains say why
+        return None
 
 
 def system_fact_doors() -> FactDoors:

@@ -8,13 +8,13 @@ import os
 import signal
 import sys
 import threading
-from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
 import click
 
 import steelyard
+from steelyard.cli.lazy_group import LazyGroup
 from steelyard.model.errors import ExitCode, Interrupted, SteelyardError
 
 # Verb -> first line of its help, so that `steelyard --help` imports none of them.
@@ -40,25 +40,12 @@ _VERBS = {
 _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 
 
-class _LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, _context: click.Context) -> list[str]:
-        return list(_VERBS)
-
-    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        if name not in _VERBS:
-            return None
-        command = import_module(f"steelyard.cli.commands.{name}").command
-        assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug
-        return command
-
-    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_VERBS.items()))
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    verbs=_VERBS,
+    package="steelyard.cli.commands",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(steelyard.__version__, prog_name="steelyard")
 def cli() -> None:
     """Weigh databases: which configuration is faster, by how much, and how sure that is.

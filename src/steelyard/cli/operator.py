@@ -2,6 +2,7 @@
 
 import os
 import select
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -26,8 +27,10 @@ class TerminalOperator:
 
     def confirms(self, request: str, *, timeout_s: float) -> bool:
         """Show the request; return whether Enter was pressed in time."""
-        with suppress(OSError), _opened() as terminal:
+        with suppress(OSError, termios.error), _opened() as terminal:
             limit = format_duration(timeout_s)
+            # What was typed before the question is no answer to it.
+            termios.tcflush(terminal, termios.TCIFLUSH)
             text = f"\n{request}\nPress Enter when it is done (within {limit}): "
             os.write(terminal, text.encode())
             ready, _, _ = select.select([terminal], [], [], timeout_s)

@@ -1,7 +1,7 @@
-"""Applying, verifying and reverting a stack plan on the command line."""
+"""Applying a stack plan on the command line."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,39 +9,33 @@ import click
 
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import (
-    ExitCode,
     InputError,
-    LeftBehindError,
+    Interrupted,
     TargetError,
 )
 from steelyard.model.outside import OnServer
 from steelyard.model.stack import Knob, KnobKind, Scope, StackPlan
 from steelyard.model.stack_progress import Outcome, Step
-from steelyard.record.entries import StackBegun
 from steelyard.tuning.applying.applier import (
     UnprivilegedError,
     apply_all,
     require_all,
-    revert_all,
-    verify_all,
 )
-from steelyard.tuning.applying.door import Check, KnobDoor
+from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.doors import Outside
 from steelyard.tuning.applying.local_server import find_process
 from steelyard.tuning.applying.plans import (
     beginning,
     doors_of,
-    doors_of_knobs,
-    identifier,
     reached,
     read_plan,
     require_same_machine,
-    require_same_server,
 )
 from steelyard.tuning.applying.record import opened, read_applied
-from steelyard.tuning.applying.selection import selection_of
+from steelyard.tuning.applying.selection import Selection, selection_of
 
 _MOST_SHOWN = 60  # of a value, on a line
+_NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING, Outcome.UNSEEN})
 _NOT_TURNED = frozenset({KnobKind.MANUAL, KnobKind.RENDERED})
 
 
@@ -54,6 +48,7 @@ class ApplyOptions:
     dsn: str | None
     dry_run: bool = False
     yes: bool = False
+    remote: bool = False
 
 
 def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
@@ -66,9 +61,9 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     plan = read_plan(options.directory)
     require_same_machine(read_applied(options.directory).begun, outside.host)
     server, address = _server(plan, options, outside)
-    selection = selection_of(plan.knobs, options.layers, local_server=_is_here(address, outside))
+    selection = _selection(plan, options, address, outside)
     chosen = [knob for knob in plan.knobs if selection.wants(knob)]
-    doors = doors_of(plan, options.directory, outside, address)
+    doors = doors_of(plan, options.directory, outside, address, remote=options.remote)
     if options.dry_run:
         _show(chosen, doors)
         return
@@ -76,19 +71,56 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     todo = [k for k in chosen if k.kind not in _NOT_TURNED and not doors[k.kind].verify(k).holds]
     if todo and not options.yes:
         _show(todo, doors)
-        click.confirm(f"Turn {_counted(len(todo), 'knob')}?", abort=True)
-    identified = identifier(address, outside.sql) if address else ""
-    with opened(options.directory, outside.clock) as record:
-        record.begin(beginning(plan, server, identified, outside.host))
+        click.confirm(f"Turn {counted(len(todo), 'knob')}?", abort=True)
+    beginning_ = beginning(plan, server, address, outside)
+    with opened(options.directory, outside.clock) as record, _telling_how_to_go_on(options):
+        record.begin(beginning_)
         steps = apply_all(
             plan.knobs,
             doors,
             record,
             selection=selection,
-            told=_say,
+            told=say,
             confirmed=lambda knob: not options.yes and _is_done(knob),
         )
     _conclude(steps, options.directory)
+
+
+@contextmanager
+def _telling_how_to_go_on(options: ApplyOptions) -> Iterator[None]:
+    """Give an interruption its ways out.
+
+    Raises:
+        Interrupted: It came while knobs were turned.
+    """
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt, click.Abort) as error:
+        message = error.message if isinstance(error, Interrupted) else "interrupted"
+        raise Interrupted(
+            f"{message}, with the plan applied in part",
+            hint=f"`steelyard stack apply {options.directory}` goes on, and `steelyard stack revert"
+            f" {options.directory}` restores what was there.",
+        ) from error
+
+
+def _selection(
+    plan: StackPlan, options: ApplyOptions, address: ServerAddress | None, outside: Outside
+) -> Selection:
+    """Return what of the plan is turned from here.
+
+    Raises:
+        InputError: That would be knobs of two machines.
+    """
+    selection = selection_of(plan.knobs, options.layers, local_server=is_here(address, outside))
+    of_server = [k for k in plan.knobs if selection.wants(k) and k.layer == "linux"]
+    if options.remote and of_server:
+        raise InputError(
+            "--remote says that the server runs on another machine, and the plan has knobs of that"
+            " machine, which would be turned on this one",
+            hint="Say --only postgres here, and --only linux there.",
+        )
+    return selection
 
 
 def _server(
@@ -116,7 +148,8 @@ def _server(
     return server, server.address()
 
 
-def _is_here(address: ServerAddress | None, outside: Outside) -> bool:
+def is_here(address: ServerAddress | None, outside: Outside) -> bool:
+    """Return whether a server is seen to run on this machine, or there is none."""
     return address is None or find_process(address, outside.sql, outside.host) is not None
 
 
@@ -164,7 +197,8 @@ def _short(value: str) -> str:
     return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}..."
 
 
-def _say(step: Step) -> None:
+def say(step: Step) -> None:
+    """Print what came of a knob."""
     click.echo(f"{step.knob.name}: {step.outcome}")
     for fact in step.facts:
         click.echo(f"    {fact}")
@@ -183,117 +217,23 @@ def _conclude(steps: Sequence[Step], directory: Path) -> None:
             hint=f"{step.remedy} Then `steelyard stack apply {directory}` goes on, and `steelyard"
             f" stack revert {directory}` restores what was there.",
         )
-    left = [step for step in steps if step.outcome in (Outcome.PENDING, Outcome.WAITING)]
+    left = [step for step in steps if step.outcome in _NOT_YET]
+    objects = [step for step in steps if step.outcome is Outcome.RENDERED]
     if left:
         click.echo(
-            f"{_counted(len(left), 'knob')} not in effect yet: do what is said there, then run"
-            f" `steelyard stack apply {directory}` again."
+            f"{counted(len(left), 'knob')} not in effect, or not seen to be: do what is said"
+            f" there, then run `steelyard stack apply {directory}` again."
         )
-    else:
+    elif len(objects) < len(steps):
         click.echo(f"In effect. `steelyard stack revert {directory}` restores what was there.")
+    if objects:
+        verb = "is" if len(objects) == 1 else "are"
+        click.echo(
+            f"{counted(len(objects), 'object')} {verb} yours to apply, with the commands above:"
+            " Steelyard neither applies nor sees them."
+        )
 
 
-def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = None) -> None:
-    """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
-    outside = outside or Outside()
-    plan = read_plan(options.directory)
-    server = read_applied_server(options.directory)
-    address = None
-    if options.dsn is not None:
-        _, address = reached(options.dsn, outside.sql)
-    elif server is not None:
-        address = server.address()
-    selection = selection_of(plan.knobs, options.layers, local_server=_is_here(address, outside))
-    doors = doors_of(plan, options.directory, outside, address)
-    checked = verify_all([knob for knob in plan.knobs if selection.wants(knob)], doors)
-    if as_json:
-        click.echo(json.dumps([_as_json(knob, check) for knob, check in checked], indent=2))
-    else:
-        for knob, check in checked:
-            _say_check(knob, check)
-    if any(check.holds is False for _, check in checked):
-        raise click.exceptions.Exit(ExitCode.GATE)
-
-
-def _as_json(knob: Knob, check: Check) -> dict[str, object]:
-    return {
-        "name": knob.name,
-        "layer": knob.layer,
-        "kind": knob.kind,
-        "place": knob.place,
-        "asked": knob.value,
-        "in_effect": check.holds,
-        "facts": list(check.facts),
-        "pending": check.pending,
-        "remedy": check.remedy,
-    }
-
-
-def _say_check(knob: Knob, check: Check) -> None:
-    words = {True: "OK", False: "NOT IN EFFECT", None: "NOT VISIBLE"}
-    click.echo(f"[{words[check.holds]}] {knob.name}")
-    for fact in check.facts:
-        click.echo(f"    {fact}")
-    remedy = f"It takes effect with {check.pending}." if check.pending else check.remedy
-    if remedy and not check.holds:
-        click.echo(f"    {remedy}")
-
-
-def revert(directory: Path, dsn: str | None, *, yes: bool, outside: Outside | None = None) -> None:
-    """Restore what was there before a plan was applied, and say what came of every knob.
-
-    Raises:
-        LeftBehindError: Something could not be put back yet.
-
-    """
-    outside = outside or Outside()
-    applied = read_applied(directory)
-    if applied.begun is None and not directory.is_dir():
-        raise InputError(f"there is no directory {directory}", hint="Name that of the plan.")
-    if applied.begun is None or not applied.snapshots:
-        click.echo(f"Nothing is applied from {directory}.")
-        return
-    kept = [entry.knob for entry in applied.snapshots.values()]
-    if any(knob.kind is not KnobKind.POSTGRES for knob in kept):
-        require_same_machine(applied.begun, outside.host)
-    address = None
-    if any(knob.kind is KnobKind.POSTGRES for knob in kept):
-        address = _address(applied.begun, dsn, outside)  # None: all else goes back anyway
-    if not yes:
-        click.echo("\n".join(knob.name for knob in kept))
-        click.confirm(f"Put back {_counted(len(kept), 'knob')}?", abort=True)
-    with opened(directory, outside.clock) as record:
-        steps = revert_all(doors_of_knobs(directory, outside, address), record, told=_say)
-    left = [step for step in steps if step.outcome is not Outcome.RESTORED]
-    if left:
-        raise _left_behind(left, directory)
-    click.echo("Everything is as it was.")
-
-
-def _address(begun: StackBegun, dsn: str | None, outside: Outside) -> ServerAddress | None:
-    """Return where the server of an application is, None where it cannot be reached now."""
-    try:
-        if dsn is not None:
-            _, address = reached(dsn, outside.sql)
-        elif begun.server is not None:
-            address = begun.server.address()
-        else:
-            return None
-        require_same_server(begun, address, outside.sql)
-    except TargetError as error:
-        click.echo(f"warning: {error.message}", err=True)
-        return None
-    return address
-
-
-def _left_behind(left: Sequence[Step], directory: Path) -> LeftBehindError:
-    reasons = [f"{step.knob.name}: {' '.join(step.facts)}" for step in left if step.facts]
-    hints = dict.fromkeys(step.remedy for step in left if step.remedy)
-    return LeftBehindError(
-        f"{_counted(len(left), 'knob')} could not be put back: {'; '.join(reasons)}",
-        hint=f"{' '.join(hints)} Then run `steelyard stack revert {directory}` again.",
-    )
-
-
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -13,7 +13,9 @@ from steelyard.cli.fact_doors import system_fact_doors
 from steelyard.cli.fact_sources import require_no_machine, require_one_source
 from steelyard.engines.postgres.installation import find_installation
 from steelyard.experiment.doors import Doors, system_doors
-from steelyard.model.errors import PreflightError
+from steelyard.gateways.files import read_text
+from steelyard.gateways.virsh import Virsh
+from steelyard.model.errors import InputError, PreflightError
 from steelyard.model.stack import Place, StackRequest
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import parse_bytes
@@ -28,9 +30,11 @@ from steelyard.tuning.planning.huge_pages import (
     server_counter,
 )
 from steelyard.tuning.planning.making import make_plan, plan_json, require_free, write_plan
+from steelyard.tuning.planning.present_domain import present_name
 
 _FORMULA: Final = "formula"
 _NEWEST: Final = 18
+_NAME: Final = "postgres"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,7 @@ class PlanOptions:
     bin_: str | None
     facts: Path | None
     host_facts: Path | None
+    domain_xml: Path | None
     on: str | None
     dsn: str | None
     data_directory: str | None
@@ -58,7 +63,7 @@ class PlanOptions:
     page_size: str
     shared_cpus: bool
     logical_decoding: bool
-    name: str
+    name: str | None
     out: Path | None
     as_json: bool
 
@@ -73,9 +78,12 @@ def plan_stack(options: PlanOptions) -> None:
         require_free(options.out)
     doors = system_doors()
     facts = _facts(options)
-    request = _request(options, facts)
+    given = _given_domain(options.domain_xml)
+    named = present_name(given) if given is not None else _NAME
+    request = _request(options, facts, options.name or named)
+    present = given or _domain_here(options, request, facts, doors)
     with _counter(options.bin_, request, doors) as counter:
-        plan = make_plan(request, facts, counter)
+        plan = make_plan(request, facts, counter, present)
     if options.out is not None:
         write_plan(options.out, plan)
     if options.as_json:
@@ -84,7 +92,28 @@ def plan_stack(options: PlanOptions) -> None:
         print_whole(plan_document(plan, None if options.out is None else str(options.out)))
 
 
-def _request(options: PlanOptions, facts: StackFacts) -> StackRequest:
+def _given_domain(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    text = read_text(path)
+    if text is None:
+        message = f"there is no file {path}"
+        raise InputError(message, hint=f"Write it: virsh dumpxml NAME --inactive > {path}")
+    return text
+
+
+def _domain_here(
+    options: PlanOptions, request: StackRequest, facts: StackFacts, doors: Doors
+) -> str | None:
+    """Return the domain of the plan's name as this machine's libvirt has it, None without one."""
+    elsewhere = (options.facts, options.host_facts, options.on)
+    known = {domain.name for domain in facts.domains or ()}
+    if request.place is not Place.KVM or any(elsewhere) or request.name not in known:
+        return None
+    return Virsh(processes=doors.processes).xml(request.name, defined=True)
+
+
+def _request(options: PlanOptions, facts: StackFacts, name: str) -> StackRequest:
     seen = facts.postgres.version if facts.postgres is not None else None
     buffers = options.shared_buffers
     return StackRequest(
@@ -100,7 +129,7 @@ def _request(options: PlanOptions, facts: StackFacts) -> StackRequest:
         page_bytes=parse_bytes(options.page_size),
         exclusive_cpus=not options.shared_cpus,
         logical_decoding=options.logical_decoding,
-        name=options.name,
+        name=name,
         volume_bytes=None if options.volume_size is None else parse_bytes(options.volume_size),
         disks=options.disks,
         bridge=options.bridge,

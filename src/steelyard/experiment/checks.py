@@ -15,11 +15,19 @@ from steelyard.experiment.form_measure import MeasureForm
 from steelyard.experiment.form_values import BUILTINS, word
 from steelyard.experiment.host_checks import linux_issues, manual_issues
 from steelyard.experiment.load_checks import load_issues, measures_open_loops_only
-from steelyard.experiment.suggestions import SECRET, choice, listed, shown, strings
+from steelyard.experiment.suggestions import (
+    COMMAND_SECRET,
+    SECRET,
+    choice,
+    listed,
+    shown,
+    strings,
+)
 from steelyard.experiment.validation import Draft, level_paths
 from steelyard.model.experiment import Design, SwitchCost
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
+_COMMANDS: Final = ("command", "restart_command")
 
 
 def checked(draft: Draft) -> Iterator[Issue]:
@@ -40,8 +48,17 @@ def checked(draft: Draft) -> Iterator[Issue]:
         yield from manual_issues(path, level)
 
 
+def _in_command(value: Value) -> bool:
+    """Return whether a command has a password; its words may be a list."""
+    words = " ".join(strings(value))
+    return bool(SECRET.search(words) or COMMAND_SECRET.search(words))
+
+
 def _secrets(value: Value, path: KeyPath) -> Iterator[Issue]:
-    if isinstance(value, dict):
+    if path and path[-1] in _COMMANDS and _in_command(value):
+        hint = "Records carry no secrets: let the command read it from a file of its own."
+        yield Issue(path=path, message="the command has a password in it", hint=hint)
+    elif isinstance(value, dict):
         for key, item in value.items():
             yield from _secrets(item, (*path, key))
     elif isinstance(value, list):

@@ -43,9 +43,9 @@ def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
     costs = [engine.switch_cost(one.name, names) if names else SwitchCost.SESSION]
     costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
     if _differing(one, other, Layer.KVM) or one.domain_xml != other.domain_xml:
-        costs.append(SwitchCost.REPROVISION)  # a definition is taken at a power cycle
-    if one.manual != other.manual:
-        costs.append(SwitchCost.RESTART)  # nobody knows what a person does to a running server
+        costs.append(SwitchCost.RESTART)  # a definition is taken at a power cycle
+    if one.manual or other.manual:  # equal steps too: one command may serve all treatments
+        costs.append(SwitchCost.RESTART)  # nobody knows what it does to a running server
     return max(costs, key=lambda cost: cost.rank)
 
 

@@ -15,8 +15,14 @@ from steelyard.experiment.suggestions import did_you_mean, shown
 from steelyard.experiment.validation import Draft
 from steelyard.model import host_settings
 from steelyard.model.errors import InputError
+from steelyard.tuning.facts.domain_tree import parse_domain
 
-_DOMAIN_NAME: Final = re.compile(r"<domain\b.*?<name>\s*([^<\s][^<]*?)\s*</name>", re.DOTALL)
+# In comments too: the record has the whole text. A `<secret>` that only refers to one is none.
+_DOMAIN_SECRET: Final = re.compile(
+    r"\bpassw(?:or)?d\s*=\s*(?:'[^']|\"[^\"])"
+    r"|<secret\b[^>]*(?<!/)>\s*[^<\s]"
+    r"|\bsecret,[^'\"]*\bdata="
+)
 _COMMON: Final = ("vm.nr_hugepages", "vm.swappiness", *host_settings.SHORT_NAMES)
 
 
@@ -125,14 +131,29 @@ def _no_way_back(merged: Mapping[str, HasHost]) -> Iterator[Issue]:
             )
 
 
-def domain_issue(file: str, text: str) -> str:
-    """Return what is wrong with the text of a domain's file; empty where it can be one."""
-    if domain_name(text) is None:
-        return f"{shown(file)} is no XML of a libvirt domain with a name"
-    return ""
+def domain_issue(file: str, text: str) -> tuple[str, str] | None:
+    """Return what is wrong with the text of a domain's file, and the way out; None: it is one."""
+    if _DOMAIN_SECRET.search(text):
+        hint = (
+            "Records carry no secrets: remove it, and let the step of `manual` set it, or refer to"
+            " one that libvirt keeps (`virsh secret-define`)."
+        )
+        return f"{shown(file)} has a password in it", hint
+    hint = "Write it as `virsh dumpxml` shows one, `<name>` included."
+    try:
+        name = _name_in(text)
+    except InputError as error:
+        return f"{shown(file)} is no XML of a libvirt domain: {error.message}", hint
+    return None if name else (f"{shown(file)} is no XML of a libvirt domain with a name", hint)
 
 
 def domain_name(text: str) -> str | None:
     """Return the name of a libvirt domain from its XML; None where it has none."""
-    found = _DOMAIN_NAME.search(text)
-    return found[1] if found else None
+    try:
+        return _name_in(text) or None
+    except InputError:
+        return None
+
+
+def _name_in(text: str) -> str:
+    return (parse_domain(text).findtext("name") or "").strip()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from steelyard.engines.postgres.installation import Installation
@@ -71,18 +72,35 @@ def page_bytes(host: Host) -> int:
     return int(match[1]) * KIB if match else 0
 
 
-def pool_with(needed: int, host: Host) -> int:
-    """Return how large the pool must be for a server that takes so many pages.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The machine's pool of huge pages at one moment.
 
-    What others use or were promised is on top, and no pool becomes smaller than it is: its pages
-    may be for somebody who has not started yet.
+    Attributes:
+        standing: Its pages, without those that the kernel lent beyond its size.
+        taken: In use by others, or promised to them.
     """
+
+    standing: int
+    taken: int
+
+    def with_room_for(self, needed: int) -> int:
+        """Return how large the pool must be for a server that takes so many pages.
+
+        What others have is on top, and no pool becomes smaller than it is: its pages may be for
+        somebody who has not started yet.
+        """
+        return max(self.standing, self.taken + needed)
+
+
+def pool_of(host: Host) -> Pool:
+    """Return the pool as it is now."""
     directory = f"{_POOLS}/hugepages-{page_bytes(host) // KIB}kB"
     total, free, surplus, reserved = (
         _number(host.read(f"{directory}/{name}_hugepages"))
         for name in ("nr", "free", "surplus", "resv")
     )
-    return max(total - surplus, total - free + reserved + needed)
+    return Pool(standing=total - surplus, taken=total - free + reserved)
 
 
 def _number(text: str | None) -> int:

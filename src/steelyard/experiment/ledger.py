@@ -6,26 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from steelyard.engines.residue import residue_of
+from steelyard.experiment import registry
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.stack_doors import stack_doors
 from steelyard.gateways.cgroups import Cgroups
-from steelyard.gateways.files import (
-    cache_directory,
-    make_directory,
-    read_text,
-    remove_tree,
-    remove_unfinished,
-    translated,
-    tree_bytes,
-    write_text,
-)
+from steelyard.gateways.files import remove_tree, tree_bytes
 from steelyard.model.errors import (
+    Interrupted,
     LeftBehindError,
     PreflightError,
-    PrivilegeError,
     RecordError,
     SteelyardError,
     TargetError,
@@ -49,11 +39,6 @@ from steelyard.record.directory import (
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
 
-_THING = TypeAdapter(OnServer)
-_KNOB = TypeAdapter(TurnedKnob)
-_TURNED = "knob "  # begins the registry's line of a knob
-_GROUP = "cgroup "  # begins the registry's line of a control group; a directory's begins with "/"
-
 
 class JournalLedger:
     """Writes into the journal what a platform makes, before it makes it.
@@ -63,14 +48,13 @@ class JournalLedger:
 
     def __init__(self, journal: Journal, campaign_id: str) -> None:
         self._journal = journal
-        self._registered = _registry() / campaign_id
+        self._campaign_id = campaign_id
         self._turned: dict[str, str] = {}
 
     def created(self, directory: Path) -> None:
         """Note a directory about to be made."""
         self._journal.append(Created(resource="directory", name=str(directory)))
-        with translated(self._registered), self._registered.open("a") as file:
-            file.write(f"{directory}\n")
+        registry.note_directory(self._campaign_id, directory)
 
     def removed(self, directory: Path) -> None:
         """Note that it is gone again."""
@@ -79,8 +63,7 @@ class JournalLedger:
     def changed(self, thing: OnServer) -> None:
         """Note what is about to be made or changed on a server."""
         self._journal.append(Created(resource="on-server", name=thing.label, thing=thing))
-        with translated(self._registered), self._registered.open("a") as file:
-            file.write(_THING.dump_json(thing).decode() + "\n")
+        registry.note_thing(self._campaign_id, thing)
 
     def undone(self, thing: OnServer) -> None:
         """Note that it is as it was."""
@@ -89,8 +72,7 @@ class JournalLedger:
     def group_made(self, directory: Path) -> None:
         """Note a control group about to be made."""
         self._journal.append(Created(resource="cgroup", name=str(directory)))
-        with translated(self._registered), self._registered.open("a") as file:
-            file.write(f"{_GROUP}{directory}\n")
+        registry.note_group(self._campaign_id, directory)
 
     def group_removed(self, directory: Path) -> None:
         """Note that it is gone again."""
@@ -104,8 +86,7 @@ class JournalLedger:
         """Note what is there before a knob is turned for the first time."""
         turned = TurnedKnob(knob=knob, snapshot=snapshot)
         # The registry first: a knob that it does not know is not turned back.
-        with translated(self._registered), self._registered.open("a") as file:
-            file.write(f"{_TURNED}{_KNOB.dump_json(turned).decode()}\n")
+        registry.note_knob(self._campaign_id, turned)
         self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
         self._turned[turned.label] = snapshot
 
@@ -113,53 +94,6 @@ class JournalLedger:
         """Note that it is as it was."""
         self._journal.append(Removed(resource="knob", name=knob_label(knob)))
         del self._turned[knob_label(knob)]
-
-
-def register(campaign_id: str, directory: Path) -> None:
-    """Note where a campaign's record is, so that ``clean`` finds it after a death."""
-    make_directory(_registry())
-    remove_unfinished(_registry(), campaign_id)  # of a death at this very place
-    write_text(_registry() / campaign_id, f"{directory.absolute()}\n")
-
-
-def unregister(campaign_id: str) -> None:
-    """Forget a campaign that left nothing behind."""
-    note = _registry() / campaign_id
-    if note.exists():  # also where the cache itself cannot be a directory
-        note.unlink(missing_ok=True)
-
-
-def _registry() -> Path:
-    return cache_directory() / "campaigns"
-
-
-def _registered(campaign_id: str) -> list[Path]:
-    """Return the record's directory and those the campaign made, as noted in the registry."""
-    noted = _noted(campaign_id)
-    return [Path(line) for line in noted if not line.startswith(("{", _GROUP, _TURNED))]
-
-
-def _registered_groups(campaign_id: str) -> list[Path]:
-    """Return the control groups the campaign made, as noted in the registry."""
-    noted = _noted(campaign_id)
-    return [Path(line.removeprefix(_GROUP)) for line in noted if line.startswith(_GROUP)]
-
-
-def _registered_things(campaign_id: str) -> tuple[OnServer, ...]:
-    """Return what the campaign did on servers, as noted in the registry, last first."""
-    noted = [line for line in _noted(campaign_id) if line.startswith("{")]
-    return tuple(_THING.validate_json(line) for line in reversed(noted))
-
-
-def _registered_knobs(campaign_id: str) -> tuple[TurnedKnob, ...]:
-    """Return the knobs the campaign turned, as noted in the registry, last first."""
-    noted = [line for line in _noted(campaign_id) if line.startswith(_TURNED)]
-    lines = (line.removeprefix(_TURNED) for line in reversed(noted))
-    return tuple(dict.fromkeys(_KNOB.validate_json(line) for line in lines))
-
-
-def _noted(campaign_id: str) -> list[str]:
-    return (read_text(_registry() / campaign_id) or "").splitlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +108,8 @@ class Leftover:
         things: Made or changed on servers and not undone.
         groups: Control groups made and not removed; those that still exist.
         knobs: Of the stack, turned and not put back.
+        foreign: Knobs of the record that this account's registry does not know: another account
+            or another cache turned them, or nobody did.
     """
 
     campaign_id: str
@@ -184,6 +120,7 @@ class Leftover:
     things: tuple[OnServer, ...] = ()
     groups: tuple[Path, ...] = ()
     knobs: tuple[TurnedKnob, ...] = ()
+    foreign: tuple[TurnedKnob, ...] = ()
 
 
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
@@ -202,7 +139,7 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
         if leftover is not None:
             found.append(leftover)
         elif not records and not (record.exists() and is_held(record)):
-            unregister(campaign_id)
+            registry.unregister(campaign_id)
     return tuple(found)
 
 
@@ -223,28 +160,26 @@ def refuse_while_running() -> None:
 def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
     if records:
         return [(read_campaign(path).campaign_id, path) for path in records]
-    if not _registry().is_dir():
-        return []
-    # A hidden one is the half-written note of a campaign that died before it made anything.
-    names = sorted(entry.name for entry in _registry().iterdir() if entry.name[0] != ".")
-    return [(name, _registered(name)[0]) for name in names if _registered(name)]
+    return registry.records()
 
 
 def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     if (record / "journal.jsonl").exists() and is_held(record):
         return None
+    known = registry.knobs(campaign_id)
+    foreign: tuple[TurnedKnob, ...] = ()
     try:
         names, things = [Path(name) for name in left_over(record)], left_on_servers(record)
         grouped = [Path(name) for name in left_groups(record)]
         # A record may come from somebody else: it cannot name what root writes into the kernel.
-        known = _registered_knobs(campaign_id)
         knobs = tuple(knob for knob in left_knobs(record) if knob in known)
+        foreign = tuple(knob for knob in left_knobs(record) if knob not in known)
     except RecordError:  # the record was deleted or is damaged
-        names, things = _registered(campaign_id)[1:], _registered_things(campaign_id)
-        grouped, knobs = _registered_groups(campaign_id), _registered_knobs(campaign_id)
+        names, things = registry.directories(campaign_id)[1:], registry.things(campaign_id)
+        grouped, knobs = registry.groups(campaign_id), known
     directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
     groups = tuple(path for path in grouped if _is_our_group(path, campaign_id, doors.cgroups))
-    if not directories and not things and not groups and not knobs:
+    if not any((directories, things, groups, knobs, foreign)):
         return None
     return Leftover(
         campaign_id=campaign_id,
@@ -255,6 +190,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         things=things,
         groups=groups,
         knobs=knobs,
+        foreign=foreign,
     )
 
 
@@ -281,8 +217,9 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     """End a dead campaign's processes, undo what it did on servers, remove groups and directories.
 
     Raises:
-        LeftBehindError: A process would not end, a directory or group could not be removed, or a
-            server could not be reached; what was undone before is noted.
+        LeftBehindError: A process would not end, a directory or group could not be removed, a
+            server could not be reached, or a knob is not as it was, which keeps nothing else from
+            being undone; what was undone is noted.
     """
     for directory in leftover.directories:
         end_processes(directory, doors)
@@ -290,10 +227,7 @@ def undo(leftover: Leftover, doors: Doors) -> None:
         _undo_on_server(thing, doors)
         with suppress(RecordError):
             _note(leftover, doors, Removed(resource="on-server", name=thing.label))
-    for knob in leftover.knobs:
-        _turn_back(knob, doors)
-        with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="knob", name=knob.label))
+    troubles = _turned_back(leftover, doors)
     for group in leftover.groups:
         remove_group(group, doors.cgroups, doors.clock)
         with suppress(RecordError):
@@ -308,17 +242,73 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     with suppress(RecordError):
         gone = [Removed(resource="directory", name=str(path)) for path in leftover.directories]
         _note(leftover, doors, *gone)
-    unregister(leftover.campaign_id)
+    _raise_all(troubles)
+    registry.unregister(leftover.campaign_id)
+
+
+def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
+    """Undo what several dead campaigns left behind; one that fails does not keep the others.
+
+    Raises:
+        LeftBehindError: Something is still there.
+    """
+    troubles = []
+    for leftover in found:
+        try:
+            undo(leftover, doors)
+        except LeftBehindError as error:
+            troubles.append(error)
+    _raise_all(troubles)
+
+
+def _raise_all(troubles: Sequence[LeftBehindError]) -> None:
+    if troubles:
+        raise LeftBehindError(
+            "; ".join(error.message for error in troubles),
+            hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
+        )
+
+
+def _turned_back(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
+    """Turn the knobs back that are ours, note it, and return what is wrong with the others."""
+    troubles = []
+    for turned in (*leftover.knobs, *leftover.foreign):
+        try:
+            if turned in leftover.foreign:
+                _require_as_it_was(turned, doors)
+            else:
+                _turn_back(turned, doors)
+        except LeftBehindError as error:
+            troubles.append(error)
+            continue
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="knob", name=turned.label))
+    return troubles
 
 
 def _turn_back(turned: TurnedKnob, doors: Doors) -> None:
     try:
         stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
-    except (TargetError, PrivilegeError) as error:
+    except (Interrupted, RecordError):
+        raise
+    except SteelyardError as error:
         raise LeftBehindError(
             f"{turned.label} is not as it was: {error.message}",
             hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
         ) from error
+
+
+def _require_as_it_was(turned: TurnedKnob, doors: Doors) -> None:
+    """Look whether a knob that is not ours to turn was turned back by somebody else."""
+    with suppress(SteelyardError, KeyError):
+        if stack_doors(doors)[turned.knob.kind].snapshot(turned.knob) == turned.snapshot:
+            return
+    raise LeftBehindError(
+        f"{turned.label} is not as it was, and is not turned back from here, because the cache of"
+        f" this account does not know of it; it was {turned.before}",
+        hint="Clean as the account that ran the campaign, with its cache; or put it back by hand,"
+        " then name the record's directory to `steelyard clean`.",
+    )
 
 
 def _undo_on_server(thing: OnServer, doors: Doors) -> None:

@@ -36,8 +36,8 @@ def read_scripts(draft: Draft, base: Path) -> ScriptTexts:
         outcome = _read(base, name)
         if isinstance(outcome, str):
             texts[name] = outcome
-            if path[-1] == "domain" and (message := domain_issue(name, outcome)):
-                hint = "Write it as `virsh dumpxml` shows one, `<name>` included."
+            if path[-1] == "domain" and (wrong := domain_issue(name, outcome)):
+                message, hint = wrong
                 issues.append(Issue(path=path, message=message, hint=hint))
         else:
             message, hint = outcome

@@ -15,7 +15,7 @@ import steelyard
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.engines.engine import Engine
-from steelyard.experiment import ledger
+from steelyard.experiment import ledger, registry
 from steelyard.experiment.assembly import Assembly, assemble
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceilings import CeilingTaker
@@ -32,6 +32,7 @@ from steelyard.model.plan import Status
 from steelyard.platforms.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
 from steelyard.record.directory import CampaignDirectory, read_campaign
 from steelyard.record.entries import Resumed, Started
+from steelyard.tuning.facts.wakeups import recorded_wakeups
 
 _FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
 
@@ -73,7 +74,7 @@ def new_campaign(
                 version=steelyard.__version__,
             )
         )
-        ledger.register(campaign_id, path)
+        registry.register(campaign_id, path)
         return _work(request.experiment, campaign_id, directory, doors, progress, request.findings)
     finally:
         directory.close()
@@ -92,12 +93,12 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
         CampaignDirectory.reopen(path, doors.clock).close()
         _forget_if_clean(record.campaign_id, path)
         return analyse(record)
-    for leftover in ledger.find_leftovers(doors, [path]):
-        ledger.undo(leftover, doors)
+    # What is not put back would be taken for what was there before the campaign.
+    ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
     _require_room(record, doors)
     directory = CampaignDirectory.reopen(path, doors.clock)
     try:
-        ledger.register(record.campaign_id, path)
+        registry.register(record.campaign_id, path)
         ledger.note_gone(directory)
         directory.journal.append(Resumed(version=steelyard.__version__))
         return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
@@ -141,7 +142,7 @@ def _work(
 
 
 def _require_room(record: CampaignRecord, doors: Doors) -> None:
-    """Check port, place and disk again: the last session may be days ago.
+    """Check port, place, stack and disk again: the last session may be days ago.
 
     Raises:
         PreflightError: The machine cannot run it now.
@@ -150,6 +151,8 @@ def _require_room(record: CampaignRecord, doors: Doors) -> None:
     assembly = assemble(record.experiment, doors, campaign_id=record.campaign_id)
     for platform in dict.fromkeys(assembly.platforms.values()):
         platform.require_ready()
+    if assembly.stack is not None:
+        assembly.stack.require_ready()
     require_disk(forecast(record.experiment, assembly))
 
 
@@ -179,6 +182,7 @@ def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[
     }
     return (
         *_machine(doors, root),
+        *recorded_wakeups(doors.host),
         *(fact for place in dict.fromkeys(assembly.platforms.values()) for fact in place.facts()),
         *(Fact(name=name, value=value, subject="tools") for name, value in tools.items()),
     )
@@ -195,7 +199,7 @@ def _forget_if_clean(campaign_id: str, path: Path) -> None:
         ledger.require_nothing_left(path)
     except Exception:  # noqa: BLE001 - then clean must find it, whatever the reason
         return
-    ledger.unregister(campaign_id)
+    registry.unregister(campaign_id)
 
 
 def default_directory(name: str, doors: Doors) -> Path:

@@ -1,7 +1,7 @@
 """From the settings of a treatment outside its server to knobs, and what this machine lacks."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.experiment.host_checks import domain_name
@@ -66,6 +66,18 @@ def _knob(setting: Setting, treatment: Treatment, device: str | None) -> Knob | 
     elif host_settings.is_sysctl(setting.name):
         kind, place = KnobKind.SYSCTL, setting.name
     return Knob(name=f"linux:{setting.name}", layer="linux", kind=kind, place=place, value=value)
+
+
+def seen_beside(turned: Turned, device: str | None) -> Turned:
+    """Return where another treatment's setting is looked at for one that does not name it.
+
+    Args:
+        turned: Of a treatment that names it.
+        device: Of the data of the one that does not.
+    """
+    if turned.knob is None or turned.setting.name != host_settings.READ_AHEAD:
+        return turned
+    return replace(turned, knob=replace(turned.knob, place=read_ahead_place(device)))
 
 
 def read_ahead_place(device: str | None) -> str:

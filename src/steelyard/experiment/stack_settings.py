@@ -10,21 +10,33 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.experiment.hooks import Hooks
-from steelyard.experiment.huge_page_needs import HugePageNeeds, pool_with
-from steelyard.experiment.stack_knobs import Turned, turned_settings, unfit_settings
+from steelyard.experiment.huge_page_needs import HugePageNeeds, Pool, pool_of
+from steelyard.experiment.stack_knobs import (
+    Turned,
+    seen_beside,
+    turned_settings,
+    unfit_settings,
+)
 from steelyard.gateways.cpu_latency import CpuLatency
 from steelyard.gateways.host import Host
 from steelyard.model import host_settings
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
-from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.model.errors import (
+    Interrupted,
+    LeftBehindError,
+    PreflightError,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
+)
+from steelyard.model.experiment import Experiment, Layer, Setting
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.platforms.platform import LimitsInForce, Unfit
 from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.turning import SnapshotLedger, change, put_back
 
-Key = tuple[Layer, str]
+Key = tuple[str, str]  # what is turned: kind and place of a knob, or a setting without one
 _READ_AHEAD_UNIT: Final = {host_settings.READ_AHEAD: "kB"}
 
 
@@ -54,17 +66,15 @@ class StackSettings:
         self._experiment = experiment
         self._means = means
         self._turned: Mapping[str, Mapping[Key, Turned]] = {
-            t.name: {
-                (each.setting.layer, each.setting.name): each
-                for each in turned_settings(t, means.devices.get(t.name))
-            }
+            t.name: {_key(each): each for each in turned_settings(t, means.devices.get(t.name))}
             for t in experiment.treatments
         }
         self._named = {key: one for asked in self._turned.values() for key, one in asked.items()}
+        self._pool: Pool | None = None
         self._pools: Mapping[str, int] | None = None
         self._kept: list[Knob] = []
         self._active = ""
-        self._done: ManualStep | None = None
+        self._done = ""
         self._troubles: dict[Key, str] = {}
 
     def unfit(self, treatment: str) -> tuple[Unfit, ...]:
@@ -100,7 +110,7 @@ class StackSettings:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of these settings."""
-        if not any(layer is Layer.KVM for layer, _ in self._named):
+        if not any(turned.setting.layer is Layer.KVM for turned in self._named.values()):
             return ()
         return (
             Finding(
@@ -121,16 +131,18 @@ class StackSettings:
         """
         asked = self._turned[treatment]
         self._troubles, self._active = {}, treatment
+        if self._pool is None:  # before the first change: afterwards it holds our own pages
+            self._pool = pool_of(self._means.host)
         for key, turned in self._named.items():
             if key not in asked:
                 self._attempt(key, turned, None)
         for key, turned in asked.items():
             self._attempt(key, turned, treatment)
         step = self._experiment.treatment(treatment).manual
-        if step is not None and step != self._done:
-            self._done = None
+        if step is not None and treatment != self._done:
+            self._done = ""
             self._means.hooks.do(treatment, step)
-            self._done = step
+            self._done = treatment
 
     def _attempt(self, key: Key, turned: Turned, treatment: str | None) -> None:
         """Turn one setting for a treatment, or put it back for None; keep what went wrong."""
@@ -141,7 +153,9 @@ class StackSettings:
                 self._turn(self._counted(treatment, turned.knob))
             elif (snapshot := self._means.ledger.kept(turned.knob)) is not None:
                 self._door(turned.knob).revert(turned.knob, snapshot)
-        except (TargetError, PrivilegeError, PreflightError) as error:
+        except (Interrupted, RecordError):
+            raise
+        except SteelyardError as error:
             self._troubles[key] = f"{turned.setting.label}: {error.message}"
 
     def _hold(self, setting: Setting | None) -> None:
@@ -173,25 +187,25 @@ class StackSettings:
         if knob.value != host_settings.AUTO or self._means.needs is None:
             return knob
         needed = self._means.needs.estimate(self._experiment.treatment(treatment))
-        return replace(knob, value=str(pool_with(needed, self._means.host)))
+        return replace(knob, value=str(pool_of(self._means.host).with_room_for(needed)))
 
     def _counted(self, treatment: str, knob: Knob) -> Knob:
         """Return a knob with the number of pages in place of ``auto``.
 
-        They are counted once, before the first change: afterwards our own pages are in the pool.
+        They are counted once, on top of the pool before the first change: which treatment comes
+        first must not decide how large it is.
         """
         if knob.value != host_settings.AUTO or self._means.needs is None:
             return knob
         if self._pools is None:
-            key = (Layer.LINUX, host_settings.HUGE_PAGES)
             asking = [
                 t
                 for t in self._experiment.treatments
-                if key in self._turned[t.name]
-                and self._turned[t.name][key].setting.value == host_settings.AUTO
+                if t.asked(Layer.LINUX).get(host_settings.HUGE_PAGES) == host_settings.AUTO
             ]
+            pool = self._pool or pool_of(self._means.host)
             needs = self._means.needs.count(asking)
-            self._pools = {name: pool_with(n, self._means.host) for name, n in needs.items()}
+            self._pools = {name: pool.with_room_for(pages) for name, pages in needs.items()}
         return replace(knob, value=str(self._pools[treatment]))
 
     def in_force(self) -> LimitsInForce:
@@ -202,8 +216,14 @@ class StackSettings:
             trouble = self._deviation(turned)
             if trouble:
                 deviations.setdefault(key, f"{turned.setting.label}: {trouble}")
-        seen = (self._seen(asked.get(key, named)) for key, named in sorted(self._named.items()))
+        seen = (self._seen(turned) for _, turned in sorted(self._shown().items()))
         return LimitsInForce(effective=tuple(seen), deviations=tuple(deviations.values()))
+
+    def _shown(self) -> Mapping[tuple[Layer, str], Turned]:
+        """Return every setting that any treatment names, at the place it has for this one."""
+        device = self._means.devices.get(self._active)
+        shown = {_name(turned): seen_beside(turned, device) for turned in self._named.values()}
+        return shown | {_name(turned): turned for turned in self._turned[self._active].values()}
 
     def _deviation(self, turned: Turned) -> str:
         """Return in what a setting is not as the treatment asks; empty where it is, or unseen."""
@@ -249,10 +269,23 @@ class StackSettings:
             try:
                 put_back(knob, self._door(knob), self._means.ledger)
                 self._kept.remove(knob)
-            except (TargetError, PrivilegeError, PreflightError) as error:
+            except (Interrupted, RecordError):
+                raise
+            except SteelyardError as error:
                 troubles.append(error)
         if troubles:
             raise LeftBehindError(
                 "; ".join(error.message for error in troubles),
                 hint=f"{troubles[0].hint} Then run `steelyard clean`.".strip(),
             )
+
+
+def _key(turned: Turned) -> Key:
+    """Return what tells one thing that is turned from another, whatever its name and value."""
+    if turned.knob is None:
+        return "", turned.setting.name
+    return turned.knob.kind, turned.knob.place
+
+
+def _name(turned: Turned) -> tuple[Layer, str]:
+    return turned.setting.layer, turned.setting.name

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+from xml.sax.saxutils import unescape
 
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command, Completed
@@ -14,6 +15,9 @@ _PATIENCE_S = 60.0  # a guess: ten times what a libvirtd needs that has just bee
 _ABSENT = re.compile(r"failed to get domain|Domain not found")
 _DENIED = re.compile(r"[Pp]ermission denied|authentication (?:unavailable|failed)|access denied")
 _UNREACHABLE = re.compile(r"failed to connect|Failed to connect|Cannot recv data")
+_AMBIGUOUS = re.compile(r"\s*\+?\d+$|[\s0-9A-Fa-f-]{32,}$")  # an id or a uuid, for virsh, first
+_NAME = re.compile(r"<name>([^<]*)</name>")
+_QUOTES = {"&apos;": "'", "&quot;": '"'}
 _DOMAIN = re.compile(r"^Domain: '(.*)'$")
 _DELAY = re.compile(r"^\s*vcpu\.(\d+)\.delay=(\d+)$")
 _NS_PER_S = 1e9
@@ -78,7 +82,14 @@ class Virsh:
 
     def xml(self, name: str, *, defined: bool = False) -> str | None:
         """Return a domain as it runs, or as it is defined; None where there is none."""
-        return self._unless_absent("dumpxml", name, *(("--inactive",) if defined else ()))
+        told = self._unless_absent("dumpxml", name, *(("--inactive",) if defined else ()))
+        found = _NAME.search(told or "")
+        if found is not None and unescape(found[1], _QUOTES) != name:
+            raise TargetError(
+                f"virsh was asked for the domain {name} and told of {found[1]}",
+                hint="Give the domain a name that is no number and no uuid (virsh domrename).",
+            )
+        return told
 
     def has_secrets(self, name: str) -> bool:
         """Return whether a definition has a password, which ``xml`` leaves out."""
@@ -103,10 +114,21 @@ class Virsh:
         return parse_delays(self._told("domstats", "--vcpu", "--list-running"))
 
     def _unless_absent(self, verb: str, name: str, *words: str) -> str | None:
-        completed = self._run(verb, f"--domain={name}", *words)
+        domain = self._uuid(name) if _AMBIGUOUS.match(name) else name
+        if domain is None:
+            return None
+        completed = self._run(verb, f"--domain={domain}", *words)
         if not completed.succeeded and _ABSENT.search(completed.stderr):
             return None
         return self._checked(completed)
+
+    def _uuid(self, name: str) -> str | None:
+        """Return the uuid of a domain whose name virsh would take for the id of another."""
+        for line in self._told("list", "--all", "--uuid", "--name").splitlines():
+            uuid, _, found = line.partition(" ")
+            if found.strip(" ") == name.strip(" "):
+                return uuid
+        return None
 
     def _told(self, *words: str, stdin: str = "") -> str:
         return self._checked(self._run(*words, stdin=stdin))

@@ -21,7 +21,8 @@ SHORT_NAMES: Final = (TRANSPARENT, TRANSPARENT_DEFRAG, READ_AHEAD, GOVERNOR, DMA
 _NAMESPACES: Final = (
     "vm.",
     "net.core.",
-    "net.ipv4.",
+    "net.ipv4.tcp_",
+    "net.ipv4.ip_local_port_range",
     "kernel.sched_",
     "kernel.numa_balancing",
     "kernel.shm",
@@ -30,7 +31,27 @@ _NAMESPACES: Final = (
     "kernel.timer_migration",
     "fs.aio-max-nr",
 )
-_ACTIONS: Final = ("vm.drop_caches", "vm.compact_memory", "vm.nr_hugepages_mempolicy")
+# Within them: actions, which no value takes back; guards of the kernel; who may do something.
+# Source: Linux, admin-guide/sysctl/vm.rst, net.rst and kernel.rst, networking/ip-sysctl.rst.
+_REFUSED: Final = (
+    "vm.drop_caches",
+    "vm.compact_memory",
+    "vm.stat_refresh",
+    "vm.nr_hugepages_mempolicy",
+    "vm.mmap_min_addr",
+    "vm.mmap_rnd_bits",
+    "vm.mmap_rnd_compat_bits",
+    "vm.unprivileged_userfaultfd",
+    "vm.hugetlb_shm_group",
+    "vm.panic_on_oom",
+    "net.core.bpf_jit_enable",
+    "net.core.bpf_jit_harden",
+    "net.core.bpf_jit_kallsyms",
+    "net.ipv4.tcp_fastopen_key",
+    "kernel.shm_rmid_forced",
+    "kernel.shm_next_id",
+    "kernel.sem_next_id",
+)
 _SYSCTL: Final = re.compile(r"[a-z0-9_]+(\.[a-z0-9_-]+)+", re.ASCII)
 _VALUE: Final = re.compile(r"-?[A-Za-z0-9_.]+([ \t]+-?[A-Za-z0-9_.]+)*", re.ASCII)
 _MODES: Final = {
@@ -78,7 +99,12 @@ def check_name(name: str) -> None:
             f"`{name}` is no name of a kernel setting",
             hint=f"Write a sysctl as in {HUGE_PAGES}, or one of {', '.join(SHORT_NAMES)}.",
         )
-    if name in _ACTIONS or not name.startswith(_NAMESPACES):
+    if name in _REFUSED:
+        raise InputError(
+            f"`{name}` is not for experiments",
+            hint="It is an action, or it guards the machine. Leave it out, or turn it yourself.",
+        )
+    if not name.startswith(_NAMESPACES):
         raise InputError(
             f"`{name}` is not for experiments",
             hint=f"Steelyard turns {', '.join(each + '*' for each in _NAMESPACES)} only.",

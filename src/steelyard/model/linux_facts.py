@@ -5,6 +5,12 @@ units: bytes, seconds, fractions.
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+# Longest exit latency of a shallow idle state. Of server CPUs C1 and C1E are below, C6 far above:
+# 1-10 and 85-170 µs in drivers/idle/intel_idle.c; TuneD's latency-performance draws the same line.
+SHALLOW_EXIT_S: Final = 10e-6
+_AMD_VENDORS: Final = ("AuthenticAMD", "HygonGenuine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,8 @@ class LinuxFacts:
     Attributes:
         virtualization: ``none``, ``kvm``, ``xen``, ``qemu``, or the vendor's own word.
         container: Kind of container around whoever looked; ``none`` outside of one.
+        vendor: Of the machine, from DMI; of a virtual one often the hypervisor's.
+        cpu_vendor: As an x86 CPU names it: ``GenuineIntel``, ``AuthenticAMD``.
         instance_type: Of a cloud (``m6i.large``), from DMI or the metadata service.
         siblings: The threads of each core, one tuple per core.
         page_bytes: Of ordinary memory.
@@ -128,6 +136,7 @@ class LinuxFacts:
     virtualization: str | None = None
     container: str | None = None
     vendor: str | None = None
+    cpu_vendor: str | None = None
     instance_type: str | None = None
     architecture: str | None = None
     kernel: str | None = None
@@ -171,6 +180,26 @@ class LinuxFacts:
     allowed_cpus: tuple[int, ...] | None = None
     io_uring_disabled: int | None = None
     ping_pong: PingPong | None = None
+
+    @property
+    def has_amd_cpu(self) -> bool | None:
+        """Return whether its CPUs are AMD's or of their design; None where nobody saw it."""
+        return None if self.cpu_vendor is None else self.cpu_vendor in _AMD_VENDORS
+
+    @property
+    def deep_states(self) -> tuple[IdleState, ...]:
+        """Return the states that idle CPUs may enter and are slow to leave.
+
+        A latency limit that somebody holds keeps CPUs out of the states that are slower.
+        """
+        limit = self.dma_latency_s
+        return tuple(
+            state
+            for state in self.idle_states or ()
+            if not state.disabled
+            and state.exit_latency_s > SHALLOW_EXIT_S
+            and (limit is None or state.exit_latency_s <= limit)
+        )
 
     def pool(self, page_bytes: int | None = None) -> PagePool | None:
         """Return the pool of one page size, of the default size when none is named."""

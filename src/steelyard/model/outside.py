@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from steelyard.model.command import ServerAddress
 from steelyard.model.stack import Knob
+
+_SHOWN_LENGTH: Final = 120
 
 
 class Foreign(StrEnum):
@@ -43,6 +46,14 @@ class TurnedKnob:
     def label(self) -> str:
         """Return what it is called in lists; it tells knobs of one campaign apart."""
         return knob_label(self.knob)
+
+    @property
+    def before(self) -> str:
+        """Return what was there, for whoever puts it back by hand; a long one is cut."""
+        text = " ".join(self.snapshot.split())
+        return (
+            text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}... (see the journal)"
+        )
 
 
 def knob_label(knob: Knob) -> str:

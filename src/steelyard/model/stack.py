@@ -54,6 +54,7 @@ class Knob:
         reason: Why it has this value; begins with "A guess" where nothing was measured.
         source: Where the rule comes from.
         effect: Expected size of the effect with its evidence; empty where there is none.
+        undo: How the operator takes back what only the operator does, in words.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Knob:
     reason: str = ""
     source: str = ""
     effect: str = ""
+    undo: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ comes from, or why it is not visible.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from steelyard.model.linux_facts import LinuxFacts
@@ -39,12 +39,14 @@ class GuestCell:
     """One NUMA cell that a virtual machine shows its guest.
 
     Attributes:
+        memory_mode: How strictly its own memory is bound; None: as the domain's.
         memory_nodes: Host nodes of its own memory (``memnode``); empty: those of the domain.
     """
 
     number: int
     memory_bytes: int
     cpus: tuple[int, ...] = ()
+    memory_mode: str | None = None
     memory_nodes: tuple[int, ...] = ()
 
 
@@ -188,18 +190,22 @@ class PostgresFacts:
     Attributes:
         version: Major version.
         settings: By name, as a person writes them (``6GB``, ``on``).
-        huge_pages_needed: What ``shared_memory_size_in_huge_pages`` says, of the default size.
+        huge_pages_needed: What ``shared_memory_size_in_huge_pages`` says.
+        huge_page_bytes: Size of these pages where ``huge_page_size`` names one; None: it names
+            none, so they are of the kernel's default size.
         huge_pages_status: ``on`` or ``off``, of a running server.
         shared_memory_directory_bytes: Size of its ``/dev/shm``.
         io_uring_available: Whether program and kernel take ``io_method = io_uring``.
         checkpoints_requested: Since the statistics were reset; so the next.
         huge_page_mapping_bytes: Size of its mapping on huge pages, from ``/proc/PID/smaps``.
+        processes: Ids of its processes on the machine of ``linux``, the first of them first.
     """
 
     version: int | None = None
     settings: Mapping[str, str] | None = None
     pending_restart: tuple[str, ...] | None = None
     huge_pages_needed: int | None = None
+    huge_page_bytes: int | None = None
     huge_pages_status: str | None = None
     running: bool | None = None
     shared_memory_directory_bytes: int | None = None
@@ -207,6 +213,7 @@ class PostgresFacts:
     checkpoints_requested: int | None = None
     checkpoints_timed: int | None = None
     huge_page_mapping_bytes: int | None = None
+    processes: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,11 +262,13 @@ class BenchFacts:
 
     Attributes:
         reference_class: The instance class compared with, such as ``db.t3.large``.
+        reference_cpus: Its CPUs, as PostgreSQL there sees them; so the next.
         reference_memory_bytes: Its memory.
         repeats: Of each measurement.
     """
 
     reference_class: str | None = None
+    reference_cpus: int | None = None
     reference_memory_bytes: int | None = None
     scale_factor: int | None = None
     repeats: int | None = None
@@ -276,7 +285,7 @@ class Intent:
         exclusive_cpus: The database shall have CPUs of its own.
         guest_governor: A CPU governor that somebody wants to set inside the virtual machine.
         logical_decoding: Is used, so that ``wal_level`` must be logical.
-        huge_page_pids: Processes that may hold huge pages.
+        huge_page_pids: Processes that may hold huge pages beside those of the server.
     """
 
     exclusive_cpus: bool | None = None
@@ -307,6 +316,18 @@ class StackFacts:
     intent: Intent = field(default_factory=Intent)
     origins: Mapping[str, Origin] = field(default_factory=dict)
     format: int = 1
+
+    @property
+    def unread_domains(self) -> tuple[str, ...]:
+        """Return the paths of domains that are there and could not be read."""
+        known = {f"domains.{domain.name}" for domain in self.domains or ()}
+        known |= {f"domains.{each.name}" for each in fields(DomainFacts)}
+        return tuple(
+            path
+            for path, origin in self.origins.items()
+            if path.startswith("domains.") and path not in known
+            if origin.visibility is not Visibility.YES
+        )
 
     def origin(self, path: str) -> Origin:
         """Return where the fact at a path comes from, or that nobody looked."""

@@ -13,9 +13,12 @@ class Outcome(StrEnum):
     TURNED = "turned"
     PENDING = "pending"
     WAITING = "waiting"  # for another knob
+    UNSEEN = "not visible"  # turned or not: nobody can see whether it is in effect
     FAILED = "failed"
     RENDERED = "not applied from here"
     RESTORED = "restored"
+    KEPT = "left as somebody has changed it"
+    YOURS = "yours to undo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,6 +136,8 @@ class StackBegun:
     Attributes:
         server: Of its PostgreSQL settings, without the password; None: it has none.
         system_identifier: Of that server's data, so that no other is changed in its place.
+        server_place: What tells that server from a standby, which has the same data; empty where
+            its user may not see it.
         machine: Its ``/etc/machine-id``; empty where it has none.
     """
 
@@ -144,6 +146,7 @@ class StackBegun:
     version: str
     server: OnServer | None = None
     system_identifier: str = ""
+    server_place: str = ""
     machine: str = ""
 
 

@@ -27,8 +27,8 @@ _CHECKSUM_LENGTH = len(_CHECKSUM.format(0))
 class Journal:
     """An open journal; ``append`` is the only way to write."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        """Open for appending, after cutting off a torn last line.
+    def __init__(self, path: Path, clock: Clock, *, mode: int = 0o644) -> None:
+        """Open for appending, after cutting off a torn last line; a new file gets the mode.
 
         Raises:
             RecordError: The journal is damaged or cannot be written.
@@ -42,7 +42,7 @@ class Journal:
         self._opened = clock.monotonic()
         with translated(path, RecordError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags, 0o644)
+            self._descriptor = os.open(path, flags, mode)
             sync_directory(path.parent)
 
     @property

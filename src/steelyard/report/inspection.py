@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from steelyard.model.findings import Finding, Severity
+from steelyard.model.findings import Severity
 from steelyard.model.inspection import JudgedRule, State
 from steelyard.model.stack_facts import StackFacts
 from steelyard.report.document import (
@@ -32,23 +32,20 @@ class Inspection:
 
     Attributes:
         place: Where the facts were collected, in words.
-        findings: What rests on more than one rule's facts.
     """
 
     place: str
     facts: StackFacts
     judged: tuple[JudgedRule, ...]
-    findings: tuple[Finding, ...] = ()
 
     def in_state(self, state: State) -> tuple[JudgedRule, ...]:
         """Return the rules of which this came, in the catalogue's order."""
         return tuple(rule for rule in self.judged if rule.state is state)
 
     def severities(self) -> tuple[Severity, ...]:
-        """Return how grave each violation and each finding is; a rule may be violated twice."""
+        """Return how grave each violation is; a rule may be violated twice."""
         violated = self.in_state(State.VIOLATED)
-        graves = (rule.severity for rule in violated for _ in rule.messages)
-        return (*graves, *(finding.severity for finding in self.findings))
+        return tuple(rule.severity for rule in violated for _ in rule.messages)
 
 
 def inspection_document(inspection: Inspection, *, every: bool = False) -> Document:
@@ -108,14 +105,12 @@ def _held(inspection: Inspection) -> Section | None:
 
 def _violated(inspection: Inspection) -> Section:
     rules = sorted(inspection.in_state(State.VIOLATED), key=lambda rule: _RANK[rule.severity])
-    others = sorted(inspection.findings, key=lambda finding: _RANK[finding.severity])
-    items = [*map(_rule_item, rules), *map(_finding_item, others)]
-    items.sort(key=lambda item: [Tone.ERROR, Tone.WARNING, Tone.PLAIN].index(item.tone))
+    items = tuple(map(_rule_item, rules))
     block: Block = Paragraph(text="No rule is violated.", tone=Tone.GOOD)
     if not inspection.in_state(State.HOLDS):
         block = Paragraph(text="Nothing was judged: the facts that rules need are missing.")
     if items:
-        block = FindingList(items=tuple(items))
+        block = FindingList(items=items)
     return Section(anchor="findings", title="What is wrong", blocks=(block,))
 
 
@@ -131,18 +126,6 @@ def _rule_item(rule: JudgedRule) -> FindingItem:
         remedy=_below(rule.why, rule.remedy, rule.source),
         source=rule.source,
         code=rule.code,
-    )
-
-
-def _finding_item(finding: Finding) -> FindingItem:
-    return FindingItem(
-        severity=f"{_WORD[finding.severity]} {finding.code}",
-        tone=_TONE[finding.severity],
-        subject=finding.subject,
-        message=finding.message,
-        remedy=_below("", finding.remedy, finding.source),
-        source=finding.source,
-        code=finding.code,
     )
 
 
@@ -189,17 +172,6 @@ def inspection_json(inspection: Inspection) -> dict[str, Json]:
             "not_applicable": len(inspection.in_state(State.NOT_APPLICABLE)),
         },
         "rules": [_rule_json(rule) for rule in inspection.judged],
-        "findings": [
-            {
-                "code": finding.code,
-                "severity": finding.severity.value,
-                "subject": finding.subject,
-                "message": finding.message,
-                "remedy": finding.remedy,
-                "source": finding.source,
-            }
-            for finding in inspection.findings
-        ],
     }
 
 

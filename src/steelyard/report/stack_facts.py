@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from steelyard.model.cgroup import cpu_list
 from steelyard.model.linux_facts import NumaNode, PagePool
-from steelyard.model.stack_facts import StackFacts, Visibility
+from steelyard.model.stack_facts import Origin, StackFacts, Visibility
 from steelyard.model.units import format_bytes, format_latencies, format_share
 from steelyard.report.document import Block, Column, Paragraph, Row, Table, Tone
 from steelyard.report.formats import MISSING, count
@@ -54,6 +54,9 @@ def _rows(facts: StackFacts, layer: str, value: object) -> Iterator[Row]:
     if isinstance(value, tuple):
         for each in value:
             yield from _fields(facts, layer, each, prefix=f"{each.name}: ")
+        unread = facts.unread_domains if layer == "domains" else ()
+        for path in unread:
+            yield _row(facts, path, path.removeprefix("domains."), None)
     elif is_dataclass(value):
         yield from _fields(facts, layer, value)
     else:
@@ -63,12 +66,14 @@ def _rows(facts: StackFacts, layer: str, value: object) -> Iterator[Row]:
 def _fields(facts: StackFacts, layer: str, value: Any, prefix: str = "") -> Iterator[Row]:  # noqa: ANN401 - any dataclass
     """Return a row per field, and one per part of a compound one: short values are legible."""
     for field in fields(value):
-        path, each = f"{layer}.{field.name}", getattr(value, field.name)
+        each = getattr(value, field.name)
+        path = _path(facts, layer, value.name if prefix else "", field.name)
         if is_dataclass(each):
             for part in fields(each):
                 inner = getattr(each, part.name)
                 if inner is not None:
-                    yield _row(facts, path, f"{prefix}{field.name} {part.name}", inner)
+                    name = f"{prefix}{field.name} {part.name}"
+                    yield _row(facts, f"{path}.{part.name}", name, inner)
         elif isinstance(each, tuple) and each and is_dataclass(each[0]):
             for one in each:
                 yield _row(facts, path, f"{prefix}{field.name}", one)
@@ -76,8 +81,16 @@ def _fields(facts: StackFacts, layer: str, value: Any, prefix: str = "") -> Iter
             yield _row(facts, path, f"{prefix}{field.name}", each)
 
 
+def _path(facts: StackFacts, layer: str, owner: str, field: str) -> str:
+    """Return the path that says where a fact is from; of one of several owners, its own first."""
+    path, own = f"{layer}.{field}", f"{layer}.{owner}"
+    if not owner or (path in facts.origins and f"{own}.{field}" not in facts.origins):
+        return path
+    return f"{own}.{field}" if own in facts.origins or f"{own}.{field}" in facts.origins else path
+
+
 def _row(facts: StackFacts, path: str, name: str, value: object) -> Row:
-    origin = facts.origin(path)
+    origin = _assumed_below(facts, path) or facts.origin(path)
     visible, tone = origin.visibility.value, Tone.PLAIN
     if origin.visibility is not Visibility.YES:
         tone = Tone.OPEN
@@ -91,6 +104,12 @@ def _row(facts: StackFacts, path: str, name: str, value: object) -> Row:
             Visibility.YES: "none",
         }[origin.visibility]
     return Row(cells=(_words(name), text, visible, origin.source), tone=tone)
+
+
+def _assumed_below(facts: StackFacts, path: str) -> Origin | None:
+    """Return the origin of a part that was assumed: a row that shows it says so, too."""
+    below = (o for p, o in facts.origins.items() if p.startswith(f"{path}.") and o.assumed)
+    return next(below, None)
 
 
 def shown(name: str, value: Any) -> str:  # noqa: ANN401 - whatever a fact holds

@@ -43,6 +43,7 @@ def waits_json(waits: Sequence[WaitReasoning]) -> list[Json]:
             "run_queue_s": number(each.run_queue_s),
             "missing": each.missing or None,
             "one_memory_node": each.one_node,
+            **({"suspects": list(each.suspects)} if each.suspects else {}),
         }
         for each in waits
     ]

@@ -13,6 +13,10 @@ _LEAD = (
     " server and load generator, as do the clock, the statement's work and the kernel's part of"
     " waking up another CPU. What is none is waiting:"
 )
+_SUSPECTS = (
+    "What the record shows of the campaign's machine, as it was found at the start, that makes"
+    " wake-ups slow. A treatment that changes one of them can be the cause:"
+)
 _WAITING = (
     "so it is waiting: being woken up (idle states, halted virtual CPUs, the hypervisor's"
     " scheduler) or the network, and not distance of memory"
@@ -21,6 +25,7 @@ _VERDICTS = {
     WaitCause.WAITING: _WAITING,
     WaitCause.CPU: "so it is mainly work of the CPU, of whatever kind",
     WaitCause.BOTH: "so part of it is waiting, and part work of the CPU, of whatever kind",
+    WaitCause.UNDECIDED: "so these runs do not tell whether it is waiting or work of the CPU",
 }
 _ONE_NODE = (
     "; this machine shows one memory node, so none of it is distance of memory, unless a hypervisor"
@@ -29,10 +34,16 @@ _ONE_NODE = (
 
 
 def wait_blocks(waits: Sequence[WaitReasoning]) -> tuple[BulletList, ...]:
-    """Return a sentence for every comparison whose statements surely cost more or less."""
+    """Return a sentence for every comparison whose statements surely cost more or less.
+
+    And what the record shows of wake-ups, unless all of them are work of the CPU.
+    """
     if not waits:
         return ()
-    return (BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits)),)
+    told = BulletList(lead=_LEAD, items=tuple(_sentence(each) for each in waits))
+    open_ones = (each for each in waits if each.cause is not WaitCause.CPU)
+    suspects = tuple(dict.fromkeys(clause for each in open_ones for clause in each.suspects))
+    return (told, BulletList(lead=_SUSPECTS, items=suspects)) if suspects else (told,)
 
 
 def _sentence(each: WaitReasoning) -> str:

@@ -13,12 +13,15 @@ from typing import Final
 from steelyard.model.linux_facts import LinuxFacts, PingPong
 from steelyard.model.stack_facts import StackFacts, Visibility
 from steelyard.model.units import format_latencies, format_share
+from steelyard.model.waking import (
+    PRESSED_FRACTION,
+    WAITED_FRACTION,
+    halt_suspects,
+    idle_suspects,
+)
 
 _PER_TRIP: Final = 2  # wake-ups in a round trip of one byte
-_SHALLOW_S: Final = 10e-6  # exit latency that latency-performance of tuned lets pass
 _SLICE_S: Final = 1e-3  # a guess: about a time slice of the scheduler, which is 3 ms by default
-_WAITED: Final = 0.01
-_PRESSED: Final = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,53 +78,29 @@ def _machines(facts: StackFacts) -> Iterator[tuple[str, LinuxFacts]]:
 
 def _idle(facts: StackFacts) -> Iterator[str]:
     for name, machine in _machines(facts):
-        limit = machine.dma_latency_s
-        deep = [
-            state
-            for state in machine.idle_states or ()
-            if not state.disabled
-            and state.exit_latency_s > _SHALLOW_S
-            and (limit is None or state.exit_latency_s <= limit)
-        ]
-        if deep:
-            deepest = max(deep, key=lambda state: state.exit_latency_s)
-            (latency,) = format_latencies([deepest.exit_latency_s])
-            yield f"idle CPUs of {name} enter {deepest.name}, which takes {latency} to leave"
+        yield from idle_suspects(machine, name)
 
 
 def _halted(facts: StackFacts) -> Iterator[str]:
-    linux, host = facts.linux, facts.hypervisor
-    if linux is None or linux.virtualization in (None, "none"):
-        return
-    why = _why_halted(linux)
-    if not why:
-        return
-    told = f"an idle virtual CPU halts at once ({why})"
-    if host is not None and host.halt_poll_s == 0.0:
-        told += ", and the hypervisor does not poll either (halt_poll_ns = 0)"
-    yield told
-
-
-def _why_halted(linux: LinuxFacts) -> str:
-    """Return why idle virtual CPUs halt at once; empty where they poll, or where nobody knows."""
-    if linux.idle_driver == "none":
-        return "no idle driver, which a latency limit does not change"
-    held = linux.dma_latency_s is not None and linux.dma_latency_s <= 0.0  # polls, never halts
-    return "guest_halt_poll_ns = 0" if linux.guest_halt_poll_s == 0.0 and not held else ""
+    host = facts.hypervisor
+    polls = host is None or host.halt_poll_s != 0.0
+    either = "" if polls else ", and the hypervisor does not poll either (halt_poll_ns = 0)"
+    for told in halt_suspects(facts.linux or LinuxFacts()):
+        yield told + either
 
 
 def _contended(facts: StackFacts) -> Iterator[str]:
     for domain in facts.domains or ():
         waited = domain.vcpu_delay_fraction
-        if waited is not None and waited > _WAITED:
+        if waited is not None and waited > WAITED_FRACTION:
             yield f"virtual CPUs of {domain.name} waited {format_share(waited)} of the time for one"
     linux = facts.linux
     if linux is None:
         return
-    if linux.steal_fraction is not None and linux.steal_fraction > _WAITED:
+    if linux.steal_fraction is not None and linux.steal_fraction > WAITED_FRACTION:
         yield f"the hypervisor took {format_share(linux.steal_fraction)} of CPU time (steal)"
     pressed = linux.cpu_pressure_fraction
-    if pressed is not None and pressed > _PRESSED:
+    if pressed is not None and pressed > PRESSED_FRACTION:
         yield f"in {format_share(pressed)} of the time a task waited for a CPU"
     slow = linux.ping_pong.across_p99_s if linux.ping_pong is not None else None
     if slow is not None and slow > _SLICE_S:

@@ -13,12 +13,15 @@ from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
 from steelyard.analysis.statement_costs import StatementDifference, StatementFit
 from steelyard.analysis.waits import WaitCause, WaitReasoning, reason_waits
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.environment import Environment, Fact
 from steelyard.model.evidence import Absence, Quantity
 from steelyard.model.experiment import Experiment, Workload
+from steelyard.model.linux_facts import IdleState, LinuxFacts
 from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
+from steelyard.model.waking import wake_up_facts
 
 SCRIPTS = ("select-only", "simple-update", "tpcb-like")
 STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])
@@ -103,17 +106,21 @@ def reasoning(found: Ledger | None, change: Estimate = SAVED) -> WaitReasoning:
     ("low", "high", "cause"),
     [
         (-0.25, 0.0, WaitCause.WAITING),
-        (-0.26, 0.0, WaitCause.BOTH),
-        (-0.9, -0.49, WaitCause.BOTH),
+        (-0.26, 0.0, WaitCause.UNDECIDED),
+        (-0.49, -0.26, WaitCause.BOTH),
+        (-0.49, -0.25, WaitCause.UNDECIDED),  # it may be waiting alone
+        (-0.5, -0.26, WaitCause.UNDECIDED),  # it may be mainly the CPU
+        (-0.9, -0.49, WaitCause.UNDECIDED),
         (-0.9, -0.5, WaitCause.CPU),
         (0.2, 0.3, WaitCause.WAITING),  # more CPU time is no reason to be faster
-        (-0.6, 0.6, WaitCause.BOTH),  # too wide to tell
+        (-0.6, 0.6, WaitCause.UNDECIDED),
+        (-2.0, 2.0, WaitCause.UNDECIDED),  # 0 to 100 % tells nothing
     ],
 )
 def test_cpu_time_is_the_most_that_memory_distance_can_be(
     low: float, high: float, cause: WaitCause
 ) -> None:
-    """A quarter of 1 ms at most is waiting, half or more is the CPU: by the interval's ends."""
+    """A quarter of 1 ms at most is waiting, half or more the CPU, both only surely between."""
     assert reasoning(cpu(low, high)).cause is cause
 
 
@@ -185,6 +192,34 @@ def test_one_memory_node_leaves_nothing_far(
     runs = [replace(run, evidence=evidence) for run in made.runs]
     (told,) = reason_waits(fit(), cpu(0.0, 0.0), EXPERIMENT, runs)
     assert told.one_node is one
+
+
+def test_the_record_s_machine_is_suspected() -> None:
+    """Its facts say what makes wake-ups slow; a record of an older version says nothing."""
+    fast = LinuxFacts(idle_states=(IdleState(name="C1", exit_latency_s=2e-6),))
+    c6 = IdleState(name="C6", exit_latency_s=133e-6)
+    slow = replace(fast, idle_states=(*(fast.idle_states or ()), c6))
+    for machine, suspects in (
+        (slow, ("idle CPUs of this machine enter C6, which takes 0.13 ms to leave",)),
+        (fast, ()),
+        (replace(slow, dma_latency_s=20e-6), ()),
+    ):
+        facts = wake_up_facts(machine, limit_seen=True)
+        (told,) = reason_waits(fit(), cpu(0.0, 0.0), EXPERIMENT, (), facts)
+        assert told.suspects == suspects
+    old = (Fact(name="governor", value="performance", subject="machine"),)
+    (told,) = reason_waits(fit(), cpu(0.0, 0.0), EXPERIMENT, (), old)
+    assert told.suspects == ()
+
+
+def test_a_whole_record_names_its_suspects() -> None:
+    """From the environment's rows to the reasoning."""
+    machine = LinuxFacts(idle_driver="none", idle_states=())
+    virtual = Fact(name="virtualisation", value="virtual machine (KVM)", subject="machine")
+    facts = (virtual, *wake_up_facts(machine, limit_seen=False))
+    made = replace(record((90e-6, 80e-6)), environment=Environment(facts=facts))
+    (told,) = analyse(made).waits
+    assert "halts at once" in told.suspects[0]
 
 
 def record(cpu_s: tuple[float, float]) -> CampaignRecord:

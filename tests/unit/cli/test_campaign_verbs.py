@@ -12,6 +12,8 @@ from fakes.clock import FakeClock
 from steelyard.cli.main import cli
 from steelyard.model.errors import InputError, RecordError
 from steelyard.model.experiment import Measure, Stop, Treatment
+from steelyard.model.outside import Foreign, OnServer, TurnedKnob
+from steelyard.model.stack import Knob, KnobKind
 from steelyard.model.target import LocalTarget
 from steelyard.record.entries import Created
 
@@ -117,6 +119,37 @@ def test_only_what_is_still_there_is_left_behind(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     stage.directory.close()
     assert as_json("show", stage.path)["left_behind"] == [str(tmp_path / "there")]
+
+
+def test_everything_that_clean_would_undo_is_left_behind(tmp_path: Path) -> None:
+    """Groups, things on servers and knobs too: a turned kernel is nothing to keep quiet about."""
+    stage = Stage.new(an_experiment(), tmp_path / "campaign")
+    group = tmp_path / "steelyard-x-server"
+    group.mkdir()
+    knob = TurnedKnob(
+        knob=Knob(name="n", layer="linux", kind=KnobKind.SYSCTL, place="vm.swappiness", value="1"),
+        snapshot="60",
+    )
+    thing = OnServer(
+        resource=Foreign.DATABASE,
+        host="db",
+        port=5432,
+        user="me",
+        database="steelyard_1",
+        entrance="postgres",
+        mark="m",
+    )
+    for created in (
+        Created(resource="cgroup", name=str(group)),
+        Created(resource="on-server", name=thing.label, thing=thing),
+        Created(resource="knob", name=knob.label, knob=knob),
+    ):
+        stage.directory.journal.append(created)
+    stage.directory.close()
+    left = [str(group), thing.label, "knob sysctl vm.swappiness"]
+    assert as_json("show", stage.path)["left_behind"] == left
+    assert as_json("list", stage.path)["campaigns"][0]["left_behind"] == left
+    assert "knob sysctl vm.swappiness" in invoke("show", stage.path).output
 
 
 def test_a_dead_campaign_is_told_from_a_running_one(tmp_path: Path) -> None:

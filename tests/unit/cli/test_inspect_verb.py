@@ -7,6 +7,7 @@ import pytest
 from command_line import Shell
 
 from fakes.facts import FakeStack
+from steelyard.cli import fact_doors
 from steelyard.cli.commands import inspect
 from steelyard.model.errors import ExitCode
 from steelyard.model.findings import Severity
@@ -15,7 +16,10 @@ from steelyard.model.stack_facts import StackFacts
 from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.file import read_facts
 from steelyard.tuning.rules import judge as judging
+from support.recorded_host import RECORDINGS
 from support.recorded_stacks import PUBLISHED, RECOMMENDED, published
+
+LIBVIRT = RECORDINGS.parent / "libvirt"
 
 
 def violated(severity: Severity) -> tuple[JudgedRule, ...]:
@@ -107,9 +111,26 @@ def test_the_terminal_shows_facts_and_findings(shell: Shell) -> None:
     assert published().linux is not None
 
 
+def test_the_xml_that_was_asked_for_is_compared(
+    shell: Shell, stack: FakeStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what libvirt keeps of it here; a facts file is judged with the XML alone."""
+    kept = (LIBVIRT / "misplaced-balloon.dumpxml.xml").read_text(encoding="utf-8")
+    monkeypatch.setattr(fact_doors, "defined_domain", lambda _: kept)
+    assert stack.host is not None
+    asked = ("--domain-xml", str(LIBVIRT / "misplaced-balloon.xml"))
+    code, out, _ = shell.run("inspect", "--no-ping-pong", *asked)
+    assert code == ExitCode.GATE
+    assert "[ERROR] KVM001" in out
+    assert "compared with virsh dumpxml --inactive" in out
+    _, out, _ = shell.run("inspect", "--facts", str(RECOMMENDED), *asked)
+    assert "belongs in <devices>" in out
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (("--domain-xml", "absent.xml", "--facts", str(RECOMMENDED)), "absent.xml is not there"),
         (("--facts", "x.yaml", "--on", "ssh://a"), "--facts looks at nothing, and --on does"),
         (("--facts", "x.yaml", "--dsn", "postgresql:///"), "and --dsn does"),
         (("--on", "ssh://a", "--instance-metadata"), "--on names another"),

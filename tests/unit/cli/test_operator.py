@@ -30,6 +30,12 @@ def test_enter_confirms(terminal: int) -> None:
     assert "within 60 s" in shown
 
 
+def test_what_was_typed_before_the_question_is_no_answer(terminal: int) -> None:
+    """An Enter that ended an earlier line does not say that the machine was power-cycled."""
+    os.write(terminal, b"\n\n")
+    assert not TerminalOperator().confirms("Power-cycle the VM.", timeout_s=0.3)
+
+
 def test_silence_is_no_confirmation(terminal: int) -> None:
     """After the time the step counts as not done."""
     assert not TerminalOperator().confirms("Anybody?", timeout_s=0.05)

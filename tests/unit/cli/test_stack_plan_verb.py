@@ -1,11 +1,20 @@
 """``steelyard stack plan``: what it prints, writes and refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from command_line import Shell
 
+from fakes.processes import Answer, FakeProcesses
+from steelyard.cli.stack.plan import command
+from steelyard.cli.stack_planning import PlanOptions, _domain_here
+from steelyard.experiment.doors import system_doors
 from steelyard.model.errors import ExitCode
+from steelyard.model.stack import Place, StackRequest
+from steelyard.model.stack_facts import StackFacts
+from steelyard.model.units import GIB
+from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.file import write_facts
 from support.made_machines import bare, machine
 from support.recorded_stacks import PUBLISHED, RECOMMENDED
@@ -49,6 +58,46 @@ def test_the_hypervisor_alone_is_enough(shell: Shell) -> None:
     assert code == 0
     design = json.loads(out)["design"]
     assert all(design[layer] for layer in ("hypervisor", "domain", "machine", "pod"))
+
+
+_THERE = """\
+<domain type='kvm'><name>pg</name><memory unit='GiB'>4</memory><vcpu>2</vcpu>
+<os><type>hvm</type></os><devices><hostdev type='usb'/></devices></domain>
+"""
+
+
+def test_a_domain_that_is_there_is_the_start(shell: Shell, tmp_path: Path) -> None:
+    """By --domain-xml: its name, its devices; another name and an absent file are refused."""
+    place = tmp_path / "pg.xml"
+    place.write_text(_THERE)
+    words = (*ASKED, "--for", "kvm", "--host-facts", str(RECOMMENDED), "--domain-xml")
+    code, out, _ = shell.run(*words, str(place), "--json")
+    assert code == 0
+    (knob,) = (knob for knob in json.loads(out)["knobs"] if knob["kind"] == "domain")
+    assert knob["place"] == "pg"
+    assert "<hostdev type='usb'/>" in knob["value"]
+    assert "<vcpupin " in knob["value"]
+    code, _, err = shell.run(*words, str(place), "--name", "other")
+    assert code == ExitCode.BAD_INPUT
+    assert "that of domain `pg`" in err
+    code, _, err = shell.run(*words, str(tmp_path / "none.xml"))
+    assert code == ExitCode.BAD_INPUT
+    assert "virsh dumpxml NAME --inactive" in err
+
+
+def test_the_domain_of_this_machine_is_asked_of_its_libvirt() -> None:
+    """Of the plan's name, where the plan is for this machine; elsewhere another libvirt has it."""
+    context = command.make_context("plan", ["--cpus=2", "--memory=8GiB", "--for=kvm"])
+    here = PlanOptions(**context.params)
+    processes = FakeProcesses()
+    processes.on("virsh", "dumpxml", "--domain=pg", "--inactive", answer=Answer(stdout=_THERE))
+    doors = replace(system_doors(), processes=processes)
+    request = StackRequest(cpus=2, memory_bytes=GIB, place=Place.KVM, name="pg")
+    facts = StackFacts(domains=(domain_facts(_THERE),))
+    assert _domain_here(here, request, facts, doors) == _THERE
+    assert _domain_here(here, request, StackFacts(domains=()), doors) is None
+    there = replace(here, host_facts=RECOMMENDED)
+    assert _domain_here(there, request, facts, doors) is None
 
 
 def test_the_impossible_is_refused_with_what_would_fit(shell: Shell, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from command_line import Shell
 from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.settings import FakeSettings
-from steelyard.cli.stack_applying import ApplyOptions, apply, revert
-from steelyard.model.errors import PreflightError
+from steelyard.cli.stack_applying import ApplyOptions, apply
+from steelyard.cli.stack_reverting import RevertOptions, revert
+from steelyard.model.errors import InputError, Interrupted, PreflightError
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.tuning.applying.applier import UnprivilegedError
 from steelyard.tuning.applying.doors import Outside
@@ -158,9 +159,9 @@ def test_a_record_of_another_machine_is_refused(
     apply(options, outside)
     kernel.files["/etc/machine-id"] = "two\n"
     with pytest.raises(PreflightError, match="another machine"):
-        revert(tmp_path, None, yes=True, outside=outside)
+        revert(RevertOptions(directory=tmp_path, yes=True), outside)
     kernel.files["/etc/machine-id"] = "one\n"
-    revert(tmp_path, None, yes=True, outside=outside)
+    revert(RevertOptions(directory=tmp_path, yes=True), outside)
     assert kernel.files["/proc/sys/vm/swappiness"] == "60\n"
     assert "as it was" in capsys.readouterr().out
 
@@ -176,7 +177,109 @@ def test_another_server_in_the_place_of_the_first_is_refused(tmp_path: Path) -> 
     assert server.file == {"work_mem": "8MB"}
     server.identifier = "7002"
     with pytest.raises(PreflightError, match="other data"):
-        revert(tmp_path, None, yes=True, outside=outside)
+        revert(RevertOptions(directory=tmp_path, yes=True), outside)
     server.identifier = "7001"
-    revert(tmp_path, None, yes=True, outside=outside)
+    revert(RevertOptions(directory=tmp_path, yes=True), outside)
     assert server.file == {}
+
+
+def _server_outside() -> Outside:
+    return Outside(host=FakeKernel(), kernel=FakeKernel(), sql=FakeSettings(), clock=FakeClock())
+
+
+_URI = "postgresql://me@/postgres?host=/fake"
+
+
+def test_a_standby_in_the_place_of_its_primary_is_refused(tmp_path: Path) -> None:
+    """Proves that equal data at another place is told from the server of the plan."""
+    setting = replace(knob(KnobKind.POSTGRES, "work_mem", "8MB"), layer="postgres")
+    write_plan(tmp_path, stack_plan(setting))
+    outside = _server_outside()
+    server = outside.sql
+    assert isinstance(server, FakeSettings)
+    server.place = "/data@one"
+    apply(ApplyOptions(directory=tmp_path, layers=(), dsn=_URI, yes=True), outside)
+    server.place = "/data@two"
+    with pytest.raises(PreflightError, match="standby"):
+        revert(RevertOptions(directory=tmp_path, yes=True), outside)
+    server.place = "/data@one"
+    revert(RevertOptions(directory=tmp_path, yes=True), outside)
+    assert server.file == {}
+
+
+def test_huge_pages_of_an_unseen_server_need_a_word(tmp_path: Path) -> None:
+    """Proves that --remote reaches the check, and is refused beside knobs of that machine."""
+    pages = replace(knob(KnobKind.POSTGRES, "huge_pages", "on"), layer="postgres")
+    swap = knob(KnobKind.SYSCTL, "vm.swappiness", "7")
+    write_plan(tmp_path, stack_plan(pages, swap))
+    outside = _server_outside()
+    options = ApplyOptions(directory=tmp_path, layers=("postgres",), dsn=_URI, yes=True)
+    with pytest.raises(PreflightError, match="not visible from here"):
+        apply(options, outside)
+    with pytest.raises(InputError, match="another machine"):
+        apply(replace(options, layers=(), remote=True), outside)
+    apply(replace(options, remote=True), outside)
+    assert isinstance(outside.sql, FakeSettings)
+    assert outside.sql.file == {"huge_pages": "on"}
+
+
+def test_the_last_words_are_true(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Proves that objects are not called in effect, nor a setting restored before its restart."""
+    rendered = knob(KnobKind.RENDERED, "kubernetes/cluster.yaml", "")
+    write_plan(tmp_path / "r", stack_plan(rendered))
+    outside = _server_outside()
+    apply(ApplyOptions(directory=tmp_path / "r", layers=(), dsn=None, yes=True), outside)
+    out = capsys.readouterr().out
+    assert "In effect" not in out
+    assert "1 object is yours to apply" in out
+    buffers = replace(knob(KnobKind.POSTGRES, "shared_buffers", "1GB"), layer="postgres")
+    write_plan(tmp_path / "b", stack_plan(buffers, rendered))
+    options = ApplyOptions(directory=tmp_path / "b", layers=(), dsn=_URI, yes=True)
+    assert isinstance(outside.sql, FakeSettings)
+    apply(options, outside)
+    outside.sql.restart()
+    capsys.readouterr()
+    apply(options, outside)
+    assert "In effect" in capsys.readouterr().out
+    revert(RevertOptions(directory=tmp_path / "b", yes=True), outside)
+    out = capsys.readouterr().out
+    assert "Everything is as it was." not in out
+    assert "will be as it was, after what is said above" in out
+
+
+def test_an_interruption_tells_both_ways_out(tmp_path: Path) -> None:
+    """Proves that Ctrl-C between two knobs names how to go on and how to go back."""
+    write_plan(tmp_path, stack_plan(knob(KnobKind.SYSCTL, "vm.swappiness", "7")))
+    kernel = FakeKernel(files={"/proc/sys/vm/swappiness": "60\n"})
+
+    def stop(_path: str) -> None:
+        raise Interrupted("interrupted by SIGINT")
+
+    kernel.before_write = stop
+    outside = Outside(host=kernel, kernel=kernel)
+    with pytest.raises(Interrupted, match="SIGINT, with the plan applied in part") as error:
+        apply(ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True), outside)
+    assert f"stack apply {tmp_path}` goes on" in error.value.hint
+    assert f"stack revert {tmp_path}` restores" in error.value.hint
+    kernel.before_write = lambda _path: None
+    apply(ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True), outside)
+    kernel.before_write = stop
+    with pytest.raises(Interrupted) as error:
+        revert(RevertOptions(directory=tmp_path, yes=True), outside)
+    assert "stack revert" in error.value.hint
+
+
+def test_somebody_elses_edit_is_told_by_the_command(shell: Shell, place: Path) -> None:
+    """Proves exit code 7 and the two ways out on the command line."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    shell.run("stack", "apply", "p", "--yes")
+    (place / "old.conf").write_text("mine\n")
+    code, _, err = shell.run("stack", "revert", "p", "--yes")
+    assert code == 7
+    assert "somebody has changed" in err
+    assert _files(place) == {"old.conf": "mine\n"}
+    code, out, _ = shell.run("stack", "revert", "p", "--yes", "--changed", "keep")
+    assert code == 0
+    assert "1 knob left as somebody has changed it." in out
+    assert _files(place) == {"old.conf": "mine\n"}
+    assert shell.run("stack", "revert", "p")[1] == "Nothing is applied from p.\n"

@@ -10,7 +10,7 @@ from command_line import Shell, a_campaign
 
 from fakes.campaigns import CAMPAIGN_ID, Killed, Stage, an_experiment
 from steelyard.cli import main as entry
-from steelyard.cli.main import _LazyGroup
+from steelyard.cli.lazy_group import LazyGroup
 from steelyard.experiment.presets import preset_names
 from steelyard.model.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 
@@ -156,7 +156,7 @@ def test_every_failure_is_its_exit_code_and_a_sentence(
     def fail(*_: object) -> None:
         raise error
 
-    shell.monkeypatch.setattr(_LazyGroup, "get_command", fail)
+    shell.monkeypatch.setattr(LazyGroup, "get_command", fail)
     assert shell.run("run") == (code, "", word)
 
 
@@ -166,7 +166,7 @@ def test_ctrl_c_anywhere_is_exit_code_130(shell: Shell) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    shell.monkeypatch.setattr(_LazyGroup, "get_command", interrupted)
+    shell.monkeypatch.setattr(LazyGroup, "get_command", interrupted)
     assert shell.run("schema")[0] == ExitCode.INTERRUPTED
 
 

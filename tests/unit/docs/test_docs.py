@@ -45,7 +45,9 @@ NO_DEFAULT = "\N{EN DASH}"
 
 
 def is_cheap(argv: tuple[str, ...]) -> bool:
-    """Return whether a command starts no server and changes nothing."""
+    """Return whether a command starts no server, changes nothing and needs no plan of a stack."""
+    if argv[0] == "stack":
+        return False
     return argv[0] in ("presets", "schema") or "--dry-run" in argv or "--help" in argv
 
 

@@ -189,6 +189,7 @@ def test_other_ways_to_say_the_same_are_no_deviation(asked: str, actual: Effecti
         ("off", _in_force("wal_compression", "pglz")),
         ("1", _in_force("max_parallel_workers", "2")),
         ("-1", _in_force("log_min_duration_statement", "0", "ms", "configuration file")),
+        ("-1", _in_force("log_autovacuum_min_duration", "600000", "ms", "default")),
         ("-1", _in_force("wal_buffers", "2048", "8kB", "configuration file")),
         ("4MB", _in_force("work_mem", "4097", "kB")),
         ("4MB", _in_force("work_mem", "default", "kB")),

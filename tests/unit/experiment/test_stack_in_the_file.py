@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from experiment_texts import SMALL, load, problems_of
 
+from steelyard.experiment.host_checks import domain_name
 from steelyard.model.experiment import Layer, ManualStep
 
 _STACK = """\
@@ -157,7 +158,90 @@ def test_a_virtual_machine_needs_a_way_to_be_started_anew(
 def test_a_file_that_is_no_domain_is_refused(tmp_path: Path) -> None:
     """Its name is what libvirt knows it by."""
     text = _guests(tmp_path)
-    (tmp_path / "pinned.xml").write_text("<network><name>n</name></network>")
+    for content in (
+        "<network><name>n</name></network>",
+        "<domain><name>x</name> & <oops>",
+        "<domain><name>x</name>",
+        "<domain><!-- <name>x</name> --></domain>",
+        "<domain><metadata><name>x</name></metadata></domain>",
+    ):
+        (tmp_path / "pinned.xml").write_text(content)
+        (problem,) = problems_of(text, base=tmp_path)
+        assert "no XML of a libvirt domain" in problem.message, content
+        assert problem.line == 14
+
+
+def test_the_name_is_the_domains_own() -> None:
+    """Not one of a comment before it, which would be another machine."""
+    text = "<domain type='kvm'><!-- was <name>old</name> --><name> guest-1 </name></domain>"
+    assert domain_name(text) == "guest-1"
+    assert domain_name("<domain><name>x") is None
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        "<graphics type='vnc' passwd='hunter2' passwdValidTo='2030-01-01T00:00:00'/>",
+        '<graphics type="spice" passwd="hunter2"/>',
+        "<!-- <graphics type='vnc' passwd='hunter2'/> -->",
+        "<secret type='passphrase'>hunter2</secret>",
+        "<commandline><arg value='secret,id=s0,data=hunter2'/></commandline>",
+    ],
+)
+def test_a_definition_with_a_password_is_refused(tmp_path: Path, element: str) -> None:
+    """The record has the whole text, and whoever reads the record would have the password."""
+    text = _guests(tmp_path)
+    (tmp_path / "pinned.xml").write_text(f"{_DOMAIN}{element}</domain>")
     (problem,) = problems_of(text, base=tmp_path)
-    assert "no XML of a libvirt domain" in problem.message
-    assert problem.line == 14
+    assert "has a password in it" in problem.message
+    assert "hunter2" not in problem.message + problem.hint
+
+
+def test_the_command_that_restarts_an_endpoint_has_no_password_either() -> None:
+    """Its words are in the record like those of a step."""
+    target = "{kind: endpoint, host: db, restart_command: [reboot, --password, hunter2]}"
+    found = problems_of(SMALL, f"treatments.default.target={target}")
+    assert [p.message for p in found if "password" in p.message] == [
+        "the command has a password in it"
+    ]
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        "<graphics type='vnc' passwd=''/>",
+        "<auth username='libvirt'><secret type='ceph' uuid='2ec1'/></auth>",
+    ],
+)
+def test_a_reference_to_a_secret_is_none(tmp_path: Path, element: str) -> None:
+    """It is kept by libvirt; the definition only says which one."""
+    text = _guests(tmp_path)
+    (tmp_path / "pinned.xml").write_text(f"{_DOMAIN}{element}</domain>")
+    assert "<vcpu>2" in load(text, tmp_path).experiment.treatment("pinned").domain_xml
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("ipmitool --password hunter2", True),
+        ("ipmitool -password=hunter2", True),
+        ("[cycle, --token, hunter2]", True),
+        ("env PGPASSWORD=hunter2 cycle", True),
+        ("sshpass -p hunter2 ssh host", True),
+        ("ipmitool --password-file /root/bmc", False),
+        ("cycle --password --wait", False),
+    ],
+)
+def test_a_command_with_a_password_is_refused(
+    tmp_path: Path, command: str, *, refused: bool
+) -> None:
+    """It would be in the record; a file that it is read from is not."""
+    old = "{command: \"./cycle 'my guest'\", timeout: 5m}"
+    text = _guests(tmp_path).replace(old, f"{{command: {command}}}")
+    assert command in text
+    if not refused:
+        assert load(text, tmp_path).experiment.treatment("pinned").manual
+        return
+    (problem,) = problems_of(text, base=tmp_path)
+    assert "has a password in it" in problem.message
+    assert "hunter2" not in problem.message + problem.hint

@@ -11,7 +11,7 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.experiment import ledger
+from steelyard.experiment import ledger, registry
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.ledger import JournalLedger
 from steelyard.model.command import Command
@@ -62,7 +62,7 @@ class _Campaign:
         self.directory.journal.append(
             Started(campaign_id=_ID, experiment=an_experiment(), command="steelyard", version="0")
         )
-        ledger.register(_ID, self.path)
+        registry.register(_ID, self.path)
         JournalLedger(self.directory.journal, _ID).created(self.live)
 
     def work(self) -> FakeProcess:
@@ -80,7 +80,7 @@ class _Campaign:
 
 
 def _registered() -> list[str]:
-    return sorted(entry.name for entry in (ledger._registry()).iterdir())
+    return sorted(entry.name for entry in registry.directory().iterdir())
 
 
 def test_a_dead_campaign_is_found_and_undone(
@@ -279,11 +279,11 @@ def test_a_half_written_note_is_no_campaign_and_goes_when_the_campaign_goes_on(
 ) -> None:
     """A death while it was registered: nothing is listed twice, nothing stays for ever."""
     campaign = _Campaign(tmp_path, processes).die()
-    note = ledger._registry() / f".{_ID}.0f3a9c2d"
+    note = registry.directory() / f".{_ID}.0f3a9c2d"
     note.write_text(f"{campaign.path}\n")
     campaign.live.mkdir(parents=True)
     assert [found.campaign_id for found in ledger.find_leftovers(doors)] == [_ID]
-    ledger.register(_ID, campaign.path)
+    registry.register(_ID, campaign.path)
     assert _registered() == [_ID]
 
 

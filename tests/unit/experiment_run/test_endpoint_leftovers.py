@@ -10,7 +10,7 @@ from fakes.clock import FakeClock
 from fakes.endpoint import FakeEndpoint
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
-from steelyard.experiment import ledger
+from steelyard.experiment import ledger, registry
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.ledger import JournalLedger
 from steelyard.model.errors import LeftBehindError
@@ -62,7 +62,7 @@ def record(tmp_path: Path) -> Path:
     directory.journal.append(
         Started(campaign_id="night-1", experiment=an_experiment(), command="x", version="0")
     )
-    ledger.register("night-1", path)
+    registry.register("night-1", path)
     noting = JournalLedger(directory.journal, "night-1")
     noting.changed(_DATABASE)
     noting.changed(_SETTINGS)

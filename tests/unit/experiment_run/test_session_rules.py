@@ -13,11 +13,14 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.experiment import ledger, session
+from fakes.stack import Outside, a_kernel, asking
+from steelyard.experiment import registry, session
+from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.doors import Doors
 from steelyard.model.errors import ExitCode, InputError, PreflightError
 from steelyard.record.directory import left_over, read_campaign
 from steelyard.record.entries import Created
+from support.stack import MemoryLedger
 
 
 def _doors(clock: FakeClock) -> Doors:
@@ -86,6 +89,23 @@ def test_another_version_in_a_resumed_campaign_is_refused(tmp_path: Path) -> Non
         session._require_same_versions(record, engine)
 
 
+def test_a_resumed_campaign_checks_its_stack_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory and privilege may be gone since the last session, and nothing is touched before."""
+    stage = Stage.new(asking({}, {"vm.nr_hugepages": "100"}), tmp_path / "campaign")
+    stage.run()
+    outside = Outside(kernel=a_kernel(fits=20))
+    assembly = Assembly(
+        engine=stage.bench()._engine,
+        platforms={},
+        stack=outside.settings(stage.experiment, MemoryLedger()),
+    )
+    monkeypatch.setattr(session, "assemble", lambda *_, **__: assembly)
+    with pytest.raises(PreflightError, match="do not fit"):
+        session._require_room(read_campaign(stage.path), _doors(stage.clock))
+
+
 def test_a_finished_campaign_is_only_shown_again(tmp_path: Path) -> None:
     """Resuming what is decided starts nothing: its record stays as it is, to the byte."""
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
@@ -100,11 +120,11 @@ def test_a_death_after_the_end_leaves_nothing_once_it_is_resumed(tmp_path: Path)
     """Half-written reports and the note in the registry go, though nothing is run again."""
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
     stage.run()
-    ledger.register(read_campaign(stage.path).campaign_id, stage.path)
+    registry.register(read_campaign(stage.path).campaign_id, stage.path)
     (stage.path / ".report.html.0f3a9c2d").write_text("<html>")
     session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
     assert [path.name for path in stage.path.rglob(".*")] == []
-    assert list(ledger._registry().iterdir()) == []
+    assert list(registry.directory().iterdir()) == []
 
 
 def test_what_the_dead_session_removed_is_noted_before_work_goes_on(

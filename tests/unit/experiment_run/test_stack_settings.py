@@ -20,6 +20,7 @@ from fakes.stack import (
     asking,
 )
 from steelyard.experiment import ledger as ledgers
+from steelyard.experiment import registry
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.stack_settings import StackSettings
 from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
@@ -343,7 +344,7 @@ def test_a_record_from_elsewhere_cannot_name_what_is_turned_back(tmp_path: Path)
         stage.campaign().run()
     stage.directory.close()
     assert left_knobs(tmp_path / "c")
-    note = ledgers._registry() / CAMPAIGN_ID
+    note = registry.directory() / CAMPAIGN_ID
     note.write_text(note.read_text().splitlines()[0] + "\n")
     written = list(outside.kernel.written)
     for leftover in ledgers.find_leftovers(_doors(outside), [tmp_path / "c"]):

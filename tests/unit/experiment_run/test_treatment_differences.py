@@ -106,8 +106,8 @@ def test_kernel_settings_cost_what_a_server_needs_to_feel_them(
     assert _cost(replace(bare, treatments=(bare.treatments[0], other)), tmp_path) is cost
 
 
-def test_manual_steps_cost_a_restart_and_machines_a_new_one(tmp_path: Path) -> None:
-    """A definition is taken at a power cycle; what a person does to a running server is unknown."""
+def test_manual_steps_and_machines_cost_a_restart(tmp_path: Path) -> None:
+    """Nobody makes a server anew: a definition is taken at the power cycle of the user's step."""
     bare = an_experiment(restart=False)
     first = bare.treatments[0]
     by_hand = replace(first, name="other", manual=ManualStep(text="Do it."))
@@ -115,7 +115,15 @@ def test_manual_steps_cost_a_restart_and_machines_a_new_one(tmp_path: Path) -> N
     assert _cost(pair, tmp_path / "manual") is SwitchCost.RESTART
     machine = replace(first, name="other", domain_xml="<domain><name>g</name></domain>")
     pair = replace(bare, treatments=(first, machine))
-    assert _cost(pair, tmp_path / "kvm") is SwitchCost.REPROVISION
+    assert _cost(pair, tmp_path / "kvm") is SwitchCost.RESTART
+
+
+def test_one_command_for_all_treatments_costs_a_restart_too(tmp_path: Path) -> None:
+    """It is run for each of them, and does what its treatment's name says."""
+    bare = an_experiment(restart=False)
+    first = replace(bare.treatments[0], manual=ManualStep(command=("hook",)))
+    pair = replace(bare, treatments=(first, replace(first, name="other")))
+    assert _cost(pair, tmp_path) is SwitchCost.RESTART
 
 
 @pytest.mark.parametrize("mode", Mode)

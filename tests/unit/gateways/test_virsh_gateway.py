@@ -67,6 +67,34 @@ def test_a_name_is_never_taken_for_an_option() -> None:
     assert processes.ran[-1].argv[-2:] == ("--domain=--help", "--inactive")
 
 
+_UUID = "c7a5fdbd-edaf-9455-926a-d65c16db1809"
+
+
+@pytest.mark.parametrize("name", ["2", "+2", _UUID, _UUID.upper()])
+def test_a_name_is_never_taken_for_the_id_of_another_domain(name: str) -> None:
+    """A number is an id for virsh, and a name of that form another domain's: the uuid is not."""
+    other = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+    virsh, processes = _virsh("dumpxml", stdout=f"<domain><name>{name}</name></domain>")
+    processes.on("virsh", "undefine")
+    processes.on("virsh", "list", answer=Answer(stdout=f"{_UUID} 22\n{other} {name}\n\n"))
+    assert virsh.xml(name) is not None
+    virsh.undefine(name)
+    addressed = [run.argv[4] for run in processes.ran if "list" not in run.argv]
+    assert addressed == [f"--domain={other}"] * 2
+    processes.on("virsh", "list", answer=Answer(stdout=f"{_UUID} 22\n"))
+    assert virsh.xml(name) is None
+
+
+def test_a_definition_of_another_domain_is_never_taken_for_the_one_asked_for() -> None:
+    """Whatever virsh makes of a name, what it tells has to have it; escapes are no other name."""
+    virsh, processes = _virsh("dumpxml", stdout="<domain><name>other</name></domain>")
+    with pytest.raises(TargetError, match="asked for the domain mine and told of other"):
+        virsh.xml("mine")
+    told = "<domain><name>a&amp;b&apos;s</name></domain>"
+    processes.on("virsh", "dumpxml", answer=Answer(stdout=told))
+    assert virsh.xml("a&b's") == told
+
+
 def test_a_definition_is_validated_and_no_file_is_needed() -> None:
     """The schema is always asked: without it libvirt drops what it does not know."""
     virsh, processes = _virsh("define")

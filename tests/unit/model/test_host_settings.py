@@ -9,7 +9,13 @@ from steelyard.model.experiment import SwitchCost
 
 @pytest.mark.parametrize(
     "name",
-    ["vm.nr_hugepages", "vm.swappiness", "net.ipv4.tcp_rmem", *host_settings.SHORT_NAMES],
+    [
+        "vm.nr_hugepages",
+        "vm.swappiness",
+        "net.ipv4.tcp_rmem",
+        "kernel.shmmax",
+        *host_settings.SHORT_NAMES,
+    ],
 )
 def test_knobs_that_a_database_can_feel_are_taken(name: str) -> None:
     """Sysctls of memory and network, and the short names."""
@@ -22,6 +28,15 @@ def test_knobs_that_a_database_can_feel_are_taken(name: str) -> None:
         ("kernel.core_pattern", "not for experiments"),
         ("kernel.modprobe", "not for experiments"),
         ("vm.drop_caches", "not for experiments"),
+        ("vm.stat_refresh", "not for experiments"),
+        ("vm.mmap_min_addr", "not for experiments"),
+        ("vm.unprivileged_userfaultfd", "not for experiments"),
+        ("net.ipv4.ip_forward", "not for experiments"),
+        ("net.ipv4.conf.all.forwarding", "not for experiments"),
+        ("net.ipv4.route.flush", "not for experiments"),
+        ("net.ipv4.tcp_fastopen_key", "not for experiments"),
+        ("net.core.bpf_jit_harden", "not for experiments"),
+        ("kernel.shm_rmid_forced", "not for experiments"),
         ("swappiness", "no name of a kernel setting"),
         ("vm/swappiness", "no name of a kernel setting"),
         ("vm.../etc/passwd", "no name of a kernel setting"),

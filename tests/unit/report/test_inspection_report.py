@@ -2,12 +2,15 @@
 
 import pytest
 
-from steelyard.model.findings import Finding, Severity
+from steelyard.model.findings import Severity
 from steelyard.model.inspection import JudgedRule, State
 from steelyard.model.linux_facts import BlockDevice, LinuxFacts, NumaNode, PagePool
 from steelyard.model.stack_facts import (
     DomainFacts,
+    Kubelet,
+    KubernetesFacts,
     Origin,
+    PodFacts,
     PostgresFacts,
     StackFacts,
     Visibility,
@@ -17,6 +20,7 @@ from steelyard.report.document import Table
 from steelyard.report.inspection import Inspection, inspection_document, inspection_json
 from steelyard.report.stack_facts import fact_tables, shown
 from steelyard.report.terminal import render_terminal
+from support.recorded_stacks import published
 
 
 def a_rule(
@@ -67,9 +71,9 @@ FACTS = StackFacts(
 )
 
 
-def an_inspection(*findings: Finding) -> Inspection:
+def an_inspection() -> Inspection:
     """Return one with every kind of rule."""
-    return Inspection(place="this machine", facts=FACTS, judged=JUDGED, findings=findings)
+    return Inspection(place="this machine", facts=FACTS, judged=JUDGED)
 
 
 def text_of(inspection: Inspection, *, every: bool = False) -> str:
@@ -104,14 +108,15 @@ def test_what_is_not_applicable_is_no_pass_and_says_what_is_missing() -> None:
         assert f"{code}: title of {code}" in every
 
 
-def test_findings_stand_among_the_violations() -> None:
-    """What rests on several facts is told by its severity, like a rule."""
-    finding = Finding(
-        code="wake-up", severity=Severity.ERROR, message="a wake-up costs", remedy="pin"
-    )
-    text = text_of(an_inspection(finding))
-    assert text.index("[ERROR] wake-up: a wake-up costs") < text.index("[WARN] A3")
-    assert "3 errors, 1 warning, 1 for information; 1 rule of 7 hold, 3 not applicable" in text
+def test_the_subtitle_counts_every_violation() -> None:
+    """A rule that is violated twice counts twice; programs get the same numbers."""
+    text = text_of(an_inspection())
+    assert "2 errors, 1 warning, 1 for information; 1 rule of 7 hold, 3 not applicable" in text
+    told = inspection_json(an_inspection())
+    counts = told["counts"]
+    assert isinstance(counts, dict)
+    assert [counts[name] for name in ("error", "warning", "info", "holds")] == [2, 1, 1, 1]
+    assert set(told) == {"counts", "rules"}  # no key that is never filled
 
 
 def test_nothing_wrong_and_nothing_judged_are_different() -> None:
@@ -137,6 +142,50 @@ def test_facts_have_value_visibility_and_source() -> None:
     assert rows["nodes"][0] == "0: CPUs 0-3, 16.0 GiB, 10 of 2.0 MiB, 4 free"
     assert rows["device read ahead"][0] == "8.0 MiB"
     assert "scaling driver" not in rows  # nobody said anything of it
+
+
+def rows_of(facts: StackFacts, title: str) -> dict[str, tuple[str, ...]]:
+    """Return the rows of one table by their first cell."""
+    (table,) = [b for b in fact_tables(facts) if isinstance(b, Table) and b.title == title]
+    return {row.cells[0]: row.cells[1:] for row in table.rows}
+
+
+def test_a_guess_within_a_fact_is_no_published_fact() -> None:
+    """A part of a compound fact has its own origin; a row of several says where one was assumed."""
+    guess = Origin(source="it must have one", assumed=True)
+    facts = StackFacts(
+        kubernetes=KubernetesFacts(
+            kubelet=Kubelet(kube_reserved={"cpu": "1"}), pods=(PodFacts(name="a"),)
+        ),
+        origins={
+            "kubernetes": Origin(source="the article"),
+            "kubernetes.kubelet.kube_reserved": guess,
+            "kubernetes.pods.limits": guess,
+        },
+    )
+    rows = rows_of(facts, "Kubernetes")
+    assert rows["kubelet kube reserved"][1:] == ("assumed", "it must have one")
+    assert rows["kubelet cpu manager policy"][1:] == ("yes", "the article")
+    assert rows["pods"][1] == "assumed"
+
+
+def test_the_published_reservation_is_shown_as_the_guess_that_it_is() -> None:
+    """The reservation of the published kubelet is not printed anywhere."""
+    assert rows_of(published(), "Kubernetes")["kubelet kube reserved"][1] == "assumed"
+
+
+def test_each_virtual_machine_has_its_own_source() -> None:
+    """What is said of one field of all of them goes before what is said of one as a whole."""
+    vms = tuple(DomainFacts(name=name, vcpus=1, memory_bytes=GIB) for name in ("a", "b"))
+    origins = {
+        "domains": Origin(source="virsh list --all"),
+        "domains.a": Origin(source="virsh dumpxml a"),
+        "domains.vcpus": Origin(source="guessed", assumed=True),
+    }
+    rows = rows_of(StackFacts(domains=vms, origins=origins), "Virtual machines")
+    assert rows["a: memory"][2] == "virsh dumpxml a"
+    assert rows["b: memory"][2] == "virsh list --all"
+    assert rows["a: vcpus"][1:] == ("assumed", "guessed")
 
 
 def test_a_long_source_is_folded_and_not_cut() -> None:

@@ -11,6 +11,7 @@ from steelyard.model.verdicts import Estimate
 from steelyard.report.document import BulletList
 from steelyard.report.explaining import Choice, explain_document, explain_json
 from steelyard.report.render import summary
+from steelyard.report.statement_summary import waits_json
 from steelyard.report.statements import statement_section
 from steelyard.report.waits import TITLE, wait_blocks
 
@@ -34,8 +35,12 @@ WAITING = WaitReasoning(
             "of which 60.0 % to 90.0 % is CPU time; so it is mainly work of the CPU",
         ),
         (
-            replace(WAITING, cause=WaitCause.BOTH, cpu_s=(-0.4e-3, 0.0)),
+            replace(WAITING, cause=WaitCause.BOTH, cpu_s=(-0.4e-3, -0.3e-3)),
             "so part of it is waiting, and part work",
+        ),
+        (
+            replace(WAITING, cause=WaitCause.UNDECIDED, cpu_s=(-2.0e-3, 1.0e-3)),
+            "so these runs do not tell whether it is waiting or work of the CPU",
         ),
         (
             replace(WAITING, one_node=True),
@@ -53,6 +58,18 @@ def test_each_cause_has_its_words(told: WaitReasoning, words: str) -> None:
     (block,) = wait_blocks((told,))
     assert words in block.items[0]
     assert block.items[0].startswith("fitted against default: each statement -1.00 [-1.10, -0.900]")
+
+
+def test_suspects_are_named_once_and_only_where_something_waits() -> None:
+    """Two comparisons share a machine; where all is work of the CPU no wake-up is suspected."""
+    told = replace(WAITING, suspects=("idle CPUs enter C6",))
+    other = replace(told, treatment="other")
+    _, suspects = wait_blocks((told, other))
+    assert suspects.items == ("idle CPUs enter C6",)
+    assert len(wait_blocks((replace(told, cause=WaitCause.CPU, cpu_s=(-0.9e-3, -0.6e-3)),))) == 1
+    (program,) = waits_json((told,))
+    assert isinstance(program, dict)
+    assert program["suspects"] == ["idle CPUs enter C6"]
 
 
 def test_the_report_reasons_beside_the_fit() -> None:

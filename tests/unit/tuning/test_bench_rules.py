@@ -21,9 +21,9 @@ from support.recorded_stacks import published
 
 
 def stack(memory_bytes: int | None = 8 * GIB, buffers: str = "2GB", **bench: Any) -> StackFacts:
-    """Return the facts of a comparison on a machine with this memory."""
+    """Return the facts of a comparison on a machine of two CPUs with this memory."""
     return StackFacts(
-        linux=LinuxFacts(memory_bytes=memory_bytes),
+        linux=LinuxFacts(memory_bytes=memory_bytes, cpus=(0, 1)),
         postgres=PostgresFacts(settings={"shared_buffers": buffers}),
         bench=BenchFacts(**bench),
     )
@@ -38,7 +38,7 @@ def made(each: float, commit: float, read_only: float | None = None) -> ScriptLa
     )
 
 
-REFERENCE = {"reference_memory_bytes": 8 * GIB}
+REFERENCE = {"reference_memory_bytes": 8 * GIB, "reference_cpus": 2}
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,16 @@ REFERENCE = {"reference_memory_bytes": 8 * GIB}
         (stack(7 * GIB, **REFERENCE), "may use 7.0 GiB"),
         (stack(None, **REFERENCE), NOTHING),
         (stack(), NOTHING),
+        (stack(**{**REFERENCE, "reference_cpus": 4}), "may use 2 CPUs, what it is compared with"),
+        (stack(**{**REFERENCE, "reference_cpus": 1}), "compared with has 1"),
+        (stack(reference_memory_bytes=8 * GIB), NOTHING),  # equal memory alone is no pass
+        (stack(9 * GIB, reference_memory_bytes=8 * GIB), "may use 9.0 GiB"),
+        (stack(reference_cpus=2), NOTHING),
+        (replace(stack(**REFERENCE), linux=LinuxFacts(memory_bytes=8 * GIB)), NOTHING),
     ],
 )
-def test_what_is_compared_has_equal_memory(facts: StackFacts, told: str) -> None:
-    """BEN001: within a tenth, more as well as less."""
+def test_what_is_compared_has_equal_cpus_and_memory(facts: StackFacts, told: str) -> None:
+    """BEN001: within a tenth, more as well as less; both must be known to be equal."""
     assert told in said("BEN001", facts)
 
 

@@ -22,9 +22,11 @@ from steelyard.tuning.facts.kubernetes import CONFIGURATION, CPU_STATE, parse_ku
 from steelyard.tuning.facts.linux import collect_linux
 from steelyard.tuning.facts.postgres import huge_mapping_bytes
 from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
+from support.judged_rules import judged
 from support.machines import SMALL_VM, small_vm
 from support.recorded_host import RECORDINGS
 
+_HOLDER = "Name:\tpostgres\nHugetlbPages:\t    4096 kB\n"
 SHELL = ("/bin/sh", "-s")
 DSN = "postgresql:///postgres?host=/run/postgresql"
 KUBELET = """\
@@ -135,6 +137,32 @@ def test_a_server_tells_of_itself_and_its_processes() -> None:
     assert server.shared_memory_directory_bytes == 1000
     assert facts.origin("postgres.huge_page_mapping_bytes").source == f"/proc/{POSTMASTER}/smaps"
     assert stack.sql.open_sessions == 0
+
+
+def test_a_server_s_own_processes_are_known() -> None:
+    """The first one and what it started, also after it was asked; so OS015 names only others."""
+    stack = FakeStack()
+    stack.host.files |= {
+        "/proc/701/stat": f"701 (postgres) S {POSTMASTER} 1 1 0 -1\n",
+        "/proc/800/stat": "800 (postgres) S 799 1 1 0 -1\n",
+        **{f"/proc/{pid}/status": _HOLDER for pid in (POSTMASTER, 701, 800)},
+    }
+    facts = collect(Asked(dsn=DSN, ping_pong=False), stack.doors())
+    assert facts.postgres is not None
+    assert facts.postgres.processes == (POSTMASTER, 700, 701)
+    assert judged("OS015", facts).messages == (
+        "1 other process(es) hold 4.0 MiB of huge pages: postgres, such as pid 800",
+    )
+
+
+@pytest.mark.parametrize(("named", "size"), [("0", None), ("1GB", GIB), ("2048kB", 2 * MIB)])
+def test_a_server_says_which_pages_it_counts(named: str, size: int | None) -> None:
+    """The number of pages means nothing without their size, which huge_page_size may name."""
+    stack = FakeStack()
+    stack.serve(180004, huge_page_size=named)
+    facts = collect(Asked(dsn=DSN, ping_pong=False), stack.doors())
+    assert facts.postgres is not None
+    assert facts.postgres.huge_page_bytes == size
 
 
 def test_no_password_of_a_server_is_kept() -> None:

@@ -101,8 +101,20 @@ def test_cells_share_cpus_and_pages() -> None:
         domain_xml(stack_designs.domain(nodes=(0, 1), memory_bytes=8 * GIB + 2 * MIB))
     )
     assert facts.cells == (
-        GuestCell(number=0, memory_bytes=4 * GIB + 2 * MIB, cpus=(0, 1)),
-        GuestCell(number=1, memory_bytes=4 * GIB, cpus=(2, 3)),
+        GuestCell(
+            number=0,
+            memory_bytes=4 * GIB + 2 * MIB,
+            cpus=(0, 1),
+            memory_mode="strict",
+            memory_nodes=(0,),
+        ),
+        GuestCell(
+            number=1,
+            memory_bytes=4 * GIB,
+            cpus=(2, 3),
+            memory_mode="strict",
+            memory_nodes=(1,),
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.model.errors import InputError
-from steelyard.model.stack_facts import DomainDisk, GuestCell
+from steelyard.model.stack_facts import DomainDisk
 from steelyard.model.units import GIB, KIB, MIB
 from steelyard.tuning.facts.domain_tree import as_bytes, domain_text, numbers, parse_domain
 from steelyard.tuning.facts.domain_xml import domain_facts
@@ -37,7 +37,9 @@ def test_all_facts_of_a_dumped_domain() -> None:
     assert facts.vcpu_pins == {0: (8,), 1: (24,), 2: (9,), 3: (25,)}
     assert (facts.emulator_pins, facts.io_thread_pins) == ((14, 30), (15, 31))
     assert facts.memory_bytes == 8 * GIB
-    assert facts.cells == (GuestCell(number=0, memory_bytes=8 * GIB, cpus=(0, 1, 2, 3)),)
+    (cell,) = facts.cells
+    assert (cell.number, cell.memory_bytes, cell.cpus) == (0, 8 * GIB, (0, 1, 2, 3))
+    assert (cell.memory_mode, cell.memory_nodes) == ("strict", (1,))
     assert (facts.memory_mode, facts.memory_nodes) == ("strict", (1,))
     assert (facts.huge_page_bytes, facts.locked) == (2 * MIB, True)
     assert facts.hard_limit_bytes == 10 * GIB
@@ -56,6 +58,43 @@ def test_what_is_not_said_is_libvirt_s_default() -> None:
     assert (facts.huge_page_bytes, facts.locked, facts.hard_limit_bytes) == (None, False, None)
     assert (facts.memory_mode, facts.memory_nodes, facts.cpu_mode) == (None, (), None)
     assert facts.vcpu_pins == {}
+
+
+CELLS = (
+    "<cpu><numa><cell id='0' cpus='0' memory='512'/><cell id='1' cpus='1' memory='512'/></numa>"
+    "</cpu>"
+)
+
+
+def test_each_cell_has_the_nodes_of_its_memnode() -> None:
+    """Bound by id and not by order; one without a memnode has none of its own."""
+    crossed = (
+        "<memnode cellid='1' mode='preferred' nodeset='0'/><memnode cellid='0' nodeset='1-2'/>"
+    )
+    first, second = domain_facts(a_domain(f"{CELLS}<numatune>{crossed}</numatune>")).cells
+    assert (first.memory_nodes, first.memory_mode) == ((1, 2), "strict")
+    assert (second.memory_nodes, second.memory_mode) == ((0,), "preferred")
+
+
+def test_a_domain_is_bound_where_all_of_its_cells_are() -> None:
+    """One bound cell of two says nothing of the other's memory."""
+    one = "<numatune><memnode cellid='0' nodeset='1'/></numatune>"
+    facts = domain_facts(a_domain(CELLS + one))
+    assert facts.memory_nodes == ()
+    assert [cell.memory_nodes for cell in facts.cells] == [(1,), ()]
+    both = one.replace("</numatune>", "<memnode cellid='1' nodeset='0'/></numatune>")
+    assert domain_facts(a_domain(CELLS + both)).memory_nodes == (0, 1)
+
+
+def test_without_a_pin_the_cpuset_of_the_domain_counts() -> None:
+    """Virtual CPUs, emulator and I/O threads run there unless they are pinned or numad chooses."""
+    pin = "<cputune><vcpupin vcpu='1' cpuset='6'/></cputune>"
+    facts = domain_facts(a_domain(f"<vcpu cpuset='4-5'>2</vcpu><iothreads>1</iothreads>{pin}"))
+    assert facts.vcpu_pins == {0: (4, 5), 1: (6,)}
+    assert (facts.emulator_pins, facts.io_thread_pins) == ((4, 5), (4, 5))
+    auto = domain_facts(a_domain("<vcpu placement='auto' cpuset='4-5'>2</vcpu>"))
+    assert (auto.vcpu_pins, auto.emulator_pins) == ({}, ())
+    assert domain_facts(a_domain("<vcpu cpuset='4-5'>2</vcpu>")).io_thread_pins == ()
 
 
 def test_only_a_domain_with_an_id_runs() -> None:

@@ -157,3 +157,23 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not there") as caught:
         read_facts(tmp_path / "none.yaml")
     assert "--save" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("fact", "told"),
+    [
+        ("steal_fraction: .nan", "`nan` is no quantity"),
+        ("halt_poll_s: .inf", "`inf` is no quantity"),
+        ("steal_fraction: -0.1", "`-0.1` is less than nothing"),
+        ("steal_fraction: 5", "`5` is more than the whole"),
+        ("memory_bytes: -1", "`-1` is less than nothing"),
+        ("memory_bytes: -1GiB", "-1GiB"),
+        ("requested_huge_pages: -8", "`-8` is less than nothing"),
+    ],
+)
+def test_what_no_fact_can_be_is_refused(fact: str, told: str) -> None:
+    """A rule would compare it and hold: steal that is no number is not less than 1 %."""
+    with pytest.raises(InputError) as caught:
+        parse_facts(f"format: 1\nlinux:\n  {fact}\n", "f.yaml")
+    assert told in caught.value.message
+    assert "f.yaml:3:" in caught.value.message

@@ -9,7 +9,7 @@ import pytest
 from fakes.host import FakeHost
 from steelyard.model.errors import PreflightError
 from steelyard.model.linux_facts import IdleState, LinuxFacts, PoolUser
-from steelyard.model.stack import KnobKind, Place, PoolDesign, StackPlan, StackRequest
+from steelyard.model.stack import Place, PoolDesign, Scope, StackPlan, StackRequest
 from steelyard.model.stack_facts import DomainFacts, Origin, StackFacts
 from steelyard.model.units import GIB, KIB, MIB
 from steelyard.report.stack_plan import plan_document
@@ -41,8 +41,8 @@ def asking(pages: int | None, source: str, linux: LinuxFacts | None = None) -> S
 
 
 def steps(plan: StackPlan) -> list[tuple[str, str]]:
-    """Return the operator's steps: what to do and how it is checked."""
-    return [(each.place, each.value) for each in plan.knobs if each.kind is KnobKind.MANUAL]
+    """Return the steps of the operator that end at a reboot: what to do and how it is checked."""
+    return [(each.place, each.value) for each in plan.knobs if each.scope is Scope.REBOOT]
 
 
 def test_what_was_broken_and_no_knob_turns_stays_and_is_told() -> None:
@@ -85,7 +85,7 @@ def test_an_older_request_is_a_step_that_names_its_file() -> None:
     fewer = made(asking(1, FILE))
     assert steps(fewer) == steps(plan)
     both = made(asking(8192, f"host.yaml: {FILE}"), place=Place.KVM)
-    assert [each.layer for each in both.knobs if each.kind is KnobKind.MANUAL] == ["hypervisor"]
+    assert [each.layer for each in both.knobs if each.scope is Scope.REBOOT] == ["hypervisor"]
 
 
 def test_the_check_of_a_step_tells_the_line(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_the_cpu_policy_is_static_where_cpus_shall_be_exclusive(
     ("facts", "told"),
     [
         (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 4, 5)), HOLDS),
-        (stack(pod(cpus=(2, 3))), HOLDS),
+        (stack(pod(cpus=(2, 3))), NOTHING),  # nobody saw the shared pool
         (stack(pod(cpus=(0, 1, 2, 3))), "may run on CPUs 0-3, its limit is 2"),
         (stack(pod(cpus=(2, 3)), shared_cpus=(0, 1, 3)), "CPUs 3 are in the shared pool too"),
         (stack(POD), NOTHING),
@@ -121,8 +121,11 @@ def test_the_container_has_its_own_cpus(facts: StackFacts, told: str) -> None:
 
 
 def test_a_container_whose_cpus_nobody_saw_is_named_as_lacking() -> None:
-    """K8S003 does not pass where the only proof of pinning is missing."""
+    """K8S003 does not pass where the only proof of pinning is missing, or the pool's CPUs."""
     assert "kubernetes.pods.cpus" in judged("K8S003", stack(POD)).missing[0]
+    found = judged("K8S003", stack(pod(cpus=(0, 1, 2))))
+    assert found.state is State.VIOLATED
+    assert "kubernetes.shared_cpus" in found.missing[0]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,11 @@ def test_a_container_whose_cpus_nobody_saw_is_named_as_lacking() -> None:
         (stack(version="1.32"), "1.32 keeps the CFS quota"),
         (stack(version="1.9"), "1.9 keeps the CFS quota"),
         (stack(version="1.32", kubelet=replace(STATIC, cpu_cfs_quota=False)), HOLDS),
-        (stack(version="1.32", kubelet=Kubelet()), HOLDS),  # no exclusive CPU carries it
+        (stack(version="1.32", kubelet=Kubelet()), NOTHING),  # a quota is all that it has
+        (stack(pod(throttled_periods=0), version="1.32", kubelet=Kubelet()), HOLDS),
+        (stack(version="1.32", kubelet=Kubelet(cpu_cfs_quota=False)), HOLDS),
+        (stack(pod({"cpu": "1500m"})), NOTHING),  # in the shared pool, with a quota
+        (stack(replace(POD, limits={"memory": "10Gi"}), kubelet=Kubelet()), HOLDS),  # no limit
         (stack(pod(throttled_periods=7)), "throttled in 7 periods"),
         (stack(pod(throttled_periods=7), kubelet=None), "throttled in 7 periods"),
         (stack(pod(throttled_periods=0), version=None), HOLDS),
@@ -267,7 +274,7 @@ CAPACITY = {"hugepages-2Mi": "6656Mi"}
     ("facts", "told"),
     [
         (stack(capacity=CAPACITY), HOLDS),
-        (stack(), HOLDS),
+        (stack(), NOTHING),  # nobody saw what the node offers
         (stack(pod(requests={"hugepages-2Mi": "1Gi"})), "requests 1Gi and limits 6500Mi"),
         (stack(pod({"hugepages-2Mi": "6501Mi"})), "no whole pages"),
         (stack(pod({"hugepages-1Gi": "2Gi"}), capacity=CAPACITY), "offers no hugepages-1Gi"),
@@ -310,6 +317,7 @@ def test_the_node_offers_the_pages_of_the_kernel(
         (stack(), NOTHING),  # who else holds pages was not seen
         (stack(without_pages(), non_pod_huge_pages=0), NOTHING),
         (stack(linux=replace(LINUX, pools=None)), NOTHING),
+        (stack(linux=replace(LINUX, huge_page_bytes=None), non_pod_huge_pages=0), NOTHING),
     ],
 )
 def test_the_pool_holds_what_all_need(facts: StackFacts, told: str) -> None:
@@ -336,6 +344,24 @@ def test_the_pool_holds_what_all_need(facts: StackFacts, told: str) -> None:
 def test_the_pods_pages_hold_the_server(facts: StackFacts, told: str) -> None:
     """K8S012: to the page."""
     assert told in said("K8S012", facts)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "told"), [(6, "6 pages, 7 are needed"), (7, HOLDS), (None, NOTHING)]
+)
+def test_pages_of_another_size_are_counted_by_that_size(gigabytes: int | None, told: str) -> None:
+    """K8S012: huge_page_size = 1GB needs so many pages of 1 GiB; those of 2 MiB do not count."""
+    settings = {"huge_pages": "on", "huge_page_size": "1GB"}
+    server = replace(POSTGRES, settings=settings, huge_pages_needed=7)
+    own = {} if gigabytes is None else {"hugepages-1Gi": f"{gigabytes}Gi"}
+    assert told in said("K8S012", stack(pod({"hugepages-2Mi": "2Mi", **own}), postgres=server))
+
+
+def test_pages_of_an_unknown_size_cover_nothing() -> None:
+    """K8S012 names the size that it lacks instead of taking it for 2 MiB."""
+    found = judged("K8S012", stack(linux=replace(LINUX, huge_page_bytes=None)))
+    assert found.state is State.NOT_APPLICABLE
+    assert found.missing[0].startswith("linux.huge_page_bytes")
 
 
 OFF = replace(POSTGRES, settings={"huge_pages": "off"})

@@ -146,6 +146,59 @@ def test_a_missing_node_is_told_before_pins() -> None:
     assert "no node 4" in found.messages[0]
 
 
+def test_an_amd_cpu_tells_its_threads_on_request_only() -> None:
+    """With the host's own CPU topoext is needed on AMD, and nobody may guess the vendor."""
+    facts = recommended()
+    below = facts.hypervisor
+    assert below is not None
+    assert domain().threads_per_core == 2
+    for vendor, mode, features, state in (
+        ("AuthenticAMD", "host-passthrough", (), State.VIOLATED),
+        ("HygonGenuine", "maximum", (), State.VIOLATED),
+        ("AuthenticAMD", "host-passthrough", ("topoext",), State.HOLDS),
+        ("AuthenticAMD", "custom", (), State.HOLDS),
+        ("GenuineIntel", "host-passthrough", (), State.HOLDS),
+        (None, "host-passthrough", (), State.NOT_APPLICABLE),
+        (None, "host-passthrough", ("topoext",), State.HOLDS),
+    ):
+        shown = replace(domain(), cpu_mode=mode, features=features)
+        known = replace(facts, domains=(shown,), hypervisor=replace(below, cpu_vendor=vendor))
+        assert judged("KVM006", known).state is state, (vendor, mode, features)
+    arm = replace(below, cpu_vendor=None, architecture="aarch64")
+    assert judged("KVM006", replace(facts, hypervisor=arm)).state is State.HOLDS
+
+
+def _two_cells(places: tuple[int, int], mode: str | None = None) -> DomainFacts:
+    """Return a domain of two cells of 12 GiB, on CPUs of node 0 and of node 1."""
+    below = recommended().hypervisor
+    assert below is not None
+    pins = {i: (node.cpus[2],) for i, node in enumerate(below.nodes or ())}
+    cells = tuple(
+        GuestCell(
+            number=i, memory_bytes=12 * GIB, cpus=(i,), memory_mode=mode, memory_nodes=(node,)
+        )
+        for i, node in enumerate(places)
+    )
+    return replace(domain(), vcpus=2, vcpu_pins=pins, memory_nodes=(0, 1), cells=cells)
+
+
+def test_crossed_cells_are_far_from_their_memory() -> None:
+    """Each cell by itself: the union of nodes covers all CPUs, and every access is remote."""
+    assert judged("KVM002", with_domains(_two_cells((0, 1)))).state is State.HOLDS
+    found = judged("KVM002", with_domains(_two_cells((1, 0))))
+    assert len(found.messages) == 2
+    assert "cell 0 of" in found.messages[0]
+    assert "not on node 1 of its memory" in found.messages[0]
+
+
+def test_a_cell_that_only_prefers_its_node_may_start_elsewhere() -> None:
+    """Two cells of 12 GiB on a node of 16 GiB fail when strict, and not when they prefer it."""
+    nodes = _nodes(16 * GIB, 16 * GIB)
+    for mode, state in (("preferred", State.NOT_APPLICABLE), (None, State.VIOLATED)):
+        cells = replace(_two_cells((1, 1), mode), huge_page_bytes=None)
+        assert judged("KVM003", replace(nodes, domains=(cells,))).state is state, mode
+
+
 def test_memory_that_may_come_from_either_node_fits_where_halves_would_not() -> None:
     """24 GiB over two nodes of which one has 8 GiB: dividing evenly would call that too much."""
     nodes = _nodes(8 * GIB, 64 * GIB)

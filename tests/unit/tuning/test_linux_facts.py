@@ -78,6 +78,21 @@ def test_metal_shows_what_a_virtual_machine_cannot() -> None:
     assert facts.dma_latency_s == pytest.approx(10e-6)
 
 
+def test_the_vendor_of_the_cpu_is_not_that_of_the_machine() -> None:
+    """A server of Dell has a CPU of AMD; Arm names no vendor there, which is told."""
+    flags = "flags\t\t: fpu vme\n"
+    facts, _ = facts_with({"/proc/cpuinfo": f"vendor_id\t: AuthenticAMD\n{flags}"})
+    assert (facts.vendor, facts.cpu_vendor, facts.has_amd_cpu) == (
+        "Dell Inc.",
+        "AuthenticAMD",
+        True,
+    )
+    assert facts_with({"/proc/cpuinfo": "vendor_id : GenuineIntel\n"})[0].has_amd_cpu is False
+    arm, origins = facts_with({"/proc/cpuinfo": "CPU implementer\t: 0x41\n"})
+    assert arm.has_amd_cpu is None
+    assert origins["linux.cpu_vendor"].visibility is Visibility.NO
+
+
 def test_topology_has_nodes_cores_and_distances() -> None:
     """Two nodes with their CPUs, memory and pages; four cores of two threads."""
     facts, _ = collect_linux(metal())

@@ -180,6 +180,16 @@ def test_a_pool_is_idle_where_the_server_uses_none() -> None:
     assert found.missing[0].startswith("postgres.huge_pages_needed")
 
 
+def test_a_server_with_pages_of_another_size_uses_that_pool() -> None:
+    """With huge_page_size = 1GB the needed pages are of 1 GiB, and the others lie idle."""
+    settings = {"huge_pages": "on", "huge_page_size": "1GB"}
+    server = PostgresFacts(settings=settings, huge_pages_needed=7)
+    bare = replace(with_linux(pools=(pool(7, page_bytes=GIB),)), kubernetes=None, postgres=server)
+    assert judged("OS002", bare).state is State.HOLDS
+    small = replace(bare, linux=replace(bare.linux, pools=(pool(1000),)))
+    assert judged("OS002", small).state is State.NOT_APPLICABLE  # who asks for them is not known
+
+
 def test_virtual_machines_use_the_pool_of_their_hypervisor() -> None:
     """Where the machine looked at is the hypervisor, its domains are consumers."""
     facts = with_linux(pools=(pool(12400),))
@@ -265,6 +275,10 @@ def test_holders_of_pages_are_strangers_only_if_one_can_tell() -> None:
     assert judged("OS015", named).state is State.HOLDS
     others = replace(named, intent=Intent(huge_page_pids=(78,)))
     assert judged("OS015", others).state is State.VIOLATED
+    server = PostgresFacts(running=True, processes=(77,))
+    assert judged("OS015", replace(fresh(STRANGER), postgres=server)).state is State.HOLDS
+    beside = replace(fresh(STRANGER), postgres=replace(server, processes=(70, 71)))
+    assert "such as pid 77" in judged("OS015", beside).messages[0]
     running = replace(with_linux(pool_users=(STRANGER,)), intent=Intent())
     assert [each.partition(":")[0] for each in judged("OS015", running).missing] == [
         "intent.huge_page_pids"
@@ -272,3 +286,6 @@ def test_holders_of_pages_are_strangers_only_if_one_can_tell() -> None:
     emulator = replace(STRANGER, command="qemu-system-x86")
     assert judged("OS015", fresh(emulator)).state is State.HOLDS
     assert judged("OS015", replace(fresh(emulator), domains=None)).state is State.VIOLATED
+    gone = Origin(source="no XML", visibility=Visibility.UNKNOWN)
+    unread = replace(fresh(emulator), domains=(), origins={"domains.broken": gone})
+    assert judged("OS015", unread).missing == ("domains.broken: no XML",)  # it may be its QEMU

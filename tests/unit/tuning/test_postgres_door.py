@@ -116,7 +116,7 @@ def test_a_limit_on_touched_pages_alone_is_refused_as_sigbus(prefix: str, value:
 def test_a_server_elsewhere_is_not_judged_by_this_machine() -> None:
     """Proves that another process of that number, or a later start, is no local server."""
     kernel = _kernel(0)
-    door = _door(kernel)
+    door = _door(kernel, replace(_NEED, elsewhere=True))
     _server(door).process = ("/data", 1700000100.0)
     door.require(_ON)
     assert find_process(door.address, door.means.sql, kernel) is None
@@ -163,6 +163,18 @@ def test_a_setting_goes_back_to_what_stood_in_the_file() -> None:
         assert door.seen(asked).pending
 
 
+def test_a_value_that_the_server_chooses_is_in_effect() -> None:
+    """Proves that -1 is honoured by any value, once it is in the file, and by none before."""
+    door, ledger = _door(_kernel()), MemoryLedger()
+    _server(door).file = {"wal_buffers": "64"}
+    _server(door).restart()
+    asked = knob(KnobKind.POSTGRES, "wal_buffers", "-1")
+    assert door.verify(asked).holds is False
+    assert turn(asked, door, ledger).holds
+    put_back(asked, door, ledger)
+    assert door.verify(asked).holds is False
+
+
 def test_who_may_not_change_settings_is_told_before() -> None:
     """Proves that an ordinary user and an unknown setting are refused by the check."""
     door = _door(_kernel())
@@ -171,3 +183,70 @@ def test_who_may_not_change_settings_is_told_before() -> None:
     _server(door).superuser = False
     with pytest.raises(PrivilegeError, match="no superuser"):
         door.require(knob(KnobKind.POSTGRES, "work_mem", "8MB"))
+
+
+def test_the_group_that_limits_reservations_is_named() -> None:
+    """Proves that a parent's limit on reservations is told with the parent's name."""
+    kernel = _kernel()
+    group = "/sys/fs/cgroup/unified/pod"
+    kernel.files |= {
+        f"{group}/c1/hugetlb.2MB.max": f"{90 * 2 * MIB}\n",
+        f"{group}/hugetlb.2MB.max": "max\n",
+    }
+    kernel.files |= {
+        f"{group}/c1/hugetlb.2MB.rsvd.max": "max\n",
+        f"{group}/hugetlb.2MB.rsvd.max": f"{79 * 2 * MIB}\n",
+    }
+    with pytest.raises(PreflightError, match="would not start on them") as error:
+        _door(kernel).require(_ON)
+    assert f"the limits of {group} to" in error.value.hint
+
+
+def test_an_unseen_server_gets_no_huge_pages_without_a_word() -> None:
+    """Proves the refusal where no process is visible, the way out, and what is told then."""
+    door = _door(_kernel(0))
+    _server(door).process = None
+    with pytest.raises(PreflightError, match="not visible from here") as error:
+        door.require(_ON)
+    assert "--remote" in error.value.hint
+    with pytest.raises(PreflightError):
+        door.apply(_ON)
+    assert _server(door).file == {}
+    for harmless in ("try", "off"):
+        door.require(replace(_ON, value=harmless))
+    told = replace(door, need=replace(_NEED, elsewhere=True))
+    told.require(_ON)
+    check = turn(_ON, told, MemoryLedger())
+    assert check.pending
+    assert "is not visible from here" in check.facts[-1]
+
+
+def test_the_word_does_not_hide_a_server_that_is_seen_here() -> None:
+    """Proves that --remote about a server of this machine does not pass too small a pool."""
+    with pytest.raises(PreflightError, match="79 are there"):
+        _door(_kernel(79), replace(_NEED, elsewhere=True)).require(_ON)
+
+
+def test_a_value_that_the_next_restart_replaces_is_not_in_effect() -> None:
+    """Proves that after a revert without a restart the plan is not said to be in effect."""
+    door, ledger = _door(_kernel()), MemoryLedger()
+    asked = knob(KnobKind.POSTGRES, "shared_buffers", "2GB")
+    turn(asked, door, ledger)
+    _server(door).restart()
+    put_back(asked, door, ledger)
+    check = door.verify(asked)
+    assert (check.holds, check.pending) == (False, "")
+    assert "another value waits" in check.facts[0]
+    assert turn(asked, door, ledger).holds  # it is in the file again
+
+
+def test_another_value_that_waits_is_not_called_ours() -> None:
+    """Proves that pending means: the restart brings the value of the plan."""
+    door = _door(_kernel())
+    asked = knob(KnobKind.POSTGRES, "shared_buffers", "2GB")
+    _server(door).file["shared_buffers"] = "1GB"
+    check = door.verify(asked)
+    assert (check.holds, check.pending) == (False, "")
+    assert "not that of the plan" in check.facts[-1]
+    _server(door).file["shared_buffers"] = "2GB"
+    assert door.verify(asked).pending

@@ -45,6 +45,8 @@ def pages(free: int, reserved: int = 0) -> LinuxFacts:
 
 
 NEEDS = {"huge_pages_needed": 3177}
+SEVEN = {"huge_pages_needed": 7}
+GIGANTIC = replace(LINUX, pools=(replace(POOL, page_bytes=GIB, total=7, free=7),))
 UNKNOWN = {"settings": None}
 
 
@@ -58,10 +60,20 @@ UNKNOWN = {"settings": None}
         (stack(pages(0), huge_pages="on", facts={**NEEDS, "running": True}), NOTHING),
         (stack(pages(0), huge_pages="on"), NOTHING),
         (stack(replace(LINUX, pools=None), huge_pages="on", facts=NEEDS), NOTHING),
+        (stack(replace(LINUX, huge_page_bytes=None), huge_pages="on", facts=NEEDS), NOTHING),
+        (stack(GIGANTIC, huge_pages="on", huge_page_size="1GB", facts=SEVEN), HOLDS),
+        (
+            stack(pages(3200), huge_pages="on", huge_page_size="1GB", facts=SEVEN),
+            "needs 7 pages of 1.0 GiB, 0 are free",
+        ),
+        (
+            stack(pages(3200), huge_pages="on", facts={**SEVEN, "huge_page_bytes": GIB}),
+            "needs 7 pages of 1.0 GiB, 0 are free",
+        ),
     ],
 )
 def test_enough_pages_are_free_before_the_start(facts: StackFacts, told: str) -> None:
-    """PG001: free less promised; a running server has what it needs."""
+    """PG001: free less promised, of the size asked for; a running server has what it needs."""
     assert told in said("PG001", facts)
 
 
@@ -272,6 +284,15 @@ def test_shared_memory_has_room_for_workers(
     """PG012: a container's default is too small unless parallel query is off."""
     facts = stack(facts={"shared_memory_directory_bytes": there}, **settings)
     assert told in said("PG012", facts)
+
+
+def test_parallel_query_that_nobody_saw_is_no_finding() -> None:
+    """PG012 lacks the settings where the directory is small, and needs none where it is large."""
+    small = judged("PG012", stack(facts={"shared_memory_directory_bytes": 64 * MIB, **UNKNOWN}))
+    assert small.state is State.NOT_APPLICABLE
+    assert small.missing[0].startswith("postgres.settings")
+    large = {"shared_memory_directory_bytes": GIB, **UNKNOWN}
+    assert HOLDS in said("PG012", stack(facts=large))
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in RULES])

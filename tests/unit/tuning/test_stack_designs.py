@@ -5,12 +5,15 @@ from dataclasses import replace
 import pytest
 
 from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.inspection import State
 from steelyard.model.linux_facts import BlockDevice, PoolUser
 from steelyard.model.stack import Place, Scope, StackDesign, StackRequest
 from steelyard.model.stack_facts import DomainFacts, PostgresFacts, StackFacts
 from steelyard.model.units import GIB, MIB
 from steelyard.tuning.planning.designing import design
 from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.tuning.planning.machine import deep_states
+from support.judged_rules import judged
 from support.made_machines import PAGE, bare, machine
 from support.recorded_stacks import published
 
@@ -186,6 +189,26 @@ def test_a_virtual_machine_has_no_governor() -> None:
     assert any("cpuidle/state1/disable" in each.name for each in real.sysfs)
     assert virtual.governor is None
     assert not any("cpuidle" in each.name for each in virtual.sysfs)
+
+
+@pytest.mark.parametrize("limit_s", [None, 5e-6, 20e-6, 500e-6])
+def test_a_plan_leaves_the_states_that_the_rule_calls_deep(limit_s: float | None) -> None:
+    """Also under a latency limit: what no CPU can enter is neither a violation nor disabled."""
+    linux = replace(machine(), dma_latency_s=limit_s)
+    assert tuple(state for _, state in deep_states(linux)) == linux.deep_states
+    judged_as = judged("KVM013", StackFacts(hypervisor=linux)).state
+    assert (judged_as is State.VIOLATED) is bool(deep_states(linux))
+
+
+@pytest.mark.parametrize(("vendor", "amd"), [("AuthenticAMD", True), ("GenuineIntel", False)])
+def test_the_cpu_and_not_the_maker_of_the_machine_decides_on_topoext(
+    vendor: str, *, amd: bool
+) -> None:
+    """A virtual machine on a server of Dell with CPUs of AMD needs the feature."""
+    linux = replace(machine(threads=2), vendor="Dell Inc.", cpu_vendor=vendor)
+    made = planned(bare(linux), place=Place.KVM, cpus=4).domain
+    assert made is not None
+    assert made.amd is amd
 
 
 def test_read_ahead_is_lowered_only_where_it_is_far_too_large() -> None:

@@ -1,5 +1,7 @@
 """Knobs: their order, the machine each belongs to, and the directory that a plan is kept in."""
 
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from steelyard.model.stack import Knob, KnobKind, Place, Scope, StackPlan, Stack
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import GIB
 from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.tuning.planning.knobs import knobs_of
 from steelyard.tuning.planning.making import make_plan, plan_json, write_plan
 from support.made_machines import bare, machine
 
@@ -128,3 +131,45 @@ def test_an_applied_plan_and_foreign_files_are_left_alone(tmp_path: Path) -> Non
     (tmp_path / "other" / "thesis.tex").touch()
     with pytest.raises(InputError, match="has other files in it"):
         write_plan(tmp_path / "other", plan)
+
+
+def test_a_placed_unit_and_profile_are_not_called_enabled() -> None:
+    """Each has a step of the operator's after it, with a check and a way back, that holds up none.
+
+    Without it a server with huge_pages = on does not start after a reboot: its pool is empty.
+    """
+    for place, facts in ((Place.LOCAL, bare(HOST)), (Place.KVM, ABOVE)):
+        plan = made(place, facts)
+        steps = {knob.after: knob for knob in plan.knobs if knob.kind is KnobKind.MANUAL}
+        placed = [
+            knob
+            for knob in plan.knobs
+            if knob.kind is KnobKind.FILE and knob.place.endswith((".service", "/tuned.conf"))
+        ]
+        assert placed
+        for knob in placed:
+            step = steps[(knob.name,)]
+            assert "systemctl enable" in step.place
+            assert "systemctl is-enabled" in step.value
+            assert step.undo
+        machine_ = plan.design.machine
+        assert machine_ is not None
+        poolless = replace(plan.design, machine=replace(machine_, pools=()))
+        for knobs in (plan.knobs, knobs_of(poolless, plan.files)):
+            waiting = {name for knob in knobs for name in knob.after}
+            assert not waiting & {step.name for step in steps.values()}
+
+
+def test_the_check_says_that_no_systemd_runs(tmp_path: Path) -> None:
+    """In a container the step stays open, and its check says why."""
+    plan = made(Place.LOCAL, bare(HOST))
+    check = next(k.value for k in plan.knobs if k.kind is KnobKind.MANUAL)
+    for directory, words in (("nowhere", "no systemd runs here"), ("", "is-enabled was asked")):
+        script = check.replace("/run/systemd/system", str(tmp_path / directory)).replace(
+            "systemctl is-enabled", "echo is-enabled was asked; false"
+        )
+        argv = ["/bin/sh", "-c", script]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert words in done.stdout + done.stderr
+        assert ("was asked" in done.stdout) == (directory == "")

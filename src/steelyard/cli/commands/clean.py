@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from steelyard.experiment.ledger import Leftover
 
@@ -25,14 +25,13 @@ def command(directories: tuple[Path, ...], *, cache: bool, dry_run: bool, yes: b
     and every campaign's record stay as they are.
     """
     from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
-    from steelyard.experiment.ledger import find_leftovers, undo  # noqa: PLC0415
+    from steelyard.experiment.ledger import find_leftovers, undo_all  # noqa: PLC0415
 
     doors = system_doors()
     found = find_leftovers(doors, directories)
     _say(found)
     if found and not dry_run and _agreed("Remove it?", yes=yes):
-        for leftover in found:
-            undo(leftover, doors)
+        undo_all(found, doors)
         click.echo("Removed.")
     if cache:
         _clean_cache(dry_run=dry_run, yes=yes)
@@ -45,17 +44,20 @@ def _say(found: "Sequence[Leftover]") -> None:
         click.echo("No campaign has left anything behind.")
     for leftover in found:
         click.echo(f"{leftover.campaign_id} ({leftover.record or 'its record is gone'}):")
-        for directory in leftover.directories:
-            click.echo(f"  directory {directory}")
-        for thing in leftover.things:
-            click.echo(f"  {thing.label}")
-        for group in leftover.groups:
-            click.echo(f"  control group {group}")
-        for knob in leftover.knobs:
-            click.echo(f"  knob {knob.label}")
-        for pid in leftover.processes:
-            click.echo(f"  process {pid}")
+        for line in _what(leftover):
+            click.echo(f"  {line}")
         click.echo(f"  {format_bytes(leftover.size_bytes)} on disk")
+
+
+def _what(leftover: "Leftover") -> "Iterator[str]":
+    yield from (f"directory {directory}" for directory in leftover.directories)
+    yield from (thing.label for thing in leftover.things)
+    yield from (f"control group {group}" for group in leftover.groups)
+    yield from (f"knob {knob.label}" for knob in leftover.knobs)
+    for knob in leftover.foreign:
+        yield f"knob {knob.label}, which this account's cache does not know: by hand; it was"
+        yield f"  {knob.before}"
+    yield from (f"process {pid}" for pid in leftover.processes)
 
 
 def _clean_cache(*, dry_run: bool, yes: bool) -> None:

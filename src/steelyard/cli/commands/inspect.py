@@ -1,7 +1,7 @@
 """``steelyard inspect``: what every layer of the stack is, and what is wrong with it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--facts", type=_FILE, help="Look at nothing: judge the facts in this file.")
 @click.option(
     "--host-facts", type=_FILE, help="Take hypervisor and domains from this file, saved there."
+)
+@click.option(
+    "--domain-xml",
+    type=_FILE,
+    help="The XML that libvirt was asked for: compare it with what it kept.",
 )
 @click.option("--save", type=_FILE, help="Write the facts to this file, as YAML or *.json.")
 @click.option(
@@ -52,7 +57,7 @@ def command(context: click.Context, /, **_: object) -> int:
     from steelyard.tuning.facts.file import plain, write_facts  # noqa: PLC0415
 
     params = context.params
-    inspection = _inspected(_asked(params), params["facts"], params["host_facts"])
+    inspection = _inspected(_asked(params), params)
     if params["save"] is not None:
         write_facts(params["save"], inspection.facts)
     if params["as_json"]:
@@ -94,17 +99,44 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _inspected(asked: "Asked", file: Path | None, host_file: Path | None) -> "Inspection":
+def _inspected(asked: "Asked", params: dict[str, Any]) -> "Inspection":
     from steelyard.report.inspection import Inspection  # noqa: PLC0415 - lazy
     from steelyard.tuning.facts.collecting import above  # noqa: PLC0415
     from steelyard.tuning.facts.file import read_facts  # noqa: PLC0415
     from steelyard.tuning.rules.judge import judge  # noqa: PLC0415
 
+    file, host_file, xml_file = (params[name] for name in ("facts", "host_facts", "domain_xml"))
     facts = _collected(asked) if file is None else read_facts(file)
     if host_file is not None:
         facts = above(facts, read_facts(host_file), str(host_file))
+    if xml_file is not None:
+        here = file is None and host_file is None and asked.on is None
+        facts = _compared(facts, xml_file, ask_libvirt=here)
     place = str(file) if file is not None else asked.on or "this machine"
     return Inspection(place=place, facts=facts, judged=judge(facts))
+
+
+def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFacts":
+    """Return the facts with what libvirt kept of the XML in a file.
+
+    Raises:
+        InputError: The file cannot be read, or is no domain.
+    """
+    from steelyard.cli.fact_doors import defined_domain  # noqa: PLC0415 - lazy
+    from steelyard.gateways.files import read_text  # noqa: PLC0415
+    from steelyard.model.errors import InputError  # noqa: PLC0415
+    from steelyard.tuning.facts.asked_domain import with_asked_domain  # noqa: PLC0415
+    from steelyard.tuning.facts.domain_xml import domain_facts  # noqa: PLC0415
+
+    text = read_text(file)
+    if text is None:
+        raise InputError(
+            f"{file} is not there or cannot be read",
+            hint="Give the XML that libvirt was asked to define.",
+        )
+    name = domain_facts(text).name
+    defined = defined_domain(name) if ask_libvirt and name else None
+    return with_asked_domain(facts, text, str(file), defined)
 
 
 def _collected(asked: "Asked") -> "StackFacts":

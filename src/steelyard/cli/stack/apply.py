@@ -11,10 +11,17 @@ LAYERS = ("hypervisor", "kvm", "linux", "kubernetes", "postgres")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--only", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer.")
 @click.option("--dsn", metavar="URI", help="Server whose settings are turned, without a password.")
+@click.option("--remote", is_flag=True, help="The server is on another machine than this one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(
-    directory: Path, only: tuple[str, ...], dsn: str | None, *, dry_run: bool, yes: bool
+    directory: Path,
+    only: tuple[str, ...],
+    dsn: str | None,
+    *,
+    remote: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Put the plan in DIR into effect, one knob at a time, each verified by its effect.
 
@@ -26,6 +33,6 @@ def command(
     from steelyard.cli import stack_applying  # noqa: PLC0415 - lazy
 
     options = stack_applying.ApplyOptions(
-        directory=directory, layers=only, dsn=dsn, dry_run=dry_run, yes=yes
+        directory=directory, layers=only, dsn=dsn, remote=remote, dry_run=dry_run, yes=yes
     )
     stack_applying.apply(options)

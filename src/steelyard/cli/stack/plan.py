@@ -26,6 +26,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--bin", "bin_", metavar="WHERE", help="Whose program counts huge pages; `formula`.")
 @click.option("--facts", type=_FILE, help="Plan for the machine of this file, not for this one.")
 @click.option("--host-facts", type=_FILE, help="Facts of the hypervisor, saved there.")
+@click.option(
+    "--domain-xml",
+    type=_FILE,
+    help="Of the domain that is there; of this machine's it is asked of libvirt.",
+)
 @click.option("--on", metavar="ssh://HOST", help="Plan for this machine, looked at by your ssh.")
 @click.option("--dsn", metavar="URI", help="The server as it is now; no password in it.")
 @click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
@@ -40,7 +45,7 @@ _FILE = click.Path(path_type=Path)
 @click.option("--page-size", metavar="SIZE", default="2MiB", help="Of huge pages; 2MiB.")
 @click.option("--shared-cpus", is_flag=True, help="Let other pods use the database's CPUs.")
 @click.option("--logical-decoding", is_flag=True, help="It is used: wal_level = logical.")
-@click.option("--name", default="postgres", help="Of the domain or cluster; postgres.")
+@click.option("--name", help="Of the domain or cluster; that in --domain-xml, else postgres.")
 @click.option("--out", type=_FILE, metavar="DIR", help="Write plan.json and files/ there.")
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json.")
 @click.pass_context

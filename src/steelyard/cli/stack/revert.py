@@ -8,13 +8,21 @@ import click
 @click.command("revert")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--dsn", metavar="URI", help="Where the same server is reached now.")
+@click.option(
+    "--changed",
+    type=click.Choice(("ask", "keep", "replace")),
+    default="ask",
+    help="What somebody has changed since: tell it and touch nothing, leave it so, or replace it.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(directory: Path, dsn: str | None, *, yes: bool) -> None:
+def command(directory: Path, dsn: str | None, changed: str, *, yes: bool) -> None:
     """Restore exactly what was there before the plan in DIR was applied, the last change first.
 
     It needs DIR/applied.jsonl alone. What cannot be put back yet is named with the reason; revert
-    again when that is gone.
+    again when that is gone. What is neither the plan's nor the former is somebody's work: it is
+    named and not touched, unless --changed says what becomes of it.
     """
-    from steelyard.cli import stack_applying  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack_reverting import RevertOptions, revert  # noqa: PLC0415 - lazy
+    from steelyard.tuning.applying.reverting import Changed  # noqa: PLC0415 - lazy
 
-    stack_applying.revert(directory, dsn, yes=yes)
+    revert(RevertOptions(directory=directory, dsn=dsn, yes=yes, changed=Changed(changed)))

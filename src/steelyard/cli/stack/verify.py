@@ -17,7 +17,8 @@ def command(directory: Path, only: tuple[str, ...], dsn: str | None, *, as_json:
 
     Exit code 10 when one is not. What cannot be seen from here is said to be so, and is no "yes".
     """
-    from steelyard.cli import stack_applying  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack_applying import ApplyOptions  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack_verifying import verify  # noqa: PLC0415 - lazy
 
-    options = stack_applying.ApplyOptions(directory=directory, layers=only, dsn=dsn)
-    stack_applying.verify(options, as_json=as_json)
+    options = ApplyOptions(directory=directory, layers=only, dsn=dsn)
+    verify(options, as_json=as_json)

@@ -53,10 +53,11 @@ _SYNONYMS = {
     ("client_min_messages", "debug"): "debug2",
     ("log_min_messages", "debug"): "debug2",
 }
-# Values that the server replaces by what it finds best, and what pg_settings calls the source then;
-# the request was honoured all the same. What the server chose by itself before anybody asked stays
-# `default`: `wal_buffers` set to -1 there reads 512 pages (seen with 15).
-_AUTOMATIC = {"-1": ("override", "default"), "0": ("override",)}
+# Values that the server replaces by what it finds best; the request was honoured all the same.
+_AUTOMATIC = {"-1", "0"}
+# These are replaced so by default, and pg_settings may go on calling the source `default`: -1 reads
+# 512 pages there (seen with 15). Of any other setting a default is no answer to -1.
+_CHOSEN_BY_DEFAULT = {("wal_buffers", "-1")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,8 +200,8 @@ def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) 
 def _same(asked: str, actual: EffectiveSetting) -> bool:
     if actual.value in (asked, asked.strip()):
         return True
-    if actual.source in _AUTOMATIC.get(asked.strip(), ()):
-        return True  # the server chose, as it was asked to
+    if _chosen(asked.strip(), actual):
+        return True  # by the server, as it was asked to
     if actual.name == "DateStyle":
         return set(_words(asked)) <= set(_words(actual.value))  # ISO is shown as ISO, MDY
     if actual.value in ("on", "off") and asked.lower() in _BOOLEANS:
@@ -210,6 +211,12 @@ def _same(asked: str, actual: EffectiveSetting) -> bool:
         return _close(wanted, in_force, converted=asked.strip()[-1].isalpha())
     word = asked.strip().lower()
     return _SYNONYMS.get((actual.name, _BOOLEANS.get(word, word)), word) == actual.value.lower()
+
+
+def _chosen(asked: str, actual: EffectiveSetting) -> bool:
+    if actual.source == "default":
+        return (actual.name, asked) in _CHOSEN_BY_DEFAULT
+    return asked in _AUTOMATIC and actual.source == "override"
 
 
 def _words(text: str) -> list[str]:

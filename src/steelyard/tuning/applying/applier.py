@@ -1,11 +1,10 @@
 """Applying a plan: everything is checked first, then one knob after the other, each verified.
 
 Invariant: at every moment the record has a snapshot of each knob that may have been changed. So a
-plan that was cut off anywhere is applied on by ``apply_all`` or taken back by ``revert_all``.
+plan that was cut off anywhere is applied on by ``apply_all`` or taken back by ``reverting``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from steelyard.model.errors import (
     Interrupted,
@@ -13,6 +12,7 @@ from steelyard.model.errors import (
     PrivilegeError,
     RecordError,
     SteelyardError,
+    TargetError,
 )
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
@@ -20,7 +20,7 @@ from steelyard.tuning.applying.door import Check, KnobDoor
 from steelyard.tuning.applying.order import ordered
 from steelyard.tuning.applying.record import AppliedRecord
 from steelyard.tuning.applying.selection import Selection
-from steelyard.tuning.applying.turning import put_back, turn
+from steelyard.tuning.applying.turning import turn
 
 Doors = Mapping[KnobKind, KnobDoor]
 Told = Callable[[Step], None]
@@ -45,13 +45,17 @@ def require_all(knobs: Sequence[Knob], doors: Doors) -> None:
     """
     refused: list[SteelyardError] = []
     closed: list[PrivilegeError] = []
-    open_knobs = [knob for knob in knobs if not _door(knob, doors).verify(knob).holds]
-    for knob in open_knobs:
+    open_knobs: list[Knob] = []
+    for knob in knobs:
         try:
+            if _door(knob, doors).verify(knob).holds:
+                continue
+            open_knobs.append(knob)
             _door(knob, doors).require(knob)
         except PrivilegeError as error:
+            open_knobs += [] if knob in open_knobs else [knob]
             closed.append(error)
-        except PreflightError as error:
+        except (PreflightError, TargetError) as error:
             refused.append(error)
     if refused:
         raise PreflightError(
@@ -134,8 +138,10 @@ def _asked(
     """Return what came of a step of the operator's; what nothing can check is their word."""
     knob = step.knob
     said_before = record.applied.pending.get(knob.name) == ""
-    if not said_before and not confirmed(knob):
-        return step
+    if not said_before:
+        record.turned(knob, knob.place)  # what was open and is done later is told at a revert
+        if not confirmed(knob):
+            return step
     check = _door(knob, doors).verify(knob)
     if check.holds is None:
         record.turned(knob, "")
@@ -145,12 +151,18 @@ def _asked(
 
 def _step(knob: Knob, check: Check, fulfilled: Outcome) -> Step:
     if check.pending:
-        remedy = f"It takes effect with {check.pending}."
+        remedy = still_to_do(check.pending)
         if knob.kind is KnobKind.MANUAL:
-            remedy = f"Do this, then apply again: {check.pending}"
+            how = "" if knob.value else " without --yes, and say that it is done"
+            remedy = f"Do this, then apply again{how}: {check.pending}"
         return Step(knob=knob, outcome=Outcome.PENDING, facts=check.facts, remedy=remedy)
-    outcome = Outcome.FAILED if check.holds is False else fulfilled
+    outcome = {True: fulfilled, False: Outcome.FAILED, None: Outcome.UNSEEN}[check.holds]
     return Step(knob=knob, outcome=outcome, facts=check.facts, remedy=check.remedy)
+
+
+def still_to_do(pending: str) -> str:
+    """Return what must happen before a knob is in effect, as a sentence."""
+    return f"Not in effect before this is done: {pending.rstrip('.')}."
 
 
 def _looked_at(knob: Knob, doors: Doors, selection: Selection) -> Step:
@@ -176,53 +188,6 @@ def _verified(knob: Knob, doors: Doors) -> Check:
         raise
     except SteelyardError as error:
         return Check(holds=None, facts=(error.message,), remedy=error.hint)
-
-
-def revert_all(
-    doors: Doors, record: AppliedRecord, *, told: Told = lambda _step: None
-) -> tuple[Step, ...]:
-    """Put back every knob that was turned, the last first, and return what came of each.
-
-    The knobs are the record's own. One that cannot be put back holds back those it came after.
-
-    Raises:
-        RecordError: The record cannot be written.
-    """
-    steps: dict[str, Step] = {}
-    kept = {name: entry.knob for name, entry in record.applied.snapshots.items()}
-    order = record.applied.begun.knobs if record.applied.begun else tuple(kept.values())
-    for knob in reversed(ordered(order)):
-        if knob.name not in kept:
-            continue
-        holding = [
-            step.knob.name
-            for step in steps.values()
-            if knob.name in step.knob.after and step.outcome is not Outcome.RESTORED
-        ]
-        steps[knob.name] = _reverted(kept[knob.name], doors, record, holding)
-        told(steps[knob.name])
-    return tuple(steps.values())
-
-
-def _reverted(knob: Knob, doors: Doors, record: AppliedRecord, holding: Sequence[str]) -> Step:
-    if holding:
-        remedy = f"It goes back after {', '.join(holding)}: revert again."
-        return Step(knob=knob, outcome=Outcome.WAITING, remedy=remedy)
-    if knob.kind not in doors:
-        facts = ("its server cannot be reached",)
-        return Step(knob=knob, outcome=Outcome.FAILED, facts=facts, remedy="Start it.")
-    door = doors[knob.kind]
-    try:
-        put_back(knob, door, record)
-        seen = door.seen(knob)
-    except (RecordError, Interrupted):
-        raise
-    except SteelyardError as error:
-        return Step(knob=knob, outcome=Outcome.FAILED, facts=(error.message,), remedy=error.hint)
-    step = Step(knob=knob, outcome=Outcome.RESTORED, facts=(f"{knob.place} is {seen.value}.",))
-    if knob.kind is KnobKind.FILE:
-        step = replace(step, facts=(f"{knob.place} is as it was.",))
-    return replace(step, remedy=f"It takes effect with {seen.pending}.") if seen.pending else step
 
 
 def _door(knob: Knob, doors: Doors) -> KnobDoor:

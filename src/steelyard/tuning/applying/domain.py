@@ -1,17 +1,18 @@
 """The door to libvirt's domains: it defines one, and never starts or ends any.
 
 A definition is in effect when its virtual machine is started; until then the knob is pending.
-Invariant: only the domain that the knob names is defined or undefined, and under its own uuid.
+Invariants: only the domain that the knob names is defined or undefined, and under its own uuid;
+neither a definition nor its return takes from a domain what it has beside the knob's settings.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains
-from steelyard.model.errors import InputError, PreflightError, TargetError
+from steelyard.model.errors import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.model.stack import Knob
 from steelyard.model.stack_facts import DomainFacts
 from steelyard.tuning.applying.domain_effects import Effect, effects
@@ -25,6 +26,8 @@ from steelyard.tuning.facts.guest_process import guest_process
 _ABSENT = ""  # the snapshot and the value of a domain that is not there
 # What tells nothing of a definition: libvirt fills in the mode of the CPU.
 _NEUTRAL = frozenset({"running", "autostart", "lost_elements", "vcpu_delay_fraction", "cpu_mode"})
+# What a machine is started with and its process does not tell.
+_STARTED_WITH = ("vcpus", "memory_bytes", "cells", "hard_limit_bytes", "threads_per_core")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,8 @@ class DomainDoor:
         """Check that the domain may be defined, would start, and takes nothing from a present one.
 
         Raises:
-            PreflightError: It could not start here, or is another domain than the present one.
+            PreflightError: It could not start here, is another domain than the present one, or
+                that one has a password, which no record may have.
             PrivilegeError: The account may not speak to libvirt.
             TargetError: There is no libvirt.
         """
@@ -60,6 +64,7 @@ class DomainDoor:
         present = self.domains.xml(knob.place, defined=True)
         if present is not None:
             self._require_same(knob, asked, present)
+            self._require_no_password(knob)
         reasons = tuple(unstartable(domain_facts(knob.value), self.host))
         if reasons:
             message = f"the domain {knob.place} could not start here: {'; '.join(reasons)}"
@@ -71,11 +76,7 @@ class DomainDoor:
         Raises:
             PreflightError: It holds a password, which no record may have.
         """
-        if self.domains.has_secrets(knob.place):
-            raise PreflightError(
-                f"the definition of {knob.place} holds a password, which is not written anywhere",
-                hint=f"Change it by hand: virsh edit {knob.place}.",
-            )
+        self._require_no_password(knob)
         return self.domains.xml(knob.place, defined=True) or _ABSENT
 
     def apply(self, knob: Knob) -> None:
@@ -115,13 +116,16 @@ class DomainDoor:
         """Define what was there before, or remove the definition where nothing was.
 
         Raises:
-            TargetError: It runs and was not there before, or libvirt refuses.
+            TargetError: It runs and was not there before, somebody has changed what it owns since,
+                or libvirt refuses.
         """
-        present = self.domains.xml(knob.place, defined=True)
-        if (present or _ABSENT) == snapshot:
+        present = self.domains.xml(knob.place, defined=True) or _ABSENT
+        if present == snapshot:
             return
+        if present != _ABSENT:
+            self._require_unchanged(knob, snapshot, present)
         if snapshot == _ABSENT:
-            self._remove(knob, present or "")
+            self._remove(knob)
             return
         self.domains.define(snapshot)
         restored = self._defined(knob)
@@ -133,9 +137,31 @@ class DomainDoor:
             )
 
     def commands(self, knob: Knob) -> Sequence[str]:
-        """Return the call of virsh, with the definition in it."""
+        """Return the call of virsh, with the definition in it, for the domain that is there."""
+        text = self._to_define(knob).rstrip()
+        end = "DOMAIN"
+        while end in text.splitlines():
+            end += "_"
         call = f"virsh --connect={shlex.quote(self.domains.uri)} define --validate /dev/stdin"
-        return (f"{call} <<'DOMAIN'\n{knob.value.rstrip()}\nDOMAIN",)
+        return (f"{call} <<'{end}'\n{text}\n{end}",)
+
+    def _to_define(self, knob: Knob) -> str:
+        """Return the knob's definition with the uuid and addresses of the present domain."""
+        try:
+            asked, present = _asked(knob), self.domains.xml(knob.place, defined=True)
+        except (PreflightError, PrivilegeError, TargetError):
+            return knob.value  # libvirt does not say whether it is there
+        if present is None:
+            return knob.value
+        identified(asked, parse_domain(present))
+        return domain_text(asked)
+
+    def _require_no_password(self, knob: Knob) -> None:
+        if self.domains.has_secrets(knob.place):
+            raise PreflightError(
+                f"the definition of {knob.place} holds a password, which is not written anywhere",
+                hint=f"Change it by hand: virsh edit {knob.place}.",
+            )
 
     def _require_same(self, knob: Knob, asked: Element, present: str) -> None:
         there = parse_domain(present)
@@ -149,20 +175,37 @@ class DomainDoor:
         if lost:
             raise PreflightError(
                 f"{knob.place} exists and has what the plan lacks: {', '.join(lost)}",
-                hint="Give the plan another name, or let it patch the existing domain.",
+                hint=f"Let the plan start from it (virsh dumpxml {knob.place} --inactive > FILE;"
+                " steelyard stack plan --domain-xml FILE), or give the plan another name.",
             )
 
-    def _remove(self, knob: Knob, present: str) -> None:
+    def _require_unchanged(self, knob: Knob, snapshot: str, present: str) -> None:
+        """Check that a domain owns what it did before or by the plan, and nothing else.
+
+        Its settings are the plan's: those of a later hand go back with them.
+        """
+        there, asked = parse_domain(present), parse_domain(knob.value)
+        added, gone = set(dropped(asked, there)), set[str]()
+        if snapshot != _ABSENT:
+            former = parse_domain(snapshot)
+            added &= set(dropped(former, there))
+            gone = set(dropped(there, former)) - set(dropped(asked, former))
+        for verb, things in (("given", added), ("taken from", gone)):
+            if things:
+                way_out = f"Undo that by hand (virsh edit {knob.place}), then revert again."
+                if snapshot == _ABSENT:
+                    way_out += f" If nobody needs the domain: virsh undefine {knob.place}."
+                raise TargetError(
+                    f"somebody has {verb} {knob.place} since the plan was applied:"
+                    f" {', '.join(sorted(things))}",
+                    hint=way_out,
+                )
+
+    def _remove(self, knob: Knob) -> None:
         if knob.place in self.domains.names(running=True):
             raise TargetError(
                 f"{knob.place} runs, and there was no such domain before the plan",
                 hint=f"Shut it down first: virsh shutdown {knob.place}. Then revert again.",
-            )
-        changed = tuple(dropped(parse_domain(knob.value), parse_domain(present)))
-        if changed:
-            raise TargetError(
-                f"somebody has given {knob.place} what the plan lacks: {', '.join(changed)}",
-                hint=f"Remove it by hand if nobody needs it: virsh undefine {knob.place}.",
             )
         self.domains.undefine(knob.place)
 
@@ -180,33 +223,45 @@ class DomainDoor:
         name = knob.place
         if name not in self.domains.names(running=True):
             fact = f"{name} is defined as asked and does not run: nothing is in effect yet"
-            return Check(holds=None, facts=(fact,), pending=f"start it: virsh start {name}")
+            return Check(holds=False, facts=(fact,), pending=_start(name))
         process = guest_process(self.host, name)
         if process is None:
             fact = f"{name} runs; its process is not visible from here (/run/libvirt/qemu, /proc)"
             return Check(
                 holds=None, facts=(fact,), remedy="Run the command as root on that machine."
             )
-        found = effects(domain_facts(knob.value), process)
+        found = (*effects(domain_facts(knob.value), process), *self._started_with(knob))
         remedies = dict.fromkeys(each.remedy for each in found if each.holds is False)
+        unseen = f"nothing that is asked of {name} can be read from its process"
         return Check(
             holds=_all_hold(found),
-            facts=tuple(each.fact for each in found),
+            facts=tuple(each.fact for each in found) or (unseen,),
             remedy=" ".join(remedy for remedy in remedies if remedy),
             pending=self._pending(knob) if remedies else "",
         )
+
+    def _started_with(self, knob: Knob) -> Iterator[Effect]:
+        """Return what the machine was started with otherwise, and its process does not tell."""
+        wanted, active = domain_facts(knob.value), self.domains.xml(knob.place)
+        if active is None:
+            return
+        there = domain_facts(active)
+        for name in _STARTED_WITH:
+            if getattr(there, name) != getattr(wanted, name):
+                fact = f"it was started with other {name.replace('_', ' ')} (virsh dumpxml)"
+                yield Effect(holds=False, fact=fact, remedy="Shut the domain down and start it.")
 
     def _pending(self, knob: Knob) -> str:
         """Return what must happen before the definition is in effect; empty when nothing must."""
         name = knob.place
         if name not in self.domains.names(running=True):
-            return f"start it: virsh start {name}"
+            return _start(name)
         active = self.domains.xml(name)
         if active is None or not _disagreement(knob.value, active):
             return ""
         return (
-            f"{name} still runs with another configuration: shut it down and start it"
-            f" (virsh shutdown {name}; virsh start {name})"
+            f"a power cycle of {name}, which still runs with another configuration"
+            f" (virsh shutdown {name}, and when it is off virsh start {name})"
         )
 
 
@@ -240,8 +295,13 @@ def _disagreement(asked: str, found: str) -> str:
     return "it differs in " + ", ".join(differing).replace("_", " ") if differing else ""
 
 
+def _start(name: str) -> str:
+    return f"the start of {name} (virsh start {name})"
+
+
 def _all_hold(found: Sequence[Effect]) -> bool | None:
+    """Return whether all hold; None where something, or all of it, is not seen."""
     states = {each.holds for each in found}
     if False in states:
         return False
-    return None if None in states else True
+    return True if states == {True} else None

@@ -61,6 +61,7 @@ def _pin(what: str, asked: tuple[int, ...], seen: tuple[int, ...] | None, remedy
 
 def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
     if asked.huge_page_bytes is None:
+        yield from _unread(asked)
         return
     if not process.memory_seen:
         yield Effect(holds=None, fact=f"/proc/{process.pid}/numa_maps is not readable from here")
@@ -83,6 +84,14 @@ def _memory(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
             f" {cpu_list(memory.bytes_by_node)}{'' if memory.bound else ', not bound'} (numa_maps)",
             remedy="Shut the domain down and start it: memory in use does not move.",
         )
+
+
+def _unread(asked: DomainFacts) -> Iterator[Effect]:
+    """Say that nobody reads where memory on ordinary pages lies: QEMU has it among its own."""
+    if asked.memory_mode == "strict" and asked.memory_nodes:
+        nodes = cpu_list(asked.memory_nodes)
+        fact = f"the memory is to be bound to node {nodes}; without huge pages that is not read"
+        yield Effect(holds=None, fact=fact)
 
 
 def _locked(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:

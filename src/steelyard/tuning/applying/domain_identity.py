@@ -1,17 +1,32 @@
-"""What makes a definition that of a present domain: its uuid, its disks, its network cards."""
+"""What makes a definition that of a present domain: its uuid, its devices, its firmware."""
 
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement
+
+from steelyard.tuning.applying.domain_belongings import lost_devices, lost_system
 
 _NO_ADDRESS = frozenset({"index", "startupPolicy"})  # attributes of a source that do not name it
 
 
 def dropped(asked: Element, present: Element) -> Iterator[str]:
-    """Return which disks and network cards of the present definition the asked one lacks."""
+    """Return what of the present definition would be gone if the asked one took its place.
+
+    Settings are none of it: memory, CPUs, pins and features are what a plan changes.
+    """
+    yield from _dropped_disks(asked, present)
+    yield from _dropped_cards(asked, present)
+    yield from lost_devices(asked, present)
+    yield from lost_system(asked, present)
+
+
+def _dropped_disks(asked: Element, present: Element) -> Iterator[str]:
     disks = {_source(disk) for disk in asked.findall("devices/disk")}
     for disk in present.findall("devices/disk"):
         if _source(disk) not in disks:
             yield f"disk {' '.join(_source(disk)) or 'without a source'}"
+
+
+def _dropped_cards(asked: Element, present: Element) -> Iterator[str]:
     cards = asked.findall("devices/interface")
     addresses = [_address(card) for card in cards]
     unnamed = addresses.count("")  # libvirt makes up an address for these

@@ -11,6 +11,7 @@ from steelyard.model.cgroup import cpu_list, parse_cpu_list
 from steelyard.model.errors import InputError
 from steelyard.model.stack_facts import DomainFacts
 from steelyard.model.units import KIB
+from steelyard.tuning.facts.pools import default_page_bytes, mounted_sizes
 
 _ONLINE = "/sys/devices/system/{}/online"
 _HUGE_PAGES = "/sys/kernel/mm/hugepages"
@@ -30,8 +31,25 @@ def unstartable(asked: DomainFacts, host: Host) -> Iterator[str]:
     pools = host.names(_HUGE_PAGES)
     if pools and f"hugepages-{size // KIB}kB" not in pools:
         yield f"the host has no pages of {size // KIB} KiB"
-    elif " hugetlbfs " not in (host.read("/proc/mounts") or " hugetlbfs "):
+    else:
+        yield from _unmounted(size, host)
+
+
+def _unmounted(size: int, host: Host) -> Iterator[str]:
+    """Return what is wrong with the mounts that libvirt takes huge pages from."""
+    mounts = host.read("/proc/mounts")
+    if not mounts:
+        return
+    sizes = mounted_sizes(mounts, default_page_bytes(host) or size)
+    if not sizes:
         yield "no hugetlbfs is mounted, which libvirt takes huge pages from (/dev/hugepages)"
+    elif size not in sizes:
+        there = ", ".join(f"{each // KIB} KiB" for each in sizes)
+        yield (
+            f"no hugetlbfs is mounted for pages of {size // KIB} KiB, only for those of {there}:"
+            f" mount -t hugetlbfs -o pagesize={size // KIB}K hugetlbfs"
+            f" /dev/hugepages-{size // KIB}kB, and restart libvirtd"
+        )
 
 
 def _absent(what: str, wanted: frozenset[int], there: frozenset[int] | None) -> Iterator[str]:

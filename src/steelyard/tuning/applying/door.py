@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from steelyard.model.stack import Knob
 
@@ -85,4 +85,13 @@ class KnobDoor(Protocol):
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the shell commands that would do the same, for those without the privilege."""
+        ...
+
+
+@runtime_checkable
+class Discerning(Protocol):
+    """A door that can tell what was there before, and what the plan made, from anything else."""
+
+    def altered(self, knob: Knob, snapshot: str) -> str:
+        """Return what somebody has changed since the knob was turned, as a sentence, or nothing."""
         ...

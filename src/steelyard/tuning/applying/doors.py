@@ -80,7 +80,6 @@ def doors(
         ),
         KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes),
-        KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.RENDERED: RenderedDoor(directory=rendered),
     }
     if server is not None:

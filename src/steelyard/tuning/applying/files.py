@@ -110,6 +110,20 @@ class FileDoor:
         if self.files.look(knob.place) != was:
             self.files.place(knob.place, was)
 
+    def altered(self, knob: Knob, snapshot: str) -> str:
+        """Return that the file is neither that of the plan nor the former one; else nothing.
+
+        Raises:
+            TargetError: It is no plain file any more.
+        """
+        before: dict[str, Any] = json.loads(snapshot)
+        found = self.files.look(knob.place)
+        former = None if "absent" in before else _file(before)
+        if found == former or (found is not None and found.content == knob.value.encode()):
+            return ""
+        how = "removed" if found is None else "changed"
+        return f"somebody has {how} {knob.place} since the plan placed it"
+
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the lines that write the file."""
         path = shlex.quote(knob.place)

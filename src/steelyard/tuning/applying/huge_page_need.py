@@ -23,12 +23,32 @@ class HugePageNeed:
         pages: None: nobody counted them, and nothing is refused.
         pools: Knobs of the plan that make pools of this size.
         counted_by: As in ``PostgresDesign``.
+        elsewhere: The operator says that the server runs on another machine than this one.
     """
 
     pages: int | None = None
     page_bytes: int = 2 * KIB * KIB
     pools: tuple[Knob, ...] = field(default=())
     counted_by: str = ""
+    elsewhere: bool = False
+
+
+def require_elsewhere(need: HugePageNeed) -> None:
+    """Check that the operator has said where a server is whose process is not visible here.
+
+    Nothing else tells: an ordinary account sees no server's directory, a container hides its
+    processes, a tunnel ends at localhost, and ``boot_id`` may differ within one kernel.
+
+    Raises:
+        PreflightError: They have not, so nobody can say whether its huge pages are there.
+    """
+    if not need.elsewhere:
+        raise PreflightError(
+            "the server's process is not visible from here, so nobody can say whether its huge"
+            " pages are there: with huge_pages = on and too few of them it would not start again",
+            hint="Run this as root on the machine of the server and outside of containers; where"
+            " the server is on another machine and has its huge pages, say --remote.",
+        )
 
 
 def require_pages(need: HugePageNeed, pid: int, host: Host, *, planned: bool) -> None:
@@ -71,7 +91,8 @@ def require_no_sigbus(need: HugePageNeed, pid: int, host: Host) -> None:
         raise PreflightError(
             f"the control group of the server lets it reserve {format_bytes(reserved)} of huge"
             f" pages, and it needs {format_bytes(needed)}: it would not start on them",
-            hint=f"Raise the limits of {limit.group} to {needed} bytes, or set huge_pages = off.",
+            hint=f"Raise the limits of {limit.reserving_group} to {needed} bytes, or set"
+            " huge_pages = off.",
         )
     if limit.faults_bytes is not None and limit.faults_bytes < needed:
         raise PreflightError(

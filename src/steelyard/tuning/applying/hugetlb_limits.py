@@ -24,11 +24,13 @@ class HugetlbLimit:
     Attributes:
         faults_bytes: Of pages that are touched.
         reservations_bytes: Of pages that are promised.
+        reserving_group: Whose limit on promised pages it is; another one may be tighter there.
     """
 
     group: str
     faults_bytes: int | None
     reservations_bytes: int | None
+    reserving_group: str = ""
 
 
 def tightest(pid: int, page_bytes: int, host: Host) -> HugetlbLimit | None:
@@ -37,17 +39,17 @@ def tightest(pid: int, page_bytes: int, host: Host) -> HugetlbLimit | None:
     A reservation limit of any group above counts for it.
     """
     found = list(_limits(pid, page_bytes, host))
-    reservations = [
-        each.reservations_bytes for each in found if each.reservations_bytes is not None
-    ]
+    reserving = [each for each in found if each.reservations_bytes is not None]
     limited = [each for each in found if each.faults_bytes is not None]
-    if not limited and not reservations:
+    if not limited and not reserving:
         return None
-    lowest = min(limited or found, key=lambda each: each.faults_bytes or 0)
+    lowest = min(limited or reserving, key=lambda each: each.faults_bytes or 0)
+    first = min(reserving, key=lambda each: each.reservations_bytes or 0, default=None)
     return HugetlbLimit(
         group=lowest.group,
         faults_bytes=lowest.faults_bytes,
-        reservations_bytes=min(reservations, default=None),
+        reservations_bytes=None if first is None else first.reservations_bytes,
+        reserving_group="" if first is None else first.group,
     )
 
 

@@ -1,6 +1,7 @@
 """The plan of a directory, the server that it is for, and the doors to all that it turns."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from steelyard.gateways.host import Host
 from steelyard.gateways.libpq import parsed_uri
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.errors import InputError, PreflightError, TargetError
 from steelyard.model.outside import Foreign, OnServer
 from steelyard.model.stack import Knob, KnobKind, StackPlan
 from steelyard.record.entries import StackBegun
@@ -26,6 +27,10 @@ FILES: Final = "files"
 _PLAN: Final = TypeAdapter(StackPlan)
 _FORMAT: Final = 1
 _IDENTIFIER: Final = "SELECT system_identifier::text FROM pg_control_system()"
+_SERVER_PLACE: Final = """
+SELECT current_setting('data_directory') || '@' ||
+       coalesce(pg_read_file('/etc/machine-id', 0, 64, true), '')
+"""
 
 
 def read_plan(directory: Path) -> StackPlan:
@@ -84,6 +89,14 @@ def identifier(address: ServerAddress, sql: Sql) -> str:
     return str(sql.rows(address, _IDENTIFIER)[0][0])
 
 
+def server_place(address: ServerAddress, sql: Sql) -> str:
+    """Return what tells a server from its standby; empty where its user may not see it."""
+    try:
+        return str(sql.rows(address, _SERVER_PLACE)[0][0]).strip()
+    except TargetError:
+        return ""
+
+
 def require_same_server(begun: StackBegun, address: ServerAddress, sql: Sql) -> None:
     """Check that a server is the one whose settings were changed.
 
@@ -95,6 +108,13 @@ def require_same_server(begun: StackBegun, address: ServerAddress, sql: Sql) -> 
         raise PreflightError(
             f"the server at {address.host}:{address.port} has other data than the one the plan was"
             " applied to",
+            hint="Name that one with --dsn.",
+        )
+    place = server_place(address, sql)
+    if place and begun.server_place and place != begun.server_place:
+        raise PreflightError(
+            f"the server at {address.host}:{address.port} has the same data as the one the plan was"
+            " applied to, and runs at another place: it is a standby or a copy of it",
             hint="Name that one with --dsn.",
         )
 
@@ -117,27 +137,38 @@ def machine(host: Host) -> str:
     return (host.read("/etc/machine-id") or "").strip()
 
 
-def beginning(plan: StackPlan, server: OnServer | None, identified: str, host: Host) -> StackBegun:
+def beginning(
+    plan: StackPlan,
+    server: OnServer | None,
+    address: ServerAddress | None,
+    outside: Outside,
+) -> StackBegun:
     """Return the entry that begins an application."""
     return StackBegun(
         knobs=plan.knobs,
         version=__version__,
         server=server,
-        system_identifier=identified,
-        machine=machine(host),
+        system_identifier=identifier(address, outside.sql) if address else "",
+        server_place=server_place(address, outside.sql) if address else "",
+        machine=machine(outside.host),
     )
 
 
 def doors_of(
-    plan: StackPlan, directory: Path, outside: Outside, address: ServerAddress | None
+    plan: StackPlan,
+    directory: Path,
+    outside: Outside,
+    address: ServerAddress | None,
+    *,
+    remote: bool = False,
 ) -> Mapping[KnobKind, KnobDoor]:
-    """Return the doors to what a plan turns."""
+    """Return the doors to what a plan turns; ``remote``: its server is on another machine."""
     return doors(
         outside,
         rendered=directory / FILES,
         paths={file.name: file.path for file in plan.files},
         server=address,
-        need=_need(plan),
+        need=replace(_need(plan), elsewhere=remote),
     )
 
 

@@ -23,6 +23,7 @@ from steelyard.platforms.endpoint.settings import in_system_file
 from steelyard.tuning.applying.door import Check, Seen
 from steelyard.tuning.applying.huge_page_need import (
     HugePageNeed,
+    require_elsewhere,
     require_no_sigbus,
     require_pages,
 )
@@ -37,6 +38,12 @@ _STATUS: Final = "SELECT setting FROM pg_settings WHERE name = 'huge_pages_statu
 _SUPERUSER: Final = "SELECT current_setting('is_superuser')"
 _HUGE_PAGES: Final = "huge_pages"
 _RESTART: Final = "a restart of the server"
+_AUTOMATIC: Final = frozenset({"-1", "0"})
+_FILES: Final = frozenset({"configuration file", "override"})
+_UNSEEN_PAGES: Final = (
+    "Whether its machine has the huge pages is not visible from here: without them the server does"
+    " not start again."
+)
 _YES: Final = frozenset({"on", "true", "yes", "1", "t", "y"})
 
 
@@ -111,8 +118,15 @@ class PostgresDoor:
             )
         asked = Setting(layer=Layer.POSTGRES, name=knob.place, value=knob.value)
         found = deviations([asked], [effective])
+        if found and not pending and self._chose_itself(knob, effective):
+            fact = f"For {knob.place} = {knob.value} the server chose {effective.value!r}."
+            return Check(holds=True, facts=(fact,))
         if found:
             return self._deviating(knob, found, pending=pending)
+        if pending:
+            fact = f"{knob.place} is {effective.value!r}, and another value waits for a restart."
+            remedy = "Apply the plan: the file has to say it, too."
+            return Check(holds=False, facts=(fact,), remedy=remedy)
         if knob.place.lower() == _HUGE_PAGES and _is_on(knob.value):
             return self._on_huge_pages()
         unit = f" (unit {effective.unit})" if effective.unit else ""
@@ -134,9 +148,26 @@ class PostgresDoor:
                 hint="Somebody else may be changing it.",
             )
 
+    def altered(self, knob: Knob, snapshot: str) -> str:
+        """Return that postgresql.auto.conf has neither the plan's value nor the former one."""
+        before = json.loads(snapshot)["value"]
+        now = self._in_file(knob)
+        if _plain(now) in (_plain(knob.value), _plain(before)):
+            return ""
+        there = "has no line for it any more" if now is None else f"says {now!r}"
+        return (
+            f"somebody has changed {knob.place} since: postgresql.auto.conf {there}, the plan"
+            f" wrote {knob.value!r}"
+        )
+
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the statements."""
         return (f"{statements.set_system(knob.place, knob.value)};", "SELECT pg_reload_conf();")
+
+    def _in_file(self, knob: Knob) -> str | None:
+        """Return what stands in ``postgresql.auto.conf``, which counts before other files."""
+        value = json.loads(self.snapshot(knob))["value"]
+        return None if value is None else str(value)
 
     def _write(self, name: str, value: str | None) -> None:
         self.means.sql.execute(self.address, [statements.set_system(name, value)])
@@ -156,10 +187,23 @@ class PostgresDoor:
         )
         return effective, bool(pending)
 
+    def _chose_itself(self, knob: Knob, effective: EffectiveSetting) -> bool:
+        """Return whether the server put a value of its own in the place of one that asks it to.
+
+        When it reads ``wal_buffers = -1`` again it chooses at once, and names the file as source.
+        """
+        if knob.value.strip() not in _AUTOMATIC or effective.source not in _FILES:
+            return False
+        return bool(json.loads(self.snapshot(knob))["value"] == knob.value)
+
     def _deviating(self, knob: Knob, found: Sequence[str], *, pending: bool) -> Check:
         facts = tuple(f"{sentence}." for sentence in found)
-        if pending and json.loads(self.snapshot(knob))["value"] is not None:
+        if pending and _plain(self._in_file(knob)) == _plain(knob.value):
+            facts += self._unseen_pages(knob)
             return Check(holds=False, facts=facts, remedy="Restart the server.", pending=_RESTART)
+        if pending:
+            another = f"Another value of {knob.place} waits for a restart, not that of the plan."
+            return Check(holds=False, facts=(*facts, another), remedy="Apply the plan.")
         remedy = "Does a role, a database, or the server's command line set it to something else?"
         return Check(holds=False, facts=facts, remedy=remedy)
 
@@ -184,12 +228,22 @@ class PostgresDoor:
         remedy = "" if used else "Restart the server, with enough huge pages free."
         return Check(holds=used, facts=tuple(facts), remedy=remedy)
 
+    def _unseen_pages(self, knob: Knob) -> tuple[str, ...]:
+        """Return that nobody has seen the huge pages that a restart will need, if so."""
+        if knob.place.lower() != _HUGE_PAGES or not _is_on(knob.value):
+            return ()
+        if find_process(self.address, self.means.sql, self.host) is not None:
+            return ()
+        return (_UNSEEN_PAGES,)
+
     def _require_huge_pages(self, knob: Knob, *, planned: bool) -> None:
         if knob.place.lower() != _HUGE_PAGES or knob.value.lower() in {"off", "false", "no", "0"}:
             return
         pid = find_process(self.address, self.means.sql, self.host)
         if pid is None:
-            return  # it runs elsewhere: its pools are not to be seen from here
+            if _is_on(knob.value):
+                require_elsewhere(self.need)
+            return
         require_no_sigbus(self.need, pid, self.host)
         if _is_on(knob.value):
             require_pages(self.need, pid, self.host, planned=planned)
@@ -197,3 +251,8 @@ class PostgresDoor:
 
 def _is_on(value: str) -> bool:
     return value.lower() in _YES
+
+
+def _plain(value: str | None) -> str | None:
+    """Return a value of the file without the quotes and blanks that a list gets there."""
+    return None if value is None else "".join(value.replace('"', "").split()).lower()

@@ -19,6 +19,7 @@ from steelyard.record.journal import Journal, read_lines
 
 NAME: Final = "applied.jsonl"
 _LOCK: Final = "applied.lock"
+_OWN: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,8 @@ def _replayed(entries: list[Entry]) -> Applied:
     pending: dict[str, str] = {}
     for entry in entries:
         if isinstance(entry, StackBegun):
+            if not snapshots and (begun is None or begun.knobs != entry.knobs):
+                pending = {}  # the words of an operator about another plan
             begun = entry
         elif isinstance(entry, KnobKept):
             snapshots.setdefault(entry.knob.name, entry)  # the first is what was there before
@@ -68,7 +71,8 @@ class AppliedRecord:
     """An open record; the ledger of one application or revert."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
-        self._journal = Journal(directory / NAME, clock)
+        # Snapshots have the content of files that not everybody may read.
+        self._journal = Journal(directory / NAME, clock, mode=_OWN)
         self.applied = read_applied(directory)
 
     def begin(self, begun: StackBegun) -> None:
@@ -81,7 +85,9 @@ class AppliedRecord:
         before = self.applied.begun
         if not self.applied.snapshots or before is None:
             self._journal.append(begun)
-            self.applied = Applied(begun=begun, snapshots={}, pending={})
+            same = before is not None and before.knobs == begun.knobs
+            pending = self.applied.pending if same else {}
+            self.applied = Applied(begun=begun, snapshots={}, pending=pending)
         elif not _same(before, begun):
             raise PreflightError(
                 "another plan, or the same for another server, is applied from this directory",
@@ -129,7 +135,8 @@ def _same(first: StackBegun, second: StackBegun) -> bool:
     The part may grow: a plan that was applied with ``--only`` goes on as a whole.
     """
     servers = {each.system_identifier for each in (first, second) if each.system_identifier}
-    return first.knobs == second.knobs and len(servers) < 2
+    places = {each.server_place for each in (first, second) if each.server_place}
+    return first.knobs == second.knobs and len(servers) < 2 and len(places) < 2
 
 
 @contextmanager

@@ -112,6 +112,22 @@ class SysctlDoor:
                 hint=f"It was {before}; somebody else may be changing it.",
             )
 
+    def altered(self, knob: Knob, snapshot: str) -> str:
+        """Return that the setting is neither what the plan made it nor the former one.
+
+        A pool of huge pages tells nothing: its number changes with who uses its pages.
+        """
+        if _is_pool(knob):
+            return ""
+        before: Mapping[str, str] = json.loads(snapshot)
+        now = self._value(knob.place)
+        if same(now, knob.value) or not self._differing(before):
+            return ""
+        return (
+            f"somebody has set {knob.place} since: it is {current(now)!r}, neither"
+            f" {knob.value!r} of the plan nor {current(before[knob.place])!r} of before"
+        )
+
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the call of sysctl."""
         return (f"sysctl -w {shlex.quote(f'{knob.place}={knob.value}')}",)

@@ -89,6 +89,18 @@ class SysfsDoor:
                 hint="Somebody else may be changing it: tuned, for example.",
             )
 
+    def altered(self, knob: Knob, snapshot: str) -> str:
+        """Return which files have neither the value of the plan nor the former one."""
+        before: Mapping[str, str] = json.loads(snapshot)
+        now = {path: current(self.host.read(path) or "") for path in before}
+        strange = [
+            f"{path} is {value!r} (before: {before[path]!r})"
+            for path, value in now.items()
+            if value and not same(knob.value, value) and not same(before[path], value)
+        ]
+        asked = f"; the plan made it {knob.value!r}"
+        return f"somebody has set {', '.join(strange)} since{asked}" if strange else ""
+
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return a line for the shell for each file."""
         paths = self._paths(knob.place) or [knob.place]

@@ -21,7 +21,7 @@ from steelyard.tuning.facts.devices import device_places, mount_of
 from steelyard.tuning.facts.found import Found, hidden, seen, unknown
 from steelyard.tuning.facts.kubernetes import collect_kubernetes
 from steelyard.tuning.facts.linux import collect_linux, with_finds
-from steelyard.tuning.facts.postgres import ServerSight, collect_postgres
+from steelyard.tuning.facts.postgres import ServerSight, collect_postgres, processes_of
 from steelyard.tuning.facts.processes import pool_users
 from steelyard.tuning.facts.wakeups import measure_wakeups
 from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
@@ -101,8 +101,22 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
         return _without_machine(facts)
     directories = _directories(asked, server)
     if machine is None:
-        return _with_machine(facts, _here(directories, asked, doors), asked, doors)
+        seen_here = _with_machine(facts, _here(directories, asked, doors), asked, doors)
+        return _with_later_processes(seen_here, doors.host)
     return _with_machine(facts, _there(directories, machine, doors), asked, doors)
+
+
+def _with_later_processes(facts: StackFacts, host: Host) -> StackFacts:
+    """Return the facts with processes that the server has started since it was asked.
+
+    They may be among those that hold huge pages, who were looked at later.
+    """
+    server = facts.postgres
+    if server is None or not server.processes:
+        return facts
+    later = processes_of(host, server.processes[0])
+    known = tuple(dict.fromkeys((*server.processes, *later)))
+    return replace(facts, postgres=replace(server, processes=known))
 
 
 def _with_origins(facts: StackFacts, origins: Mapping[str, Origin]) -> StackFacts:
@@ -195,7 +209,8 @@ def _with_hypervisor(facts: StackFacts, asked: Asked, doors: FactDoors) -> Stack
     A virtual machine that has virtual machines of its own is their hypervisor.
     """
     domains, told = _domains(asked, doors)
-    if facts.linux is None or (facts.linux.virtualization != "none" and not domains):
+    unread = any(path.startswith("domains.") for path in told)
+    if facts.linux is None or (facts.linux.virtualization != "none" and not domains and not unread):
         absent = hidden(_NO_HYPERVISOR).origin
         return _with_origins(facts, {"hypervisor": absent, "domains": absent})
     copied = {

@@ -1,5 +1,6 @@
 """From plain values to dataclasses, with every problem noted at its path."""
 
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -13,6 +14,7 @@ from steelyard.model.units import parse_bytes
 
 Path = tuple[str | int, ...]
 _WORDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_FRACTION: Final = "_fraction"
 _SIZE: Final = "_bytes"  # the suffix of fields that hold one
 
 
@@ -118,6 +120,7 @@ def _scalar(kind: Any, value: object, path: Path) -> Any:  # noqa: ANN401 - any 
     if kind is str and isinstance(value, str):
         return str(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
+        _require_possible(value, str(path[-1]))
         if kind is float:
             return float(value)
         if kind is int and isinstance(value, int):
@@ -126,6 +129,16 @@ def _scalar(kind: Any, value: object, path: Path) -> Any:  # noqa: ANN401 - any 
         return _size(value)
     hint = f'Quote it: "{value}".' if kind is str else ""
     raise _Refused(f"{_shown(value)} is not {_WORDS[kind]}", hint)
+
+
+def _require_possible(value: float, name: str) -> None:
+    """Refuse what no fact can be: no number of things, bytes or seconds is negative."""
+    if not math.isfinite(value):
+        raise _Refused(f"{_shown(value)} is no quantity", "Leave out what nobody knows.")
+    if value < 0:
+        raise _Refused(f"{_shown(value)} is less than nothing", "")
+    if value > 1 and name.endswith(_FRACTION):
+        raise _Refused(f"{_shown(value)} is more than the whole", "1 % is written as 0.01.")
 
 
 def _size(text: str) -> int:

@@ -8,6 +8,7 @@ from steelyard.tuning.facts.domain_tree import as_bytes, numbers
 
 _SETS: Final = frozenset({"cpuset", "nodeset", "cpus"})
 _AMOUNTS: Final = frozenset({"memory", "size"})  # attributes that have a unit beside them
+_SECRETS: Final = frozenset({"passwd"})  # libvirt keeps them and does not show them
 _KEYS: Final = {  # what tells elements of one tag from each other
     "vcpupin": "vcpu",
     "vcpusched": "vcpus",
@@ -54,11 +55,17 @@ def _lost_child(child: Element, kept: Element, path: str, used: set[int]) -> Ite
             losses = tuple(_losses(child, other, below + key))
             chances.append((len(losses), place, losses))
     if not chances:
-        yield below + "".join(f"[@{name}='{value}']" for name, value in child.attrib.items())
+        yield described(child, below)
         return
     _, nearest, lost = min(chances)
     used.add(nearest)
     yield from lost
+
+
+def described(element: Element, path: str) -> str:
+    """Return an element with its attributes, as in ``memballoon[@model='none']``; no passwords."""
+    shown = {name: value for name, value in element.attrib.items() if name not in _SECRETS}
+    return path + "".join(f"[@{name}='{value}']" for name, value in shown.items())
 
 
 def _key(element: Element) -> str:
@@ -80,7 +87,7 @@ def _lost_text(asked: Element, kept: Element, path: str) -> Iterator[str]:
 
 def _is_kept(name: str, asked: Element, kept: Element) -> bool:
     wanted, found = asked.get(name, ""), kept.get(name)
-    if name == "unit":  # told by the amount beside it
+    if name == "unit" or name in _SECRETS:  # the former is told by the amount beside it
         return True
     if found is None:
         return False

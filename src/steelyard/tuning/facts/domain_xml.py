@@ -1,6 +1,6 @@
 """What a domain's XML says of a virtual machine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -12,6 +12,7 @@ from steelyard.tuning.facts.domain_tree import amount_bytes, as_bytes, numbers, 
 
 _DISKS: Final = ("disk", "lun")  # no CD-ROMs and floppies
 _REFUSED: Final = ("disable", "forbid")  # policies of a CPU feature that the guest shall not see
+_USUAL_MODE: Final = "strict"  # of libvirt, where none is named
 _HUGE_PAGE_BYTES: Final = 2 * MIB  # x86-64 and 4 KiB pages of Arm, where the XML names no size
 
 
@@ -34,12 +35,9 @@ def domain_facts(
         name=(root.findtext("name") or "").strip(),
         vcpus=_vcpus(root),
         running="id" in root.attrib,
-        vcpu_pins={
-            whole(pin.get("vcpu"), "virtual CPU"): numbers(pin.get("cpuset"))
-            for pin in root.findall("cputune/vcpupin")
-        },
-        emulator_pins=numbers(_attribute(root, "cputune/emulatorpin", "cpuset")),
-        io_thread_pins=_union(root, "cputune/iothreadpin", "cpuset"),
+        vcpu_pins=_vcpu_pins(root),
+        emulator_pins=numbers(_attribute(root, "cputune/emulatorpin", "cpuset")) or _anywhere(root),
+        io_thread_pins=_union(root, "cputune/iothreadpin", "cpuset") or _io_threads(root),
         memory_bytes=_memory_bytes(root),
         cells=_cells(root),
         memory_mode=_memory_mode(root),
@@ -72,6 +70,32 @@ def _vcpus(root: Element) -> int:
     return 1 if vcpu is None else whole(vcpu.get("current") or vcpu.text, "number of CPUs")
 
 
+def _anywhere(root: Element) -> tuple[int, ...]:
+    """Return the CPUs of whatever has no pin of its own; empty where libvirt is told none.
+
+    The set counts unless libvirt asks numad instead (formatdomain, vcpu: cpuset, placement).
+    """
+    vcpu = root.find("vcpu")
+    if vcpu is None or vcpu.get("placement") == "auto":
+        return ()
+    return numbers(vcpu.get("cpuset"))
+
+
+def _vcpu_pins(root: Element) -> dict[int, tuple[int, ...]]:
+    """Return the CPUs of each virtual CPU that may not run everywhere."""
+    anywhere = _anywhere(root)
+    pins = {
+        whole(pin.get("vcpu"), "virtual CPU"): numbers(pin.get("cpuset"))
+        for pin in root.findall("cputune/vcpupin")
+    }
+    return pins | {n: anywhere for n in range(_vcpus(root)) if anywhere and n not in pins}
+
+
+def _io_threads(root: Element) -> tuple[int, ...]:
+    """Return the CPUs of I/O threads without a pin; empty where there are no such threads."""
+    return _anywhere(root) if root.find("iothreads") is not None else ()
+
+
 def _memory_bytes(root: Element) -> int:
     """Return the memory; libvirt adds up the cells where it is not said."""
     said = amount_bytes(root.find("memory"))
@@ -83,13 +107,23 @@ def _memory_bytes(root: Element) -> int:
 
 
 def _cells(root: Element) -> tuple[GuestCell, ...]:
-    return tuple(
-        GuestCell(
-            number=whole(cell.get("id", str(place)), "number of a cell"),
-            memory_bytes=as_bytes(cell.get("memory", ""), cell.get("unit")),
-            cpus=numbers(cell.get("cpus")),
-        )
-        for place, cell in enumerate(root.findall("cpu/numa/cell"))
+    bound = {
+        whole(node.get("cellid"), "number of a cell"): node
+        for node in root.findall("numatune/memnode")
+    }
+    cells = enumerate(root.findall("cpu/numa/cell"))
+    return tuple(_cell(cell, place, bound) for place, cell in cells)
+
+
+def _cell(cell: Element, place: int, bound: Mapping[int, Element]) -> GuestCell:
+    number = whole(cell.get("id", str(place)), "number of a cell")
+    own = bound.get(number)
+    return GuestCell(
+        number=number,
+        memory_bytes=as_bytes(cell.get("memory", ""), cell.get("unit")),
+        cpus=numbers(cell.get("cpus")),
+        memory_mode=None if own is None else own.get("mode", _USUAL_MODE),
+        memory_nodes=() if own is None else numbers(own.get("nodeset")),
     )
 
 
@@ -97,13 +131,16 @@ def _memory_mode(root: Element) -> str | None:
     """Return how strictly memory is bound; libvirt binds strictly where no mode is said."""
     for path in ("numatune/memory", "numatune/memnode"):
         if (found := root.find(path)) is not None:
-            return found.get("mode", "strict")
+            return found.get("mode", _USUAL_MODE)
     return None
 
 
 def _memory_nodes(root: Element) -> tuple[int, ...]:
     """Return the host nodes of its memory; the cells' own where each cell has one."""
-    return _union(root, "numatune/memory", "nodeset") or _union(root, "numatune/memnode", "nodeset")
+    cells = _cells(root)
+    own = {node for cell in cells for node in cell.memory_nodes}
+    whole_domain = _union(root, "numatune/memory", "nodeset")
+    return whole_domain or (tuple(sorted(own)) if all(c.memory_nodes for c in cells) else ())
 
 
 def _huge_page_bytes(root: Element, default: int) -> int | None:

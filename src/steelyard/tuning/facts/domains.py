@@ -90,7 +90,7 @@ def _in_effect(
 
     memory = process.memory
     if process.memory_seen and memory is not None and facts.memory_nodes:
-        facts = replace(facts, memory_nodes=tuple(sorted(memory.bytes_by_node)))
+        facts = _with_nodes(facts, tuple(sorted(memory.bytes_by_node)))
     if process.memory_seen:
         facts = replace(facts, huge_page_bytes=memory.page_bytes if memory else None)
     return replace(
@@ -100,6 +100,17 @@ def _in_effect(
         io_thread_pins=pins(process.io_thread_cpus),
         balloon=facts.balloon if process.balloon is not False else "none",
     )
+
+
+def _with_nodes(facts: DomainFacts, nodes: tuple[int, ...]) -> DomainFacts:
+    """Return the facts with the nodes that the memory is on; cell by cell nobody sees them.
+
+    As long as the whole is where it was asked to be, the cells are taken to be, too.
+    """
+    cells = facts.cells
+    if {node for cell in cells for node in cell.memory_nodes} != set(nodes):
+        cells = tuple(replace(cell, memory_mode=None, memory_nodes=()) for cell in cells)
+    return replace(facts, memory_nodes=nodes, cells=cells)
 
 
 def _online(host: Host) -> tuple[int, ...]:

@@ -39,6 +39,7 @@ def identity_facts(host: Host) -> Finds:
         "virtualization": virtualization(host),
         "container": _container(host),
         "vendor": read_fact(host, f"{DMI}/sys_vendor", str, absent=_no_dmi(host)),
+        "cpu_vendor": _cpu_vendor(host),
         "instance_type": _instance_type(host),
         "architecture": _of_kernel(host, "arch", machine),
         "kernel": _of_kernel(host, "osrelease", release),
@@ -91,6 +92,12 @@ def _by_dmi(host: Host) -> Found | None:
 
 def _no_dmi(host: Host) -> str:
     return "" if host.names(DMI) else f"there is no {DMI}: this machine has no DMI"
+
+
+def _cpu_vendor(host: Host) -> Found:
+    path = "/proc/cpuinfo"
+    found = re.search(r"^vendor_id\s*:\s*(\S+)$", host.read(path) or "", re.MULTILINE)
+    return seen(found[1], path) if found else hidden(f"{path} has no vendor_id, as only x86 has")
 
 
 def _instance_type(host: Host) -> Found:

@@ -113,11 +113,26 @@ def _mounted(host: Host) -> Found:
     text = host.read("/proc/self/mounts")
     if not text:
         return hidden("there is no /proc/self/mounts")
-    default = _default_size(host).value
+    return seen(mounted_sizes(text, default_page_bytes(host)), "/proc/self/mounts")
+
+
+def default_page_bytes(host: Host) -> int | None:
+    """Return the size of huge pages where none is named; None where it cannot be seen."""
+    size = _default_size(host).value
+    return size if isinstance(size, int) else None
+
+
+def mounted_sizes(mounts: str, default: int | None) -> tuple[int, ...]:
+    """Return the page sizes for which a hugetlbfs is mounted, from ``/proc/mounts``.
+
+    Args:
+        mounts: Its text.
+        default: The size of a mount that names none, which older kernels do not write.
+    """
     sizes = set()
-    for line in text.splitlines():
+    for line in mounts.splitlines():
         _, _, kind, options, *_ = line.split()
         if kind == "hugetlbfs":
             match = re.search(r"\bpagesize=(\w+)", options)
             sizes.add(parse_bytes(match[1]) if match else default)
-    return seen(tuple(sorted(size for size in sizes if size)), "/proc/self/mounts")
+    return tuple(sorted(size for size in sizes if size))

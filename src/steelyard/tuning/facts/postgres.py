@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from steelyard.engines.postgres.settings import in_unit
 from steelyard.gateways.host import Host
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.model.command import ServerAddress
@@ -94,10 +95,17 @@ def _from_settings(settings: Mapping[str, str], rows: list[Row]) -> Finds:
         "settings": seen(kept, "pg_settings"),
         "pending_restart": seen(pending, "pg_settings.pending_restart"),
         "huge_pages_needed": _needed(settings.get("shared_memory_size_in_huge_pages")),
+        "huge_page_bytes": seen(_page_bytes(settings), "huge_page_size"),
         "huge_pages_status": seen(status, "huge_pages_status")
         if status in ("on", "off")
         else hidden("huge_pages_status is told by PostgreSQL 17 and later"),
     }
+
+
+def _page_bytes(settings: Mapping[str, str]) -> int | None:
+    """Return the size of huge pages that the server names; None: the kernel's default."""
+    size_kib = in_unit(settings.get("huge_page_size", "0"), "kB")
+    return int(size_kib) * KIB if size_kib else None
 
 
 def _needed(text: str | None) -> Found:
@@ -149,6 +157,7 @@ def _from_processes(host: Host, postmaster: int | None) -> Finds:
         return {
             "shared_memory_directory_bytes": elsewhere,
             "huge_page_mapping_bytes": elsewhere,
+            "processes": elsewhere,
         }
     place = f"/proc/{postmaster}/root/dev/shm"
     space = host.space(place)
@@ -159,7 +168,16 @@ def _from_processes(host: Host, postmaster: int | None) -> Finds:
         "huge_page_mapping_bytes": seen(huge_mapping_bytes(smaps), f"/proc/{postmaster}/smaps")
         if smaps
         else closed,
+        "processes": seen(processes_of(host, postmaster), "/proc/*/stat"),
     }
+
+
+def processes_of(host: Host, postmaster: int) -> tuple[int, ...]:
+    """Return the first process of a server and all that it has started."""
+    pids = sorted(int(name) for name in host.names("/proc") if name.isdecimal())
+    parents = {pid: _STAT.match(host.read(f"/proc/{pid}/stat") or "") for pid in pids}
+    own = (pid for pid, parent in parents.items() if parent and int(parent[1]) == postmaster)
+    return (postmaster, *own)
 
 
 def huge_mapping_bytes(smaps: str) -> int:

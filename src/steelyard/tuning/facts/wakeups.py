@@ -6,18 +6,33 @@ from statistics import quantiles
 from typing import Final
 
 from steelyard.gateways import pingpong
+from steelyard.gateways.host import Host
 from steelyard.gateways.pingpong import Where
 from steelyard.gateways.process import Processes
 from steelyard.model.cgroup import cpu_list
+from steelyard.model.environment import Fact
 from steelyard.model.errors import SteelyardError
 from steelyard.model.linux_facts import LinuxFacts, PingPong
-from steelyard.tuning.facts.found import Found, seen, unknown
+from steelyard.model.stack_facts import Visibility
+from steelyard.model.waking import wake_up_facts
+from steelyard.tuning.facts.cpus import cpu_facts
+from steelyard.tuning.facts.found import Found, seen, unknown, values_of
+from steelyard.tuning.facts.identity import virtualization
 
 _MOST_S: Final = 0.25  # so that the three of them take less than a second
 _MOST: Final = 5_000
 _LEAST: Final = 100  # fewer round trips have no 99th percentile
 
 Pair = tuple[int, int]
+
+
+def recorded_wakeups(host: Host) -> tuple[Fact, ...]:
+    """Return what a campaign's record says of the wake-ups of the machine that it runs on."""
+    kind = virtualization(host).value
+    finds = cpu_facts(host, virtual=None if kind is None else kind != "none")
+    limit = finds["dma_latency_s"].origin.visibility
+    machine = LinuxFacts(virtualization=kind, **values_of(finds))
+    return wake_up_facts(machine, limit_seen=limit is Visibility.YES)
 
 
 def measure_wakeups(linux: LinuxFacts, processes: Processes) -> Found:

@@ -30,7 +30,6 @@ from steelyard.tuning.planning.topology import (
 )
 from steelyard.tuning.rules.domain_memory import FOR_GUESTS
 
-_AMD: Final = "amd"
 # What a kernel takes of a machine's memory before it counts it: 64 bytes for each page of 4 KiB,
 # and itself. A guest of 256 MiB counted 217 MiB, one of 24 GiB 23.59 GiB.
 _OF_A_PAGE: Final = 64
@@ -161,7 +160,7 @@ def _domain(
         disks=request.disks,
         bridge=request.bridge,
         architecture=below.architecture or "x86_64",
-        amd=_AMD in (below.vendor or "").lower(),
+        amd=bool(below.has_amd_cpu),
     )
 
 

@@ -20,13 +20,33 @@ from steelyard.model.stack import (
     StackDesign,
 )
 from steelyard.model.units import format_bytes
+from steelyard.tuning.rendering.machine import PROFILE_PATH, UNIT_PATH
 
 GOVERNORS: Final = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
 
 _HUGETLB: Final = "Linux documentation, 'HugeTLB Pages'"
 _LIBVIRT: Final = "libvirt documentation, 'Domain XML format'"
 _FREQUENCY: Final = "Linux documentation, 'intel_pstate' and 'CPU Performance Scaling'"
-_PERSISTS: Final = "Keeps it over a reboot"
+_PERSISTS: Final = "Keeps it over a reboot, where it is enabled"
+_SYSTEMD: Final = "manual pages systemctl(1), sd_booted(3), tuned-adm(8)"
+_BOOTED: Final = (
+    "{ [ -d /run/systemd/system ] || { echo 'no systemd runs here (a container?): nothing keeps it"
+    " over a reboot' >&2; false; }; }"
+)
+_UNIT: Final = UNIT_PATH.rpartition("/")[2]
+# What to do for a placed file, how it is checked, and how it is undone.
+_ENABLING: Final = {
+    UNIT_PATH: (
+        f"systemctl daemon-reload && systemctl enable {_UNIT}",
+        f"systemctl is-enabled {_UNIT}",
+        f"systemctl disable {_UNIT}",
+    ),
+    PROFILE_PATH: (
+        "systemctl enable --now tuned && tuned-adm profile steelyard",
+        "systemctl is-enabled tuned && tuned-adm active | grep -x '.*: steelyard'",
+        "tuned-adm profile NAME, with the profile of before, or tuned-adm off where none was",
+    ),
+}
 _PINNED: Final = (
     "on a machine of one NUMA node, which CPU server and client ran on changed the latency at one"
     " client 3.2-fold, 6-fold beside a busy neighbour. Of the published change at one client, on"
@@ -45,7 +65,8 @@ def knobs_of(design: StackDesign, files: Sequence[RenderedFile]) -> tuple[Knob, 
     domain = _domain(design, files, after=_pools_of(below))
     machine = _machine("linux", design.machine, files, after=_names(domain))
     objects = _objects(design, files, after=_pools_of(machine) or _names(domain))
-    settings = _postgres(design, after=_pools_of(machine) or _names(machine))
+    turned = tuple(knob for knob in machine if knob.kind is not KnobKind.MANUAL)
+    settings = _postgres(design, after=_pools_of(machine) or _names(turned))
     return (*below, *domain, *machine, *objects, *settings)
 
 
@@ -139,6 +160,24 @@ def _persisting(
                 reason=_PERSISTS,
                 source=file.name,
             )
+            if file.path in _ENABLING:
+                yield _enabling(layer, file.path)
+
+
+def _enabling(layer: str, path: str) -> Knob:
+    """Return the step that has a placed file take effect at boot; Steelyard enables nothing."""
+    what, check, undo = _ENABLING[path]
+    return Knob(
+        name=f"{layer}:enable {path}",
+        layer=layer,
+        kind=KnobKind.MANUAL,
+        place=what,
+        value=f"{_BOOTED} && {check}",
+        after=(f"{layer}:{path}",),
+        reason="The file is placed, not enabled: nothing reads it at boot before this is done",
+        source=_SYSTEMD,
+        undo=undo,
+    )
 
 
 def _domain(

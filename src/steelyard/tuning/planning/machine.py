@@ -8,7 +8,6 @@ from steelyard.model.stack import MachineDesign, PlannedSetting, PoolDesign, Sco
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.old_requests import old_requests
-from steelyard.tuning.rules.hypervisor import is_reached
 from steelyard.tuning.rules.linux_memory import READ_AHEAD_BYTES
 
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
@@ -55,12 +54,9 @@ def machine_design(
 
 
 def deep_states(linux: LinuxFacts) -> tuple[tuple[int, IdleState], ...]:
-    """Return the idle states from which a CPU wakes up late, with their numbers."""
-    return tuple(
-        (number, state)
-        for number, state in enumerate(linux.idle_states or ())
-        if is_reached(state, linux.dma_latency_s)
-    )
+    """Return the idle states from which a CPU wakes up late, with their numbers (rule KVM013)."""
+    states = enumerate(linux.idle_states or ())
+    return tuple((number, state) for number, state in states if state in linux.deep_states)
 
 
 def governor_of(linux: LinuxFacts) -> str | None:

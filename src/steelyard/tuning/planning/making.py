@@ -13,6 +13,7 @@ from steelyard.tuning.planning.designing import design
 from steelyard.tuning.planning.foresight import left_violated
 from steelyard.tuning.planning.huge_pages import PageCounter
 from steelyard.tuning.planning.knobs import knobs_of
+from steelyard.tuning.planning.present_domain import design_for, design_without, facts_with
 from steelyard.tuning.rendering.files import render
 
 PLAN: Final = "plan.json"
@@ -21,16 +22,29 @@ _APPLIED: Final = "applied.jsonl"
 _ADAPTER: Final = TypeAdapter(StackPlan)
 
 
-def make_plan(request: StackRequest, facts: StackFacts, counter: PageCounter) -> StackPlan:
+def make_plan(
+    request: StackRequest, facts: StackFacts, counter: PageCounter, present: str | None = None
+) -> StackPlan:
     """Return a plan.
+
+    Args:
+        request: What is asked for.
+        facts: Of the machines that it is for.
+        counter: Counts the huge pages of the server's settings.
+        present: XML of the domain where it is there already; the plan changes that one.
 
     Raises:
         PreflightError: What is asked for cannot be had, with the constraint and what would fit; or
             the plan itself would break a rule.
+        InputError: The domain's XML cannot be used for this plan.
     """
-    made = design(request, facts, counter)
+    if present is None:
+        made = design_without(design(request, facts, counter), facts)
+    else:
+        facts = facts_with(facts, present)
+        made = design_for(design(request, facts, counter), present)
     left = left_violated(made, facts)
-    files = render(made)
+    files = render(made, present)
     return StackPlan(design=made, knobs=knobs_of(made, files), files=files, left=left)
 
 

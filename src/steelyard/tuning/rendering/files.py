@@ -6,7 +6,7 @@ from typing import Final
 from steelyard.model.stack import Place, PodDesign, RenderedFile, StackDesign
 from steelyard.tuning.rendering.cluster import cluster
 from steelyard.tuning.rendering.configuration import configuration_file
-from steelyard.tuning.rendering.domain import domain_xml
+from steelyard.tuning.rendering.domain import domain_xml, patch_domain
 from steelyard.tuning.rendering.kubelet import kubelet_configuration
 from steelyard.tuning.rendering.machine import machine_files
 from steelyard.tuning.rendering.parameter_group import parameter_group_files
@@ -15,23 +15,29 @@ from steelyard.tuning.rendering.storage import storage_class
 _DRY_RUN: Final = "kubectl apply --dry-run=server -f"
 
 
-def render(design: StackDesign) -> tuple[RenderedFile, ...]:
+def render(design: StackDesign, present: str | None = None) -> tuple[RenderedFile, ...]:
     """Return the ready files of every layer that a design has, lowest layer first.
 
     Files that belong on a machine have a path; domains, objects of a cluster and settings of a
     server are handed over in other ways and have none.
 
+    Args:
+        design: Of all layers.
+        present: XML of the domain where it is there already: it is changed, not written anew.
+
     Raises:
-        InputError: A setting cannot be written for the place of the design.
+        InputError: A setting cannot be written for the place of the design, or the XML is that of
+            another domain.
     """
-    return tuple(_files(design))
+    return tuple(_files(design, present))
 
 
-def _files(design: StackDesign) -> Iterator[RenderedFile]:
+def _files(design: StackDesign, present: str | None) -> Iterator[RenderedFile]:
     if design.hypervisor is not None:
         yield from machine_files(design.hypervisor, "hypervisor")
     if design.domain is not None:
-        content = domain_xml(design.domain)
+        domain = design.domain
+        content = domain_xml(domain) if present is None else patch_domain(present, domain)
         yield _file("kvm", f"{design.domain.name}.xml", content, "virt-xml-validate {} domain")
     if design.machine is not None:
         yield from machine_files(design.machine, "linux")

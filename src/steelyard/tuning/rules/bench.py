@@ -6,13 +6,13 @@ from typing import Final
 import numpy as np
 
 from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import ScriptLatencies, StackFacts
+from steelyard.model.stack_facts import BenchFacts, ScriptLatencies, StackFacts
 from steelyard.model.units import MIB, format_bytes, format_latencies
 from steelyard.stats.confidence import FloatArray
 from steelyard.stats.waits import REMOTE_ACCESS_S, WaitChange, change_of_waits
-from steelyard.tuning.rules.outcomes import Outcome, lacking
+from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
 from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.rules.subjects import memory_of_database, size_of
+from steelyard.tuning.rules.subjects import cpus_of_database, memory_of_database, size_of
 from steelyard.tuning.wakeups import wake_ups
 
 _UNEQUAL: Final = 1.1
@@ -25,17 +25,35 @@ _STATEMENTS: Final = (1.0, 5.0, 7.0)
 
 
 def _equal(facts: StackFacts) -> Outcome:
-    reference = facts.bench.reference_memory_bytes if facts.bench is not None else None
-    ours = memory_of_database(facts)
+    bench = facts.bench
+    if bench is None or (bench.reference_cpus is None and bench.reference_memory_bytes is None):
+        return lacking("bench.reference_cpus", "bench.reference_memory_bytes")
+    return combined((_equal_cpus(facts, bench), _equal_memory(facts, bench)))
+
+
+def _equal_cpus(facts: StackFacts, bench: BenchFacts) -> Outcome:
+    reference, ours = bench.reference_cpus, cpus_of_database(facts)
     if not reference or not ours:
-        return lacking("linux.memory_bytes")
-    if reference / _UNEQUAL <= ours <= reference * _UNEQUAL:
-        return ()
-    told = (
-        f"the database may use {format_bytes(ours)}, what it is compared with has"
-        f" {format_bytes(reference)}"
+        return lacking("linux.cpus" if reference else "bench.reference_cpus")
+    return violated_if(
+        not _alike(ours, reference),
+        f"the database may use {ours:g} CPUs, what it is compared with has {reference}",
     )
-    return (told,)
+
+
+def _equal_memory(facts: StackFacts, bench: BenchFacts) -> Outcome:
+    reference, ours = bench.reference_memory_bytes, memory_of_database(facts)
+    if not reference or not ours:
+        return lacking("linux.memory_bytes" if reference else "bench.reference_memory_bytes")
+    return violated_if(
+        not _alike(ours, reference),
+        f"the database may use {format_bytes(ours)}, what it is compared with has"
+        f" {format_bytes(reference)}",
+    )
+
+
+def _alike(ours: float, reference: float) -> bool:
+    return reference / _UNEQUAL <= ours <= reference * _UNEQUAL
 
 
 def _one_knob(facts: StackFacts) -> Outcome:
@@ -111,13 +129,14 @@ RULES: Final[tuple[Rule, ...]] = (
     _rule(
         code="BEN001",
         severity=Severity.ERROR,
-        title="What is compared has equal memory",
-        why="more memory is another configuration: a limit of memory and one of huge pages add up",
-        detect="the pod's limits, huge pages included, else the machine's memory, against the"
-        " instance class",
+        title="What is compared has equal CPUs and memory",
+        why="more of either is another configuration; a limit of memory and one of huge pages"
+        " add up",
+        detect="the pod's limits, huge pages included, else the machine's CPUs and memory, against"
+        " the instance class, within 10 %",
         remedy="Give both the same budget.",
         source="the published series, part 2: 12 GiB against 8",
-        needs=("bench.reference_memory_bytes",),
+        needs=(),
         check=_equal,
     ),
     _rule(

@@ -1,12 +1,14 @@
 """Rules of a virtual machine's CPUs on the hypervisor's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import NumaNode
+from steelyard.model.linux_facts import LinuxFacts, NumaNode
 from steelyard.model.stack_facts import DomainFacts, StackFacts
 from steelyard.model.units import format_share
+from steelyard.model.waking import WAITED_FRACTION
 from steelyard.tuning.rules.outcomes import (
     Outcome,
     combined,
@@ -18,8 +20,9 @@ from steelyard.tuning.rules.outcomes import (
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.together import groups_at_once
 
-# A guess: above the noise of an idle hypervisor, below what latencies at one client show.
-_DELAY: Final = 0.01
+_OWN_CPU: Final = ("host-passthrough", "maximum")  # modes that give the guest the host's CPU
+_TOPOEXT: Final = "topoext"
+_X86: Final = "x86_64"
 
 Claims = dict[str, frozenset[int]]  # CPUs by virtual CPU
 
@@ -28,21 +31,38 @@ def _pins_on_their_nodes(facts: StackFacts) -> Outcome:
     nodes = {node.number: frozenset(node.cpus) for node in _nodes(facts)}
 
     def check(domain: DomainFacts) -> Outcome:
-        if not domain.memory_nodes:
+        bound = {*domain.memory_nodes, *(n for cell in domain.cells for n in cell.memory_nodes)}
+        if not bound:
             return None
-        asked = listed(domain.memory_nodes)
-        absent = set(domain.memory_nodes) - set(nodes)
-        if absent:
+        if absent := bound - set(nodes):
             return (f"{domain.name}: no node {listed(absent)} for its memory on this hypervisor",)
-        if not domain.vcpu_pins:
-            return None
-        local = frozenset().union(*(nodes[number] for number in domain.memory_nodes))
-        far = domain.pinned_cpus - local
-        return violated_if(
-            bool(far), f"{domain.name}: CPUs {listed(far)} are not on node {asked} of its memory"
-        )
+        return _far_from_memory(domain, nodes) if domain.vcpu_pins else None
 
     return of_each_domain(check)(facts)
+
+
+def _far_from_memory(domain: DomainFacts, nodes: Mapping[int, frozenset[int]]) -> Outcome:
+    """Judge each cell that is bound itself, then the virtual CPUs of all others together."""
+    outcomes: list[Outcome] = []
+    loose = set(domain.vcpu_pins)
+    for cell in domain.cells:
+        if cell.memory_nodes and cell.cpus:
+            loose -= set(cell.cpus)
+            pinned = {cpu for vcpu in cell.cpus for cpu in domain.vcpu_pins.get(vcpu, ())}
+            whose = f"cell {cell.number} of {domain.name}"
+            outcomes.append(_far(whose, pinned, cell.memory_nodes, nodes))
+    if loose and domain.memory_nodes:
+        pinned = {cpu for vcpu in loose for cpu in domain.vcpu_pins[vcpu]}
+        outcomes.append(_far(domain.name, pinned, domain.memory_nodes, nodes))
+    return combined(outcomes)
+
+
+def _far(
+    whose: str, pinned: AbstractSet[int], bound: Sequence[int], nodes: Mapping[int, frozenset[int]]
+) -> Outcome:
+    far = pinned - frozenset().union(*(nodes[number] for number in bound))
+    told = f"{whose}: CPUs {listed(far)} are not on node {listed(bound)} of its memory"
+    return violated_if(bool(far), told)
 
 
 def _no_cpu_pinned_twice(facts: StackFacts) -> Outcome:
@@ -96,10 +116,33 @@ def _shows_real_cores(facts: StackFacts) -> Outcome:
     cores = _cores(facts)
 
     def check(domain: DomainFacts) -> Outcome:
-        pinned = domain.pinned_cpus
-        return tuple(_wrong_cores(domain, cores)) if pinned else None
+        if not domain.pinned_cpus:
+            return None
+        below = facts.hypervisor or LinuxFacts()
+        return combined((tuple(_wrong_cores(domain, cores)), _hidden_siblings(domain, below)))
 
     return of_each_domain(check)(facts)
+
+
+def _hidden_siblings(domain: DomainFacts, below: LinuxFacts) -> Outcome:
+    """Return whether the guest of an AMD CPU is shown threads without the feature that tells them.
+
+    Named models of AMD have it; the host's own CPU is passed without it.
+    """
+    if (
+        domain.threads_per_core == 1
+        or domain.cpu_mode not in _OWN_CPU
+        or _TOPOEXT in domain.features
+    ):
+        return ()
+    if below.has_amd_cpu is None:
+        on_x86 = below.architecture in (None, _X86)
+        return lacking("hypervisor.cpu_vendor") if on_x86 else ()
+    return violated_if(
+        below.has_amd_cpu,
+        f"{domain.name}: cores of {domain.threads_per_core} threads on a CPU of"
+        f" {below.cpu_vendor} without feature topoext: its guest sees no siblings",
+    )
 
 
 def _wrong_cores(domain: DomainFacts, cores: Sequence[frozenset[int]]) -> Iterator[str]:
@@ -160,7 +203,7 @@ def _not_waiting(domain: DomainFacts) -> Outcome:
     if delay is None:
         return lacking("domains.vcpu_delay_fraction")
     return violated_if(
-        delay > _DELAY,
+        delay > WAITED_FRACTION,
         f"{domain.name}: a virtual CPU waited for a CPU in {format_share(delay)} of the time",
     )
 
@@ -184,7 +227,8 @@ RULES: Final[tuple[Rule, ...]] = (
         why="Memory is bound to its nodes: a virtual CPU elsewhere makes every cache miss a remote "
         "one. A node that the hypervisor lacks is accepted when the domain is defined and refused "
         'when it starts ("NUMA node 1 is unavailable").',
-        detect="vcpupin and numatune of the domain against /sys/devices/system/node/node*/cpulist.",
+        detect="vcpupin (else the cpuset of vcpu) and numatune of the domain, cell by cell where "
+        "these are bound by memnode, against /sys/devices/system/node/node*/cpulist.",
         remedy="Pin the virtual CPUs to CPUs of the memory's nodes, or move the memory to theirs.",
         source='libvirt, Domain XML format, sections "CPU Tuning" and "NUMA Node Tuning"; the '
         "message is libvirt 9.0's",
@@ -230,12 +274,14 @@ RULES: Final[tuple[Rule, ...]] = (
         "idle, and full-pcpus-only gives two containers one core. One that is shown siblings "
         "that are none, or unequal ones, is misled alike.",
         detect="Full sibling pairs among the pinned CPUs against cpu/topology/@threads; virtual "
-        "CPUs 2n and 2n+1 against the threads of one core.",
+        "CPUs 2n and 2n+1 against the threads of one core; feature topoext where vendor_id in "
+        "/proc/cpuinfo is AMD's and the guest is given the host's CPU.",
         remedy="Pin neighbouring virtual CPUs to the threads of one core and set topology "
-        "threads='2'; on an AMD model also feature topoext, without which the guest sees no "
-        "siblings.",
-        source='libvirt, Domain XML format, section "CPU model and topology"; threads=2 without '
-        "topoext was tried with QEMU 7.2",
+        "threads='2'; with the host's CPU on AMD also feature topoext, without which the guest "
+        "sees no siblings.",
+        source='libvirt, Domain XML format, section "CPU model and topology"; QEMU, '
+        "target/i386/cpu.c (no_autoenable_flags: topoext is not passed with -cpu host by itself); "
+        "threads=2 without topoext was tried with QEMU 7.2",
         needs=("domains", "hypervisor.siblings"),
         check=_shows_real_cores,
     ),

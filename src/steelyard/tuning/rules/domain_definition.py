@@ -36,7 +36,9 @@ RULES: Final[tuple[Rule, ...]] = (
         why="Without validation libvirt drops an element that is unknown or in the wrong place and "
         "says nothing. A <memballoon model='none'/> outside of <devices> is lost, and a virtio "
         "balloon is added in its stead.",
-        detect="The XML that was asked for, compared with virsh dumpxml --inactive.",
+        detect="The XML that was asked for (inspect --domain-xml FILE), compared with virsh "
+        "dumpxml --inactive; where libvirt has no such domain, elements of it that stand in the "
+        "wrong place.",
         remedy="Check with virt-xml-validate, define with virsh define --validate, and read back.",
         source='libvirt, virsh(1), define --validate; Domain XML format, section "Memory balloon '
         'device"; tried with libvirt 9.0',

@@ -14,6 +14,7 @@ from steelyard.tuning.rules.outcomes import (
     lacking,
     listed,
     of_each_domain,
+    of_unread_domains,
     violated_if,
 )
 from steelyard.tuning.rules.rule import Rule
@@ -22,6 +23,7 @@ from steelyard.tuning.rules.together import groups_at_once
 FOR_GUESTS: Final = 0.94  # of a node's memory; that the hypervisor needs the rest is a guess
 _OVERHEAD_BYTES: Final = 2 * GIB  # QEMU's own; a guest of 256 MiB locked 1.56 GB
 _OVERHEAD_SHARE: Final = 0.10
+_STRICT: Final = "strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +56,19 @@ def _demands(domains: Sequence[DomainFacts], nodes: dict[int, NumaNode]) -> list
             held=domain.running,
         )
         for domain in domains
-        if domain.memory_mode == "strict"
-        for bound, memory_bytes in _parts(domain)
+        for bound, memory_bytes in _strict_parts(domain)
         if bound and set(bound) <= set(nodes)
     ]
 
 
-def _parts(domain: DomainFacts) -> Iterator[tuple[tuple[int, ...], int]]:
+def _strict_parts(domain: DomainFacts) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield nodes and bytes of the cells that are bound themselves, then of what is left."""
     bound = [cell for cell in domain.cells if cell.memory_nodes]
-    yield from ((cell.memory_nodes, cell.memory_bytes) for cell in bound)
+    for cell in bound:
+        if (cell.memory_mode or domain.memory_mode) == _STRICT:
+            yield cell.memory_nodes, cell.memory_bytes
     rest = domain.memory_bytes - sum(cell.memory_bytes for cell in bound)
-    if rest > 0:
+    if rest > 0 and domain.memory_mode == _STRICT:
         yield domain.memory_nodes, rest
 
 
@@ -182,7 +185,8 @@ def _without_balloon(facts: StackFacts) -> Outcome:
     if facts.domains is None and bound is None:
         return lacking("domains", "linux.balloon")
     inside = None if bound is None else violated_if(bound, "the guest has virtio_balloon bound")
-    return combined([of_each_domain(_no_balloon_device)(facts), inside])
+    domains = of_each_domain(_no_balloon_device)(facts)
+    return combined([domains, of_unread_domains(facts), inside])
 
 
 def _no_balloon_device(domain: DomainFacts) -> Outcome:

@@ -3,14 +3,11 @@
 from typing import Final
 
 from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import IdleState
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import US_PER_S
 from steelyard.tuning.rules.outcomes import Outcome, violated_if
 from steelyard.tuning.rules.rule import Rule
 
-# Of server CPUs C1 and C1E are below, C6 far above: 1-10 and 85-170 in drivers/idle/intel_idle.c.
-SHALLOW_S: Final = 10e-6
 _DYNAMIC: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp")  # powersave is dynamic there
 _FASTEST: Final = "performance"
 
@@ -19,15 +16,9 @@ def _idles_shallow(facts: StackFacts) -> Outcome:
     machine = facts.hypervisor
     if machine is None or not machine.idle_states:
         return None
-    deep = [state for state in machine.idle_states if is_reached(state, machine.dma_latency_s)]
+    deep = machine.deep_states
     named = ", ".join(f"{each.name} ({each.exit_latency_s * US_PER_S:.0f} µs)" for each in deep)
     return violated_if(bool(deep), f"idle CPUs of the hypervisor may enter {named}")
-
-
-def is_reached(state: IdleState, limit_s: float | None) -> bool:
-    """Return whether a CPU may enter a deep state; a latency limit keeps it out of slower ones."""
-    allowed = limit_s is None or state.exit_latency_s <= limit_s
-    return not state.disabled and allowed and state.exit_latency_s > SHALLOW_S
 
 
 def _runs_fast(facts: StackFacts) -> Outcome:

@@ -1,14 +1,20 @@
 """One rule applied to facts: a missing fact makes it not applicable, never a pass."""
 
+from typing import Final
+
 from steelyard.model.inspection import JudgedRule, State
 from steelyard.model.stack_facts import StackFacts, Visibility
-from steelyard.tuning.rules.outcomes import Outcome, Partial
+from steelyard.tuning.rules.outcomes import Outcome, Partial, combined, of_unread_domains
 from steelyard.tuning.rules.rule import Rule
+
+_DOMAINS: Final = "domains"
 
 
 def judge_by(rule: Rule, facts: StackFacts) -> JudgedRule:
     """Return what comes of one rule."""
     outcome = _outcome(rule, facts)
+    if _DOMAINS in rule.needs and facts.domains is not None:
+        outcome = combined((outcome, of_unread_domains(facts)))
     found = outcome if isinstance(outcome, Partial) else Partial(messages=outcome or ())
     return JudgedRule(
         code=rule.code,

@@ -10,7 +10,7 @@ from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import NumaNode
 from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.model.units import format_bytes
-from steelyard.tuning.rules.outcomes import Outcome, lacking
+from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
     amount,
@@ -56,7 +56,7 @@ def _exclusive(facts: StackFacts) -> Outcome:
     may_not = kubelet is not None and kubelet.cpu_manager_policy != "static"
     if facts.kubernetes is None or (may_not and not facts.intent.exclusive_cpus):
         return None
-    shared = frozenset(facts.kubernetes.shared_cpus or ())
+    shared = facts.kubernetes.shared_cpus
 
     def check(pod: PodFacts) -> Outcome:
         whole = whole_cpus(pod)
@@ -64,42 +64,56 @@ def _exclusive(facts: StackFacts) -> Outcome:
             return None  # K8S001 says it
         if pod.cpus is None:
             return lacking("kubernetes.pods.cpus")
-        found = []
-        if len(pod.cpus) != whole:
-            found.append(f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}")
-        if overlap := shared & set(pod.cpus):
-            found.append(f"{pod.name}: CPUs {cpu_list(sorted(overlap))} are in the shared pool too")
-        return tuple(found)
+        told = f"{pod.name}: may run on CPUs {cpu_list(pod.cpus)}, its limit is {whole}"
+        counted = violated_if(len(pod.cpus) != whole, told)
+        return combined((counted, _apart(pod, shared)))
 
     return of_each(_wants_cpus(facts), check)
+
+
+def _apart(pod: PodFacts, shared: tuple[int, ...] | None) -> Outcome:
+    if shared is None:
+        return lacking("kubernetes.shared_cpus")
+    overlap = cpu_list(sorted({*shared} & {*(pod.cpus or ())}))
+    return violated_if(bool(overlap), f"{pod.name}: CPUs {overlap} are in the shared pool too")
 
 
 def _no_quota(facts: StackFacts) -> Outcome:
     cluster, pods = facts.kubernetes, database_pods(facts)
     if cluster is None or not pods:
         return None
-    throttled = tuple(
-        f"{pod.name}: throttled in {pod.throttled_periods} periods"
-        for pod in pods
-        if pod.throttled_periods
-    )
-    kept = _keeps_quota(cluster)
-    if kept is None:
-        counted = all(pod.throttled_periods is not None for pod in pods)
-        seen = throttled or counted
-        return throttled if seen else lacking("kubernetes.version", "kubernetes.kubelet")
+    exclusive = any(_gets_exclusive(cluster, pod) for pod in pods)
+    kept = exclusive and _is_before(cluster.version, _NO_QUOTA_SINCE)
     told = f"Kubernetes {cluster.version} keeps the CFS quota on exclusive CPUs"
-    return (*throttled, told) if kept else throttled
+    return combined((*(_unthrottled(cluster, pod) for pod in pods), violated_if(bool(kept), told)))
 
 
-def _keeps_quota(cluster: KubernetesFacts) -> bool | None:
-    """Return whether exclusive CPUs carry a quota here; None where that is not known."""
-    if cluster.kubelet is None:
-        return None
-    if cluster.kubelet.cpu_manager_policy != "static" or not cluster.kubelet.cpu_cfs_quota:
-        return False
-    version = re.match(r"v?([0-9]+)\.([0-9]+)", cluster.version or "")
-    return None if version is None else (int(version[1]), int(version[2])) < _NO_QUOTA_SINCE
+def _unthrottled(cluster: KubernetesFacts, pod: PodFacts) -> Outcome:
+    """Judge by the count of periods; without one only where nothing can throttle the pod."""
+    if pod.throttled_periods is not None:
+        told = f"{pod.name}: throttled in {pod.throttled_periods} periods"
+        return violated_if(pod.throttled_periods > 0, told)
+    kubelet = cluster.kubelet
+    if kubelet is None:
+        return lacking("kubernetes.kubelet", "kubernetes.pods.throttled_periods")
+    if not kubelet.cpu_cfs_quota or "cpu" not in pod.limits:
+        return ()
+    if not _gets_exclusive(cluster, pod):
+        return lacking("kubernetes.pods.throttled_periods")
+    unknown = _is_before(cluster.version, _NO_QUOTA_SINCE) is None
+    return lacking("kubernetes.version") if unknown else ()
+
+
+def _gets_exclusive(cluster: KubernetesFacts, pod: PodFacts) -> bool:
+    """Return whether the kubelet gives a pod CPUs of its own, on which a quota may be kept."""
+    kubelet = cluster.kubelet
+    static = kubelet is not None and kubelet.cpu_manager_policy == "static"
+    return static and bool(kubelet and kubelet.cpu_cfs_quota) and whole_cpus(pod) is not None
+
+
+def _is_before(version: str | None, limit: tuple[int, int]) -> bool | None:
+    found = re.match(r"v?([0-9]+)\.([0-9]+)", version or "")
+    return None if found is None else (int(found[1]), int(found[2])) < limit
 
 
 def _whole_cores(facts: StackFacts) -> Outcome:
@@ -238,7 +252,8 @@ RULES: Final[tuple[Rule, ...]] = (
         title="No CFS quota throttles the database",
         why="before Kubernetes 1.33 the quota stays on exclusive CPUs and can stop a container"
         " that uses no more than its own",
-        detect="cpu.max and nr_throttled of the container; version of the kubelet",
+        detect="nr_throttled of the container; where nobody saw it, whether the kubelet sets a"
+        " quota at all, and on exclusive CPUs its version",
         remedy="Use Kubernetes 1.33 or later, or cpuCFSQuota: false.",
         source="kubernetes/kubernetes#70585 and #127525; feature"
         " DisableCPUQuotaWithExclusiveCPUs, on since 1.33",

@@ -10,11 +10,12 @@ from steelyard.model.findings import Severity
 from steelyard.model.quantities import page_bytes_of, parse_quantity
 from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.model.units import GIB, MIB, format_bytes
-from steelyard.tuning.rules.outcomes import Outcome, lacking
+from steelyard.tuning.rules.outcomes import Outcome, combined, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
     bytes_of,
     database_pods,
+    huge_page_of_server,
     huge_pages_asked,
     huge_pages_of,
     number_of,
@@ -24,7 +25,6 @@ from steelyard.tuning.rules.subjects import (
 
 _HUGE_PAGES: Final = "Kubernetes documentation, 'Manage HugePages'"
 _DEFAULT_EVICTION: Final = "100Mi"  # of the kubelet on Linux
-_DEFAULT_PAGE_BYTES: Final = 2 * MIB
 # Guesses of the worst case: what a backend holds beside its work_mem, and the share of the limit
 # that is left to the page cache.
 BACKEND_BYTES: Final = 6 * MIB
@@ -80,7 +80,10 @@ def _well_formed(facts: StackFacts) -> Outcome:
         asked = [name for name in pod.limits if name.startswith("hugepages-")]
         for name in asked:
             wrong += _wrong_pages(pod, name, cluster)
-        return tuple(wrong) if asked or wrong else None
+        if not asked and not wrong:
+            return None
+        unseen = lacking("kubernetes.capacity") if asked and cluster.capacity is None else None
+        return combined((tuple(wrong), unseen))
 
     return of_each(cluster.pods or (), check)
 
@@ -141,8 +144,7 @@ def _enough_pages(facts: StackFacts) -> Outcome:
         wanted.update(huge_pages_of(pod))
     if not wanted:
         return None
-    default = linux.huge_page_bytes or _DEFAULT_PAGE_BYTES
-    others = cluster.non_pod_huge_pages
+    default, others = linux.huge_page_bytes, cluster.non_pod_huge_pages
     told = []
     for size, count in sorted(wanted.items()):
         pool = linux.pool(size)
@@ -153,6 +155,8 @@ def _enough_pages(facts: StackFacts) -> Outcome:
                 f"pods need {-(-count // size)} pages of {format_bytes(size)} and others hold"
                 f" {beside}, the pool has {there}"
             )
+    if not told and default is None:
+        return lacking("linux.huge_page_bytes")  # the others' pages are of this size
     unsure = not told and others is None and default in wanted
     return lacking("kubernetes.non_pod_huge_pages") if unsure else tuple(told)
 
@@ -161,9 +165,11 @@ def _holds_the_server(facts: StackFacts) -> Outcome:
     needed = facts.postgres.huge_pages_needed if facts.postgres is not None else None
     if needed is None or huge_pages_asked(facts) in (None, "off"):
         return None
-    page_bytes = (facts.linux.huge_page_bytes if facts.linux else None) or _DEFAULT_PAGE_BYTES
+    page_bytes = huge_page_of_server(facts)
 
     def check(pod: PodFacts) -> Outcome:
+        if page_bytes is None:
+            return lacking("linux.huge_page_bytes") if huge_pages_of(pod) else None
         limit = huge_pages_of(pod).get(page_bytes)
         if limit is None:
             return None

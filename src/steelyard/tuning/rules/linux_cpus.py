@@ -7,6 +7,7 @@ from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import LinuxFacts
 from steelyard.model.stack_facts import DomainFacts, StackFacts, Visibility
 from steelyard.model.units import format_share
+from steelyard.model.waking import PRESSED_FRACTION, WAITED_FRACTION
 from steelyard.tuning.rules.outcomes import (
     Outcome,
     combined,
@@ -17,8 +18,6 @@ from steelyard.tuning.rules.outcomes import (
 )
 from steelyard.tuning.rules.rule import Rule
 
-_STEAL: Final = 0.01  # a guess, as for KVM015
-_PRESSURE: Final = 0.10  # a guess
 _FAST_CLOCKS: Final = frozenset(
     {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "timebase", "tod"}
 )
@@ -54,11 +53,11 @@ def _undisturbed(facts: StackFacts) -> Outcome:
     machine = facts.linux or LinuxFacts()
     return combined(
         (
-            _below("steal_fraction", machine.steal_fraction, _STEAL, "steal"),
+            _below("steal_fraction", machine.steal_fraction, WAITED_FRACTION, "steal"),
             _below(
                 "cpu_pressure_fraction",
                 machine.cpu_pressure_fraction,
-                _PRESSURE,
+                PRESSED_FRACTION,
                 "tasks waited for a CPU in",
             ),
         )

@@ -59,6 +59,11 @@ def of_each_domain(
     return check_all
 
 
+def of_unread_domains(facts: StackFacts) -> Outcome:
+    """Return that the facts of domains that could not be read are missing; None: there are none."""
+    return lacking(*facts.unread_domains) if facts.unread_domains else None
+
+
 def listed(numbers: Iterable[int]) -> str:
     """Return numbers in order, as a list in a sentence."""
     return ", ".join(map(str, sorted(numbers)))

@@ -7,12 +7,23 @@ from steelyard.model.findings import Severity
 from steelyard.model.linux_facts import LinuxFacts, PagePool, PoolUser
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import MIB, format_bytes, format_share
-from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
+from steelyard.tuning.rules.outcomes import (
+    Outcome,
+    combined,
+    lacking,
+    of_unread_domains,
+    violated_if,
+)
 from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.rules.subjects import huge_pages_asked, huge_pages_of
+from steelyard.tuning.rules.subjects import (
+    huge_page_of_server,
+    huge_pages_asked,
+    huge_pages_of,
+)
 
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB
+_EMULATOR: Final = "qemu"  # so begin the names of QEMU's processes
 
 
 def _all_obtained(facts: StackFacts) -> Outcome:
@@ -40,8 +51,11 @@ def _stranded(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Outcome
     pool_bytes = pool.total * pool.page_bytes
     needed_bytes = _needed_bytes(facts, machine, pool, sum(asked))
     spare_bytes = pool_bytes - needed_bytes
+    much = spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES)
+    if much and facts.hypervisor == machine and facts.unread_domains:
+        return of_unread_domains(facts)  # it may be theirs
     return violated_if(
-        spare_bytes > max(_SPARE_SHARE * pool_bytes, _SPARE_BYTES),
+        much,
         f"of {format_bytes(pool_bytes)} in pages of {format_bytes(pool.page_bytes)}"
         f" {format_bytes(needed_bytes)} are asked for or in use: {format_bytes(spare_bytes)}"
         f" ({format_share(spare_bytes / pool_bytes)}) lie idle",
@@ -68,12 +82,14 @@ def _nobody_known(facts: StackFacts, machine: LinuxFacts, pool: PagePool) -> Out
     """Say whose needs are not known; that all are known is not known of any other page size."""
     if facts.kubernetes is not None and facts.kubernetes.pods is None:
         return lacking("kubernetes.pods")
-    default = pool.page_bytes == machine.huge_page_bytes
-    return lacking("postgres.huge_pages_needed") if default else None
+    size = huge_page_of_server(facts) or machine.huge_page_bytes
+    if size is None:
+        return lacking("linux.huge_page_bytes")
+    return lacking("postgres.huge_pages_needed") if pool.page_bytes == size else None
 
 
 def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Iterator[int]:
-    """Yield what pods ask of a page size; where none does, what PostgreSQL needs of the default.
+    """Yield what pods ask of a page size; where none does, what PostgreSQL needs of its size.
 
     Virtual machines count where the machine is their hypervisor.
     """
@@ -81,7 +97,7 @@ def _asked_bytes(facts: StackFacts, machine: LinuxFacts, page_bytes: int) -> Ite
     of_pods = [asked for pod in pods if (asked := huge_pages_of(pod).get(page_bytes))]
     yield from of_pods
     pages = _pages_of_server(facts)
-    if not of_pods and pages is not None and page_bytes == machine.huge_page_bytes:
+    if not of_pods and pages is not None and page_bytes == huge_page_of_server(facts):
         yield pages * page_bytes
     if facts.hypervisor == machine:
         for domain in facts.domains or ():
@@ -97,13 +113,16 @@ def _pages_of_server(facts: StackFacts) -> int | None:
 
 
 def _no_bystander(facts: StackFacts) -> Outcome:
-    """Judge the holders; without names for those that may, only where no server runs yet."""
+    """Judge the holders; where nobody knows who may, only where no server runs yet."""
     users = (facts.linux.pool_users if facts.linux else None) or ()
     strangers = [user for user in users if not _is_expected(user, facts)]
     if not strangers:
         return ()
-    if not facts.intent.huge_page_pids and not (facts.postgres and facts.postgres.running is False):
+    starts_later = facts.postgres is not None and facts.postgres.running is False
+    if not _own_processes(facts) and not starts_later:
         return lacking("intent.huge_page_pids")
+    if any(user.command.startswith(_EMULATOR) for user in strangers) and facts.unread_domains:
+        return of_unread_domains(facts)
     held = sum(user.held_bytes for user in strangers)
     commands = ", ".join(sorted({user.command for user in strangers}))
     first = strangers[0]
@@ -114,7 +133,13 @@ def _no_bystander(facts: StackFacts) -> Outcome:
 def _is_expected(user: PoolUser, facts: StackFacts) -> bool:
     """Return whether a process may hold pages: named so, or the QEMU of a known domain."""
     on_pages = any(domain.huge_page_bytes for domain in facts.domains or ())
-    return user.pid in facts.intent.huge_page_pids or (on_pages and user.command.startswith("qemu"))
+    return user.pid in _own_processes(facts) or (on_pages and user.command.startswith(_EMULATOR))
+
+
+def _own_processes(facts: StackFacts) -> frozenset[int]:
+    """Return the processes that may hold pages: the server's own, and those that were named."""
+    server = (facts.postgres.processes if facts.postgres else None) or ()
+    return frozenset((*server, *facts.intent.huge_page_pids))
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -159,7 +184,9 @@ RULES: Final[tuple[Rule, ...]] = (
         title="Nobody else holds pages of the pool",
         why="PostgreSQL's default huge_pages=try takes pages first come, first served: a bystander "
         "on the same kernel leaves too few, and a server with huge_pages=on does not start.",
-        detect="HugetlbPages in /proc/*/status of processes that are not the database's own.",
+        detect="HugetlbPages in /proc/*/status of processes that are neither the server's own "
+        "(with --dsn, where it runs on this machine), nor named in intent.huge_page_pids, nor the "
+        "QEMU of a domain on huge pages.",
         remedy="Set huge_pages=off for bystanders, or reserve pages for them, too.",
         source='PostgreSQL 18 documentation, section 19.4.1 "Memory" (huge_pages: try is the '
         "default); Linux, Documentation/filesystems/proc.rst (HugetlbPages); met twice while "

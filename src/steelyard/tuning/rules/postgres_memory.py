@@ -6,9 +6,10 @@ from typing import Final
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import PostgresFacts, StackFacts
 from steelyard.model.units import MIB, format_bytes, format_share
-from steelyard.tuning.rules.outcomes import Outcome, lacking
+from steelyard.tuning.rules.outcomes import Outcome, lacking, violated_if
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import (
+    huge_page_of_server,
     huge_pages_asked,
     is_off,
     memory_of_database,
@@ -30,11 +31,16 @@ def _enough_pages(facts: StackFacts) -> Outcome:
         return None
     if linux.pools is None or setting(facts, "huge_pages", "try") != "on":
         return None
-    pool = linux.pool()
+    page_bytes = huge_page_of_server(facts)
+    if page_bytes is None:
+        return lacking("linux.huge_page_bytes")
+    pool = linux.pool(page_bytes)
     there = pool.available if pool is not None else 0
-    if server.huge_pages_needed <= there:
-        return ()
-    return (f"it needs {server.huge_pages_needed} pages, {there} are free and not promised",)
+    size = "" if page_bytes == linux.huge_page_bytes else f" of {format_bytes(page_bytes)}"
+    return violated_if(
+        server.huge_pages_needed > there,
+        f"it needs {server.huge_pages_needed} pages{size}, {there} are free and not promised",
+    )
 
 
 def _no_silent_fallback(facts: StackFacts) -> Outcome:
@@ -93,8 +99,11 @@ def _room_for_workers(facts: StackFacts) -> Outcome:
     there = facts.postgres.shared_memory_directory_bytes if facts.postgres is not None else None
     if there is None:
         return None
-    if there > _CONTAINER_SHM_BYTES or number_of(facts, "max_parallel_workers_per_gather", 2) == 0:
+    workers = number_of(facts, "max_parallel_workers_per_gather", 2)
+    if there > _CONTAINER_SHM_BYTES or workers == 0:
         return ()
+    if workers is None:
+        return lacking("postgres.settings")
     return (f"{_SHARED_MEMORY} has {format_bytes(there)} and parallel query is on",)
 
 
@@ -116,8 +125,8 @@ RULES: Final[tuple[Rule, ...]] = (
         severity=Severity.ERROR,
         title="Enough huge pages are free for huge_pages = on",
         why="the server does not start: could not map anonymous shared memory",
-        detect="postgres -C shared_memory_size_in_huge_pages against HugePages_Free less"
-        " HugePages_Rsvd, before the start",
+        detect="postgres -C shared_memory_size_in_huge_pages against free_hugepages less"
+        " resv_hugepages of the size in huge_page_size, before the start",
         remedy="Enlarge the pool to what it needs, or end who holds the pages.",
         source='PostgreSQL 18 documentation, section 18.4.5 "Linux Huge Pages"; tried with'
         " PostgreSQL 15 and 18 on too few pages",

@@ -24,6 +24,7 @@ _SIZES: Final[Mapping[str, tuple[str, int]]] = {
     "work_mem": ("kB", 4 * MIB),
     "maintenance_work_mem": ("kB", 64 * MIB),
     "max_wal_size": ("MB", 1024 * MIB),
+    "huge_page_size": ("kB", 0),  # the kernel's default
 }
 _UNIT_BYTES: Final = {"8kB": 8 * KIB, "kB": KIB, "MB": MIB}
 
@@ -131,6 +132,13 @@ def number_of(facts: StackFacts, name: str, default: float) -> float | None:
     """Return a setting that is a plain number; None where nobody saw it or it is none."""
     written = setting(facts, name, str(default))
     return in_unit(written, None) if written is not None else None
+
+
+def huge_page_of_server(facts: StackFacts) -> int | None:
+    """Return the size of the huge pages that PostgreSQL asks for; None where nobody saw it."""
+    told = facts.postgres.huge_page_bytes if facts.postgres is not None else None
+    default = facts.linux.huge_page_bytes if facts.linux is not None else None
+    return told or size_of(facts, "huge_page_size") or default
 
 
 def huge_pages_asked(facts: StackFacts) -> str | None:

@@ -1,5 +1,8 @@
 """The door to domains: defined and put back exactly, verified in the process, no other touched."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from fakes.domains import FakeDomains
@@ -8,7 +11,9 @@ from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.stack import DomainDesign, Knob, KnobKind, Scope
 from steelyard.model.units import MIB
 from steelyard.tuning.applying.domain import DomainDoor
-from steelyard.tuning.rendering.domain import domain_xml
+from steelyard.tuning.applying.domain_identity import dropped
+from steelyard.tuning.facts.domain_tree import domain_text, parse_domain
+from steelyard.tuning.rendering.domain import domain_xml, patch_domain
 from support.guest_files import Guest
 
 
@@ -54,7 +59,7 @@ def test_a_domain_is_defined_and_removed_again() -> None:
     snapshot = door.snapshot(knob)
     door.apply(knob)
     assert door.seen(knob).value == knob.value
-    assert door.seen(knob).pending == "start it: virsh start guest"
+    assert door.seen(knob).pending == "the start of guest (virsh start guest)"
     door.revert(knob, snapshot)
     door.revert(knob, snapshot)
     assert domains.defined == before
@@ -168,6 +173,14 @@ def test_a_password_is_kept_out_of_the_record() -> None:
         _door(domains).snapshot(_knob())
 
 
+def test_a_password_is_refused_before_anything_of_the_plan_is_turned() -> None:
+    """Not in the middle of it: ``require`` of all knobs comes before the first change."""
+    domains = FakeDomains(secret={"guest"})
+    domains.define(domain_xml(_design(vcpu_pins=(2, 3))))
+    with pytest.raises(PreflightError, match="holds a password"):
+        _door(domains).require(_knob())
+
+
 def test_a_running_domain_that_was_not_there_before_is_not_removed() -> None:
     """Somebody started it: the way out is told."""
     domains = FakeDomains()
@@ -190,13 +203,13 @@ def test_a_domain_that_somebody_gave_a_disk_is_not_removed() -> None:
 
 
 def test_a_definition_is_in_effect_when_its_machine_was_started() -> None:
-    """Not there: false; defined: pending; started: every effect is read from its process."""
+    """Not there or not started: false, the latter pending; started: each effect is read."""
     domains = FakeDomains()
     door, knob = _door(domains), _knob()
     assert door.verify(knob).holds is False
     door.apply(knob)
     defined = door.verify(knob)
-    assert (defined.holds, defined.pending) == (None, "start it: virsh start guest")
+    assert (defined.holds, defined.pending) == (False, "the start of guest (virsh start guest)")
     domains.start("guest")
     running = door.verify(knob)
     assert (running.holds, running.pending) == (True, "")
@@ -264,8 +277,8 @@ def test_a_changed_definition_waits_for_the_power_cycle() -> None:
     changed = DomainDoor(domains=domains, host=FakeHost(files=Guest(emulator=(2,)).files()))
     check = changed.verify(_knob())
     assert check.holds is False
-    assert "shut it down and start it" in check.pending
-    assert "shut it down" in door.seen(_knob()).pending
+    assert "a power cycle of guest" in check.pending
+    assert "a power cycle" in door.seen(_knob()).pending
     domains.end("guest")
     domains.start("guest")
     assert door.verify(_knob()).holds
@@ -278,3 +291,169 @@ def test_the_commands_define_the_same() -> None:
         "virsh --connect=test:///fake define --validate /dev/stdin <<'DOMAIN'"
     )
     assert domain_xml(_design()).strip() in command
+
+
+_CARD = (
+    "<hostdev mode='subsystem' type='pci' managed='yes'><source>"
+    "<address domain='0x0000' bus='0x65' slot='0x00' function='0x0'/></source></hostdev>"
+)
+_SHARE = "<filesystem type='mount'><source dir='/srv/share'/><target dir='share'/></filesystem>"
+_FIRMWARE = (
+    "<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader>"
+    "<nvram>/var/lib/libvirt/qemu/nvram/guest_VARS.fd</nvram>"
+)
+_OWNED = {  # the end of an element, and what a domain has before it
+    "hostdev pci 0x0000 0x65": ("</devices>", _CARD),
+    "filesystem mount /srv/share share": ("</devices>", _SHARE),
+    "tpm tpm-crb": ("</devices>", "<tpm model='tpm-crb'><backend type='emulator'/></tpm>"),
+    "controller scsi virtio-scsi": (
+        "</devices>",
+        "<controller type='scsi' index='0' model='virtio-scsi'/>",
+    ),
+    "rng virtio": ("</devices>", "<rng model='virtio'><backend model='egd'/></rng>"),
+    "emulator /opt/qemu/bin/qemu": ("</devices>", "<emulator>/opt/qemu/bin/qemu</emulator>"),
+    "firmware /usr/share/OVMF/OVMF_CODE.fd": ("</os>", _FIRMWARE),
+    "kernel /boot/vmlinuz": ("</os>", "<kernel>/boot/vmlinuz</kernel>"),
+    "<metadata>": ("</domain>", "<metadata/>"),
+    "<qemu:commandline>": ("</domain>", "<qemu:commandline/>"),
+}
+
+
+def _with(xml: str, owned: str) -> str:
+    end, added = _OWNED[owned]
+    return xml.replace(end, added + end, 1)
+
+
+@pytest.mark.parametrize("owned", _OWNED)
+def test_what_an_existing_domain_owns_is_not_taken_from_it(owned: str) -> None:
+    """A plan without it is refused and names it; one that was made from the domain is not."""
+    domains = FakeDomains()
+    domains.define(_with(domain_xml(_design(vcpu_pins=(2, 3))), owned))
+    former, door = domains.defined["guest"], _door(domains)
+    for refuse in (door.require, door.apply):
+        with pytest.raises(PreflightError, match=re.escape(owned)) as caught:
+            refuse(_knob())
+        assert "stack plan --domain-xml" in caught.value.hint
+    assert domains.defined["guest"] == former
+    door.require(_knob(patch_domain(former, _design())))
+    door.apply(_knob(patch_domain(former, _design())))
+    assert domains.defined["guest"] == patch_domain(former, _design())
+
+
+def test_what_libvirt_adds_by_itself_is_no_loss() -> None:
+    """Neither what it completed of ours, nor devices that it gives every machine."""
+    recorded = Path(__file__).parents[3] / "recordings" / "libvirt"
+    asked = parse_domain((recorded / "rendered.xml").read_text())
+    kept = (recorded / "rendered.dumpxml.xml").read_text()
+    added = (
+        "<emulator>/usr/bin/qemu-system-x86_64</emulator><input type='mouse' bus='ps2'/>"
+        "<controller type='pci' index='0' model='pcie-root'/><audio id='1' type='none'/>"
+        "<controller type='usb' index='0' model='qemu-xhci'/><watchdog model='itco'/></devices>"
+    )
+    present = parse_domain(kept.replace("</devices>", added))
+    assert tuple(dropped(asked, present)) == ()
+
+
+def test_firmware_that_libvirt_chooses_is_no_loss() -> None:
+    """Asked for by its kind, it is written into the definition as files."""
+    asked = domain_xml(_design(architecture="aarch64"))
+    present = asked.replace("</os>", f"{_FIRMWARE}</os>")
+    assert tuple(dropped(parse_domain(asked), parse_domain(present))) == ()
+    without = domain_xml(_design())  # of the kind that boots without any
+    chosen = without.replace("<os>", "<os firmware='efi'>")
+    assert tuple(dropped(parse_domain(without), parse_domain(chosen))) == ("firmware efi",)
+
+
+@pytest.mark.parametrize("owned", ["hostdev pci 0x0000 0x65", "kernel /boot/vmlinuz", "disk"])
+def test_what_somebody_gave_a_domain_since_is_not_lost(owned: str) -> None:
+    """Reverting would define the former definition without it: it is refused, and told."""
+    domains = FakeDomains()
+    domains.define(domain_xml(_design(vcpu_pins=(2, 3))))
+    door, knob = _door(domains), _knob()
+    snapshot = door.snapshot(knob)
+    door.apply(knob)
+    applied = domains.defined["guest"]
+    disk = "<disk type='block'><source dev='/dev/vg/new'/></disk></devices>"
+    changed = applied.replace("</devices>", disk) if owned == "disk" else _with(applied, owned)
+    domains.define(changed)
+    with pytest.raises(TargetError, match=f"has given guest since.*{owned}") as caught:
+        door.revert(knob, snapshot)
+    assert "virsh edit guest" in caught.value.hint
+    assert domains.defined["guest"] == changed
+    domains.define(applied)
+    door.revert(knob, snapshot)
+    assert domains.defined["guest"] == snapshot
+
+
+def test_what_somebody_took_from_a_domain_since_does_not_come_back() -> None:
+    """A disk that was there before and by the plan is gone by a later hand, which is told."""
+    domains = FakeDomains()
+    domains.define(domain_xml(_design(vcpu_pins=(2, 3))))
+    door, knob = _door(domains), _knob()
+    snapshot = door.snapshot(knob)
+    door.apply(knob)
+    root = parse_domain(domains.defined["guest"])
+    devices, disk = root.find("devices"), root.find("devices/disk")
+    assert devices is not None
+    assert disk is not None
+    devices.remove(disk)
+    domains.define(domain_text(root))
+    with pytest.raises(TargetError, match=r"has taken from guest since.*guest\.qcow2"):
+        door.revert(knob, snapshot)
+
+
+def test_a_mount_for_other_pages_is_none() -> None:
+    """Libvirt defines a domain on 1 GiB pages where only 2 MiB ones are mounted, and fails."""
+    gib = 1024 * MIB
+    knob = _knob(page_bytes=gib, memory_bytes=gib)
+    files = {
+        **Guest().files(),
+        "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "4\n",
+    }
+    with pytest.raises(PreflightError, match="pages of 1048576 KiB, only for those of 2048 KiB"):
+        DomainDoor(domains=FakeDomains(), host=FakeHost(files=files)).require(knob)
+    files["/proc/mounts"] += "hugetlbfs /dev/hugepages1G hugetlbfs rw,pagesize=1024M 0 0\n"
+    DomainDoor(domains=FakeDomains(), host=FakeHost(files=files)).require(knob)
+
+
+def test_the_commands_are_for_the_domain_that_is_there() -> None:
+    """Without its uuid libvirt refuses the definition as another domain's."""
+    domains = FakeDomains()
+    domains.define(domain_xml(_design(vcpu_pins=(2, 3))))
+    (command,) = _door(domains).commands(_knob())
+    text = command.partition("<<'DOMAIN'\n")[2].removesuffix("\nDOMAIN")
+    domains.define(text)
+    assert _door(domains).seen(_knob()).value == _knob().value
+
+
+def test_strict_memory_on_ordinary_pages_is_not_taken_for_granted() -> None:
+    """Where it lies is not read: neither that nor a domain that asks for nothing is in effect."""
+    huge = "<memoryBacking>", "</memoryBacking>"
+    whole = domain_xml(_design())
+    ordinary = whole[: whole.index(huge[0])] + whole[whole.index(huge[1]) + len(huge[1]) :]
+    bare = (
+        "<domain type='kvm'><name>guest</name><memory unit='MiB'>256</memory>"
+        "<vcpu>2</vcpu><os><type>hvm</type></os></domain>"
+    )
+    for xml, fact in ((ordinary, "without huge pages that is not read"), (bare, "nothing")):
+        domains = FakeDomains()
+        door = _door(domains, Guest(node=1))
+        door.apply(_knob(xml))
+        domains.start("guest")
+        check = door.verify(_knob(xml))
+        assert check.holds is None
+        assert any(fact in each for each in check.facts)
+
+
+def test_what_only_a_start_brings_is_not_in_effect_before() -> None:
+    """Another topology is not seen in the process: a machine started with the former has it not."""
+    domains = FakeDomains()
+    door = _door(domains)
+    door.apply(_knob())
+    domains.start("guest")
+    other = _knob(threads=2)
+    door.apply(other)
+    check = door.verify(other)
+    assert check.holds is False
+    assert "threads per core" in " ".join(check.facts)
+    assert "a power cycle of guest" in check.pending

@@ -5,12 +5,16 @@ from fakes.domains import FakeDomains
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from steelyard.gateways.virsh import Virsh
+from steelyard.model.inspection import State
 from steelyard.model.stack import DomainDesign
-from steelyard.model.stack_facts import Visibility
+from steelyard.model.stack_facts import StackFacts, Visibility
 from steelyard.model.units import MIB
+from steelyard.report.document import Table
+from steelyard.report.stack_facts import fact_tables
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
 from steelyard.tuning.rendering.domain import domain_xml
 from support.guest_files import Guest
+from support.judged_rules import judged
 
 _DESIGN = DomainDesign(
     name="guest",
@@ -56,6 +60,7 @@ def test_a_running_domain_is_told_as_it_is() -> None:
     assert facts.vcpu_pins == {0: (0,)}  # a thread that may run anywhere is not pinned
     assert (facts.emulator_pins, facts.io_thread_pins) == ((2,), (0,))
     assert (facts.memory_nodes, facts.huge_page_bytes) == ((1,), 2 * MIB)
+    assert facts.cells[0].memory_nodes == ()  # what was asked for is not what is
     assert "/proc/4711" in origins["domains.guest"].source
 
 
@@ -91,10 +96,30 @@ def test_a_machine_without_libvirt_has_no_facts_of_domains() -> None:
 
 
 def test_one_unreadable_domain_does_not_hide_the_others() -> None:
-    """What is no XML is left out, with the reason."""
+    """What is no XML is told with the reason, and no rule of domains passes without it."""
     domains = _defined()
     domains.defined["broken"] = "<domain>"
     found, origins = collect_domains(_hypervisor(domains))
     assert found is not None
     assert [facts.name for facts in found] == ["guest"]
     assert origins["domains.broken"].visibility is Visibility.UNKNOWN
+    facts = StackFacts(domains=found, origins=origins)
+    assert facts.unread_domains == ("domains.broken",)
+    assert judged("KVM012", StackFacts(domains=found)).state is State.NOT_APPLICABLE  # no disks
+    unmoved = judged("KVM004", facts)
+    assert unmoved.state is State.NOT_APPLICABLE
+    assert unmoved.missing[0].startswith("domains.broken: the domain XML cannot be read")
+    assert judged("KVM004", StackFacts(domains=found)).state is State.HOLDS
+    assert "domains.broken" in judged("KVM011", facts).missing[0]
+
+
+def test_the_report_names_a_domain_that_could_not_be_read() -> None:
+    """Among the virtual machines, with the reason; also where no other is there."""
+    domains = FakeDomains()
+    domains.defined["broken"] = "<domain>"
+    found, origins = collect_domains(_hypervisor(domains))
+    told = fact_tables(StackFacts(domains=found, origins=origins))
+    (table,) = [each for each in told if isinstance(each, Table) and "Virtual" in each.title]
+    (row,) = table.rows
+    assert row.cells[0] == "broken"
+    assert "cannot be read" in row.cells[3]

@@ -1,0 +1,38 @@
+"""A group of verbs that are imported when they are called, so that ``--help`` stays fast."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Verbs by name with the first line of their help; each is a module that has a ``command``.
+
+    Args:
+        verbs: First line of help by name, in the order to list them.
+        package: Holds a module for each verb.
+        settings: Of click.
+    """
+
+    def __init__(self, *, verbs: Mapping[str, str], package: str, **settings: object) -> None:
+        super().__init__(**settings)  # type: ignore[arg-type]  # click's own, passed through
+        self._verbs = verbs
+        self._package = package
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names of the verbs."""
+        return list(self._verbs)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Return a verb, imported now; None where there is none of that name."""
+        if name not in self._verbs:
+            return None
+        command = import_module(f"{self._package}.{name}").command
+        assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._verbs.items()))

@@ -1,0 +1,122 @@
+"""Reverting a stack plan on the command line."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from steelyard.cli.stack_applying import counted, say
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import InputError, Interrupted, LeftBehindError, TargetError
+from steelyard.model.stack import KnobKind
+from steelyard.model.stack_progress import Outcome, Step
+from steelyard.record.entries import StackBegun
+from steelyard.tuning.applying.doors import Outside
+from steelyard.tuning.applying.plans import (
+    doors_of_knobs,
+    reached,
+    require_same_machine,
+    require_same_server,
+)
+from steelyard.tuning.applying.record import opened, read_applied
+from steelyard.tuning.applying.reverting import GONE, Changed, revert_all, to_put_back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevertOptions:
+    """What the command line says; see its help."""
+
+    directory: Path
+    dsn: str | None = None
+    yes: bool = False
+    changed: Changed = Changed.ASK
+
+
+def revert(options: RevertOptions, outside: Outside | None = None) -> None:
+    """Restore what was there before a plan was applied, and say what came of every knob.
+
+    Raises:
+        LeftBehindError: Something could not be put back yet.
+
+    """
+    outside = outside or Outside()
+    directory = options.directory
+    applied = read_applied(directory)
+    if applied.begun is None and not directory.is_dir():
+        raise InputError(f"there is no directory {directory}", hint="Name that of the plan.")
+    knobs = to_put_back(applied)
+    if applied.begun is None or not knobs:
+        click.echo(f"Nothing is applied from {directory}.")
+        return
+    if any(knob.kind is not KnobKind.POSTGRES for knob in knobs):
+        require_same_machine(applied.begun, outside.host)
+    address = None
+    if any(knob.kind is KnobKind.POSTGRES for knob in knobs):
+        address = _address(applied.begun, options.dsn, outside)  # None: all else goes back anyway
+    if not options.yes:
+        click.echo("\n".join(knob.name for knob in knobs))
+        click.confirm(f"Put back {counted(len(knobs), 'knob')}?", abort=True)
+    doors = doors_of_knobs(directory, outside, address)
+    with opened(directory, outside.clock) as record, _telling_how_to_go_on(directory):
+        steps = revert_all(doors, record, changed=options.changed, told=say)
+    _conclude(steps, directory)
+
+
+@contextmanager
+def _telling_how_to_go_on(directory: Path) -> Iterator[None]:
+    """Give an interruption its way out.
+
+    Raises:
+        Interrupted: It came while knobs were put back.
+    """
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as error:
+        message = error.message if isinstance(error, Interrupted) else "interrupted"
+        raise Interrupted(
+            f"{message}, with the plan reverted in part",
+            hint=f"`steelyard stack revert {directory}` goes on.",
+        ) from error
+
+
+def _conclude(steps: Sequence[Step], directory: Path) -> None:
+    left = [step for step in steps if step.outcome not in GONE]
+    if left:
+        raise _left_behind(left, directory)
+    kept = [step for step in steps if step.outcome is Outcome.KEPT]
+    yours = [step for step in steps if step.outcome is Outcome.YOURS]
+    later = any(step.remedy for step in steps if step.outcome is Outcome.RESTORED)
+    subject = "All else" if kept or yours else "Everything"
+    if kept:
+        click.echo(f"{counted(len(kept), 'knob')} left as somebody has changed it.")
+    if yours:
+        click.echo(f"{counted(len(yours), 'step')} to be undone by you, as said above.")
+    then = "will be as it was, after what is said above" if later else "is as it was"
+    click.echo(f"{subject} {then}.")
+
+
+def _address(begun: StackBegun, dsn: str | None, outside: Outside) -> ServerAddress | None:
+    """Return where the server of an application is, None where it cannot be reached now."""
+    try:
+        if dsn is not None:
+            _, address = reached(dsn, outside.sql)
+        elif begun.server is not None:
+            address = begun.server.address()
+        else:
+            return None
+        require_same_server(begun, address, outside.sql)
+    except TargetError as error:
+        click.echo(f"warning: {error.message}", err=True)
+        return None
+    return address
+
+
+def _left_behind(left: Sequence[Step], directory: Path) -> LeftBehindError:
+    reasons = [f"{step.knob.name}: {' '.join(step.facts)}" for step in left if step.facts]
+    hints = dict.fromkeys(step.remedy for step in left if step.remedy)
+    return LeftBehindError(
+        f"{counted(len(left), 'knob')} could not be put back: {'; '.join(reasons)}",
+        hint=f"{' '.join(hints)} Then run `steelyard stack revert {directory}` again.",
+    )

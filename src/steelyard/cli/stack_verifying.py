@@ -1,0 +1,60 @@
+"""Saying on the command line whether a stack plan is in effect."""
+
+import json
+
+import click
+
+from steelyard.cli.stack_applying import ApplyOptions, is_here, read_applied_server
+from steelyard.model.errors import ExitCode
+from steelyard.model.stack import Knob
+from steelyard.tuning.applying.applier import still_to_do, verify_all
+from steelyard.tuning.applying.door import Check
+from steelyard.tuning.applying.doors import Outside
+from steelyard.tuning.applying.plans import doors_of, reached, read_plan
+from steelyard.tuning.applying.selection import selection_of
+
+
+def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = None) -> None:
+    """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
+    outside = outside or Outside()
+    plan = read_plan(options.directory)
+    server = read_applied_server(options.directory)
+    address = None
+    if options.dsn is not None:
+        _, address = reached(options.dsn, outside.sql)
+    elif server is not None:
+        address = server.address()
+    selection = selection_of(plan.knobs, options.layers, local_server=is_here(address, outside))
+    doors = doors_of(plan, options.directory, outside, address)
+    checked = verify_all([knob for knob in plan.knobs if selection.wants(knob)], doors)
+    if as_json:
+        click.echo(json.dumps([_as_json(knob, check) for knob, check in checked], indent=2))
+    else:
+        for knob, check in checked:
+            _say_check(knob, check)
+    if any(check.holds is False for _, check in checked):
+        raise click.exceptions.Exit(ExitCode.GATE)
+
+
+def _as_json(knob: Knob, check: Check) -> dict[str, object]:
+    return {
+        "name": knob.name,
+        "layer": knob.layer,
+        "kind": knob.kind,
+        "place": knob.place,
+        "asked": knob.value,
+        "in_effect": check.holds,
+        "facts": list(check.facts),
+        "pending": check.pending,
+        "remedy": check.remedy,
+    }
+
+
+def _say_check(knob: Knob, check: Check) -> None:
+    words = {True: "OK", False: "NOT IN EFFECT", None: "NOT VISIBLE"}
+    click.echo(f"[{words[check.holds]}] {knob.name}")
+    for fact in check.facts:
+        click.echo(f"    {fact}")
+    remedy = still_to_do(check.pending) if check.pending else check.remedy
+    if remedy and not check.holds:
+        click.echo(f"    {remedy}")

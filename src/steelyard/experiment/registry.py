@@ -1,0 +1,119 @@
+"""The registry in the cache: what this account's campaigns make outside their records.
+
+``clean`` finds there what is left when a record was deleted. A record may come from somebody else:
+what root writes into the kernel is only what the registry knows, too.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from steelyard.gateways.files import (
+    cache_directory,
+    make_directory,
+    read_text,
+    remove_unfinished,
+    translated,
+    write_text,
+)
+from steelyard.model.outside import OnServer, TurnedKnob
+
+_T = TypeVar("_T")
+_THING: Final = TypeAdapter(OnServer)
+_KNOB: Final = TypeAdapter(TurnedKnob)
+_TURNED: Final = "knob "  # begins the line of a knob
+_GROUP: Final = "cgroup "  # begins the line of a control group; a directory's begins with "/"
+
+
+def directory() -> Path:
+    """Return where the campaigns are noted, each in a file of its own."""
+    return cache_directory() / "campaigns"
+
+
+def register(campaign_id: str, record: Path) -> None:
+    """Note where a campaign's record is, so that ``clean`` finds it after a death."""
+    make_directory(directory())
+    remove_unfinished(directory(), campaign_id)  # of a death at this very place
+    write_text(directory() / campaign_id, f"{record.absolute()}\n")
+
+
+def unregister(campaign_id: str) -> None:
+    """Forget a campaign that left nothing behind."""
+    note = directory() / campaign_id
+    if note.exists():  # also where the cache itself cannot be a directory
+        note.unlink(missing_ok=True)
+
+
+def note_directory(campaign_id: str, path: Path) -> None:
+    """Note a directory about to be made."""
+    _note(campaign_id, str(path))
+
+
+def note_group(campaign_id: str, path: Path) -> None:
+    """Note a control group about to be made."""
+    _note(campaign_id, f"{_GROUP}{path}")
+
+
+def note_thing(campaign_id: str, thing: OnServer) -> None:
+    """Note what is about to be made or changed on a server."""
+    _note(campaign_id, _THING.dump_json(thing).decode())
+
+
+def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
+    """Note a knob about to be turned for the first time."""
+    _note(campaign_id, f"{_TURNED}{_KNOB.dump_json(knob).decode()}")
+
+
+def _note(campaign_id: str, line: str) -> None:
+    target = directory() / campaign_id
+    with translated(target), target.open("a") as file:
+        file.write(f"{line}\n")
+
+
+def records() -> list[tuple[str, Path]]:
+    """Return the campaigns that are noted, each with the directory of its record, by name."""
+    if not directory().is_dir():
+        return []
+    # A hidden one is the half-written note of a campaign that died before it made anything.
+    names = sorted(entry.name for entry in directory().iterdir() if entry.name[0] != ".")
+    return [(name, directories(name)[0]) for name in names if directories(name)]
+
+
+def directories(campaign_id: str) -> list[Path]:
+    """Return the record's directory and those the campaign made."""
+    lines = _lines(campaign_id)
+    return [Path(line) for line in lines if not line.startswith(("{", _GROUP, _TURNED))]
+
+
+def groups(campaign_id: str) -> list[Path]:
+    """Return the control groups the campaign made."""
+    lines = _lines(campaign_id)
+    return [Path(line.removeprefix(_GROUP)) for line in lines if line.startswith(_GROUP)]
+
+
+def things(campaign_id: str) -> tuple[OnServer, ...]:
+    """Return what the campaign did on servers, last first."""
+    noted = (line for line in reversed(_lines(campaign_id)) if line.startswith("{"))
+    return tuple(_whole(_THING, noted))
+
+
+def knobs(campaign_id: str) -> tuple[TurnedKnob, ...]:
+    """Return the knobs the campaign turned, last first."""
+    lines = (line for line in reversed(_lines(campaign_id)) if line.startswith(_TURNED))
+    found = _whole(_KNOB, (line.removeprefix(_TURNED) for line in lines))
+    return tuple(dict.fromkeys(found))
+
+
+def _whole(form: TypeAdapter[_T], lines: Iterator[str]) -> Iterator[_T]:
+    """Yield what whole lines say; a torn one is of a death before the thing itself was made."""
+    for line in lines:
+        try:
+            yield form.validate_json(line)
+        except ValidationError:
+            continue
+
+
+def _lines(campaign_id: str) -> list[str]:
+    return (read_text(directory() / campaign_id) or "").splitlines()

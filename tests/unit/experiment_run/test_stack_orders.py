@@ -1,0 +1,158 @@
+"""The stack of treatments in any order: shared steps, shared knobs, and commands that hang."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from fakes.campaigns import an_experiment
+from fakes.stack import READ_AHEAD, SWAPPINESS, FakeMachine, Outside, asking
+from steelyard.experiment.hooks import Hooks
+from steelyard.experiment.stack_settings import StackMeans, StackSettings
+from steelyard.model.errors import InputError, LeftBehindError, MeasurementError, SteelyardError
+from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.model.stack import Knob, KnobKind
+from steelyard.tuning.applying.doors import kernel_doors
+from support.stack import MemoryLedger
+
+OTHER_DISK = "/sys/dev/block/8:16/queue/read_ahead_kb"
+_HOOK = ManualStep(command=("hook", "guest"))
+
+
+def _guests(linux: Mapping[str, str] | None = None) -> Experiment:
+    """Return two definitions of one machine, and one command that starts it for both."""
+    experiment = an_experiment(restart=False)
+    asked = tuple(Setting(layer=Layer.LINUX, name=n, value=v) for n, v in (linux or {}).items())
+    treatments = tuple(
+        replace(
+            treatment,
+            settings=tuple(
+                sorted((*asked, Setting(layer=Layer.KVM, name="domain", value=treatment.name)))
+            ),
+            domain_xml=f"<domain><name>guest</name><!-- {treatment.name} --></domain>",
+            manual=_HOOK,
+        )
+        for treatment in experiment.treatments
+    )
+    return replace(experiment, treatments=treatments)
+
+
+def test_one_command_for_all_treatments_runs_for_each() -> None:
+    """It knows its treatment from the environment: an equal command is not the same step."""
+    outside = Outside()
+    outside.processes.on("hook")
+    settings = outside.settings(asking({}, {}, manual=(_HOOK, _HOOK)), MemoryLedger())
+    for treatment in ("slow", "slow", "fast", "slow"):
+        settings.put(treatment)
+    told = [command.environment["STEELYARD_TREATMENT"] for command in outside.processes.ran]
+    assert told == ["slow", "fast", "slow"]
+
+
+def test_a_machine_is_power_cycled_for_its_second_definition_too() -> None:
+    """The command is the same, and what it starts is not."""
+    outside = Outside()
+    outside.processes.on("hook")
+    settings = outside.settings(_guests(), MemoryLedger())
+    for treatment in ("slow", "fast"):
+        settings.put(treatment)
+        outside.machine.power_cycle()
+        assert settings.in_force().deviations == ()
+    assert len(outside.processes.ran) == 2
+
+
+@pytest.mark.parametrize("order", [("slow", "fast"), ("fast", "slow")])
+def test_the_pool_for_a_server_does_not_depend_on_who_comes_first(order: tuple[str, str]) -> None:
+    """Counted on the pool before the first change, not on one that another treatment made."""
+    outside = Outside()
+    asked = asking({"vm.nr_hugepages": "300"}, {"vm.nr_hugepages": "auto"})
+    settings = outside.settings(asked, MemoryLedger())
+    for treatment in (*order, "fast"):
+        settings.put(treatment)
+    assert outside.kernel.pools() == {0: 75}
+
+
+def _two_disks(outside: Outside) -> StackSettings:
+    """Return two treatments that set the read-ahead of a disk each, and one that sets none."""
+    outside.kernel.files[OTHER_DISK] = "4096\n"
+    experiment = asking({"read_ahead": "128kB"}, {"read_ahead": "64kB"})
+    plain = replace(experiment.treatments[0], name="plain", settings=())
+    means = StackMeans(
+        doors=kernel_doors(outside.kernel, outside.kernel),
+        host=outside.kernel,
+        latency=outside.latency,
+        hooks=Hooks(processes=outside.processes, operator=outside.operator),
+        ledger=MemoryLedger(),
+        devices={"slow": "8:0", "fast": "8:16", "plain": "8:0"},
+    )
+    return StackSettings(replace(experiment, treatments=(*experiment.treatments, plain)), means)
+
+
+def test_a_knob_with_a_place_for_each_treatment_is_put_back_at_each() -> None:
+    """Two disks have two read-aheads: what the coming treatment does not turn is as before."""
+    outside = Outside()
+    settings = _two_disks(outside)
+    for treatment, there, other in (
+        ("slow", "128\n", "4096\n"),
+        ("plain", "8192\n", "4096\n"),
+        ("fast", "8192\n", "64\n"),
+        ("slow", "128\n", "4096\n"),
+    ):
+        settings.put(treatment)
+        assert outside.kernel.files[READ_AHEAD] == there, treatment
+        assert outside.kernel.files[OTHER_DISK] == other, treatment
+    settings.remove()
+    assert outside.kernel.files[READ_AHEAD] == "8192\n"
+    assert outside.kernel.files[OTHER_DISK] == "4096\n"
+
+
+def test_what_a_treatment_leaves_alone_is_shown_of_its_own_disk() -> None:
+    """One line for one name, and not the read-ahead of somebody else's disk."""
+    outside = Outside()
+    settings = _two_disks(outside)
+    settings.put("plain")
+    (seen,) = settings.in_force().effective
+    assert (seen.name, seen.value) == ("linux: read_ahead", "8192")
+
+
+class _Hanging(FakeMachine):
+    """A machine whose libvirt stopped answering."""
+
+    error: SteelyardError
+
+    def revert(self, knob: Knob, snapshot: str) -> None:
+        """Fail as a command does that has no end."""
+        assert (knob.place, bool(snapshot)) == ("guest", True)
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [MeasurementError("no end"), InputError("no XML")])
+def test_a_command_that_hangs_at_the_end_keeps_nothing_else_turned(error: SteelyardError) -> None:
+    """Whatever the error, all the rest goes back, and what does not is told."""
+    machine = _Hanging()
+    machine.error = error
+    outside, ledger = Outside(machine=machine), MemoryLedger()
+    outside.processes.on("hook")
+    settings = outside.settings(_guests({"vm.swappiness": "1"}), ledger)
+    settings.put("fast")
+    settings._kept.sort(key=lambda knob: knob.kind is KnobKind.DOMAIN)  # turned last
+    with pytest.raises(LeftBehindError, match=error.message):
+        settings.remove()
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert list(ledger.snapshots) == ["guest"]
+
+
+def test_a_command_that_hangs_is_a_deviation_of_its_treatment() -> None:
+    """The other settings are turned all the same; the block is void, not the campaign."""
+
+    class Slow(FakeMachine):
+        def apply(self, knob: Knob) -> None:
+            assert knob.place == "guest"
+            raise MeasurementError("virsh did not end within 60 s")
+
+    outside = Outside(machine=Slow())
+    outside.processes.on("hook")
+    settings = outside.settings(_guests({"vm.swappiness": "1"}), MemoryLedger())
+    settings.put("fast")
+    assert outside.kernel.files[SWAPPINESS] == "1\n"
+    (deviation,) = settings.in_force().deviations
+    assert deviation == "kvm: domain: virsh did not end within 60 s"

@@ -1,0 +1,170 @@
+"""Reverting what others have changed since, and what only the operator can undo."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.processes import Answer
+from steelyard.model.stack import Knob, KnobKind
+from steelyard.model.stack_progress import Outcome
+from steelyard.tuning.applying.reverting import Changed
+from support.stack import knob
+from support.stack_world import DIRTY, NEW, OLD, THP, WORK_MEM, World
+
+
+def _edit(place: str) -> Callable[[World], None]:
+    return lambda world: (world.root / place.lstrip("/")).write_text("mine\n") and None
+
+
+def _remove_old(world: World) -> None:
+    (world.root / OLD.place.lstrip("/")).unlink()
+
+
+def _ratio(world: World) -> None:
+    world.kernel.write("/proc/sys/vm/dirty_ratio", "33")  # zeroes dirty_bytes, as it was before
+
+
+def _selection(world: World) -> None:
+    world.kernel.files[THP.place] = "[always] madvise never\n"
+
+
+def _in_file(value: str | None) -> Callable[[World], None]:
+    def change(world: World) -> None:
+        world.server.file.pop("work_mem")
+        if value is not None:
+            world.server.file["work_mem"] = value
+
+    return change
+
+
+_CHANGES = [
+    (NEW, _edit(NEW.place)),
+    (OLD, _edit(OLD.place)),
+    (OLD, _remove_old),
+    (DIRTY, _ratio),
+    (THP, _selection),
+    (WORK_MEM, _in_file("64MB")),
+    (WORK_MEM, _in_file(None)),
+]
+
+
+@pytest.mark.parametrize(("changed", "change"), _CHANGES)
+def test_what_somebody_changed_since_is_told_and_not_touched(
+    tmp_path: Path, changed: Knob, change: Callable[[World], None]
+) -> None:
+    """Proves for each kind that a revert destroys nobody's work, and that either way out works."""
+    for way in (Changed.KEEP, Changed.REPLACE):
+        world = World(place=tmp_path / way)
+        before = world.state()
+        world.apply()
+        change(world)
+        theirs = world.state()
+        outcomes = {step.knob.name: step for step in world.revert()}
+        assert outcomes[changed.name].outcome is Outcome.FAILED
+        assert "somebody has" in outcomes[changed.name].facts[0]
+        assert "--changed keep" in outcomes[changed.name].remedy
+        assert list(world.record.snapshots)[-1:] == [changed.name] or changed is OLD
+        steps = {step.knob.name: step.outcome for step in world.revert(way)}
+        if way is Changed.KEEP:
+            assert steps[changed.name] is Outcome.KEPT
+            assert _of(changed, world.state()) == _of(changed, theirs)
+        else:
+            assert world.state() == before
+        assert not world.record.snapshots
+
+
+def _of(changed: Knob, state: tuple[object, ...]) -> object:
+    kinds = {KnobKind.FILE: 1, KnobKind.POSTGRES: 2}
+    part = state[kinds.get(changed.kind, 0)]
+    if isinstance(part, dict):
+        return {path: text for path, text in part.items() if changed.place.lstrip("/") in path}
+    return part
+
+
+def test_the_former_value_put_back_by_hand_ends_the_plan(tmp_path: Path) -> None:
+    """Proves that what is as it was before needs no word, whoever did it."""
+    world = World(place=tmp_path, knobs=(DIRTY, OLD))
+    before = world.state()
+    world.apply()
+    world.kernel.write("/proc/sys/vm/dirty_ratio", "20")
+    (world.root / OLD.place.lstrip("/")).write_text("vm.swappiness = 7\n")
+    assert {step.outcome for step in world.revert()} == {Outcome.RESTORED}
+    assert world.state() == before
+
+
+_STEP = replace(
+    knob(KnobKind.MANUAL, "systemctl enable x", "systemctl is-enabled x", after=(NEW.name,)),
+    undo="systemctl disable x",
+)
+
+
+def _answer(world: World, status: int) -> None:
+    world.processes.on("sh", answer=Answer(exit_status=status))
+
+
+def test_an_enabled_unit_is_undone_before_its_file_goes(tmp_path: Path) -> None:
+    """Proves that the operator is told how, that the file waits, and that it goes afterwards."""
+    world = World(place=tmp_path, knobs=(NEW, _STEP))
+    before = world.state()
+    _answer(world, 1)
+    assert [step.outcome for step in world.apply()] == [Outcome.TURNED, Outcome.PENDING]
+    _answer(world, 0)
+    assert [step.outcome for step in world.apply()] == [Outcome.TURNED, Outcome.THERE]
+    steps = world.revert()
+    assert [step.outcome for step in steps] == [Outcome.PENDING, Outcome.WAITING]
+    assert "systemctl disable x" in steps[0].remedy
+    _answer(world, 1)
+    assert [step.outcome for step in world.revert()] == [Outcome.RESTORED]
+    assert world.state() == before
+
+
+def test_what_was_enabled_before_the_plan_stays_so(tmp_path: Path) -> None:
+    """Proves that a step that was done already is not to be undone."""
+    world = World(place=tmp_path, knobs=(NEW, _STEP))
+    _answer(world, 0)
+    world.apply()
+    assert [step.outcome for step in world.revert()] == [Outcome.RESTORED]
+
+
+def test_the_word_of_the_operator_does_not_survive_a_revert(tmp_path: Path) -> None:
+    """Proves that it is told what to undo, once, and that the next application asks anew."""
+    word = knob(KnobKind.MANUAL, "Tell the team", "", after=(NEW.name,))
+    world = World(place=tmp_path, knobs=(NEW, word), willing=True)
+    assert world.apply()[-1].outcome is Outcome.TURNED
+    world.willing = False
+    assert world.apply()[-1].outcome is Outcome.TURNED  # it was said before
+    steps = world.revert()
+    assert [step.outcome for step in steps] == [Outcome.YOURS, Outcome.RESTORED]
+    assert "what undoes this: Tell the team" in steps[0].remedy
+    assert world.revert() == ()
+    asked = world.apply()[-1]
+    assert asked.outcome is Outcome.PENDING
+    assert "without --yes" in asked.remedy
+
+
+def test_a_word_about_another_plan_counts_for_nothing(tmp_path: Path) -> None:
+    """Proves that a changed plan in the same directory begins without words, also if read anew."""
+    word = knob(KnobKind.MANUAL, "Tell the team", "")
+    world = World(place=tmp_path, knobs=(word,), willing=True)
+    world.apply()
+    world.willing = False
+    world.knobs = (NEW,)
+    world.apply()
+    assert world.record.pending == {NEW.name: ""}
+    world.revert()
+    world.knobs = (word, NEW)
+    assert world.apply()[0].outcome is Outcome.PENDING
+    assert world.record.pending[word.name] != ""
+
+
+def test_a_value_that_the_kernel_made_of_ours_goes_back_unasked(tmp_path: Path) -> None:
+    """Proves that what a failed turn left is the plan's, though it is neither value."""
+    world = World(place=tmp_path, knobs=(DIRTY,))
+    before, write = world.state(), world.kernel.write
+    world.kernel.write = lambda path, _text: write(path, "8192")  # type: ignore[method-assign]
+    assert world.apply()[0].outcome is Outcome.FAILED
+    world.kernel.write = write  # type: ignore[method-assign]
+    assert world.revert()[0].outcome is Outcome.RESTORED
+    assert world.state() == before
