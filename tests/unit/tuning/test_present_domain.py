@@ -115,3 +115,15 @@ def test_what_no_plan_can_start_from_is_refused(xml: str, fact: str) -> None:
         present_name(xml)
     assert "virsh dumpxml NAME --inactive" in caught.value.hint
     assert present_name(THERE) == "pg"
+
+
+@pytest.mark.parametrize("asked", [{"disks": ("/dev/vg/other",)}, {"bridge": "br1"}])
+def test_a_present_domain_takes_no_further_devices(asked: dict[str, object]) -> None:
+    """It keeps its own: a disk or bridge that was asked for would be lost without a word."""
+    request = replace(
+        StackRequest(cpus=2, memory_bytes=8 * GIB, place=Place.KVM, name="pg"),
+        **asked,  # type: ignore[arg-type]
+    )
+    with pytest.raises(InputError, match="it keeps its devices"):
+        make_plan(request, ABOVE, formula_counter(18), THERE)
+    assert make_plan(request, ABOVE, formula_counter(18), None).knobs

@@ -5,7 +5,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from steelyard.model.errors import InputError
-from steelyard.model.stack import StackDesign
+from steelyard.model.stack import StackDesign, StackRequest
 from steelyard.model.stack_facts import StackFacts
 from steelyard.tuning.facts.domain_tree import parse_domain
 from steelyard.tuning.facts.domain_xml import domain_facts
@@ -44,8 +44,9 @@ def design_for(design: StackDesign, xml: str) -> StackDesign:
     """Return a design for the present domain: run by what runs it, and said to be that one.
 
     Raises:
-        InputError: The design has no domain.
+        InputError: The design has no domain, or devices were asked for.
     """
+    _require_its_devices(design.request)
     if design.domain is None:
         message = f"a plan for `{design.request.place}` has no domain here, and one was given"
         raise InputError(message, hint="Leave --domain-xml out, or plan --for kvm.")
@@ -62,11 +63,23 @@ def design_without(design: StackDesign, facts: StackFacts) -> StackDesign:
     names = {each.name for each in facts.domains or ()}
     if design.domain is None or design.domain.name not in names:
         return design
+    disks = "other" if design.domain.disks else "no"
     said = (
-        f"the domain {design.domain.name!r} is there and its XML was not given: this one has no"
-        " disks, and is not defined over one that has; --domain-xml starts from it"
+        f"the domain {design.domain.name!r} is there and its XML was not given: this one has"
+        f" {disks} disks, and is not defined over one that has its own; --domain-xml starts from it"
     )
     return replace(design, assumptions=(*design.assumptions, said))
+
+
+def _require_its_devices(request: StackRequest) -> None:
+    """Refuse devices for a domain that is there: it keeps its own."""
+    if request.disks or request.bridge:
+        option = "--disk" if request.disks else "--bridge"
+        raise InputError(
+            f"{option} is for a new virtual machine, and {request.name!r} is there: it keeps its"
+            " devices",
+            hint="Leave it out, or plan for another --name.",
+        )
 
 
 def _is_emulated(root: Element) -> bool:
