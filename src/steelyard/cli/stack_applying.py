@@ -1,5 +1,7 @@
 """Applying a stack plan on the command line."""
 
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,8 +11,10 @@ import click
 
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import (
+    ExitCode,
     InputError,
     Interrupted,
+    PreflightError,
     TargetError,
 )
 from steelyard.model.outside import OnServer
@@ -32,10 +36,10 @@ from steelyard.tuning.applying.plans import (
     require_same_machine,
 )
 from steelyard.tuning.applying.record import opened, read_applied
-from steelyard.tuning.applying.selection import Selection, selection_of
+from steelyard.tuning.applying.selection import HYPERVISOR, Selection, selection_of
 
 _MOST_SHOWN = 60  # of a value, on a line
-_NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING, Outcome.UNSEEN})
+_NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING})
 _NOT_TURNED = frozenset({KnobKind.MANUAL, KnobKind.RENDERED})
 
 
@@ -52,7 +56,7 @@ class ApplyOptions:
 
 
 def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
-    """Put a plan into effect, and say what came of every knob.
+    """Put a plan into effect, and say what came of every knob; leaves with a code when one waits.
 
     Raises:
         SteelyardError: It was refused, or a knob failed.
@@ -71,7 +75,7 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     todo = [k for k in chosen if k.kind not in _NOT_TURNED and not doors[k.kind].verify(k).holds]
     if todo and not options.yes:
         _show(todo, doors)
-        click.confirm(f"Turn {counted(len(todo), 'knob')}?", abort=True)
+        ask(f"Turn {counted(len(todo), 'knob')}?")
     beginning_ = beginning(plan, server, address, outside)
     with opened(options.directory, outside.clock) as record, _telling_how_to_go_on(options):
         record.begin(beginning_)
@@ -143,9 +147,19 @@ def _server(
         raise InputError(
             "the plan has PostgreSQL settings, and no server is named",
             hint="Name it with --dsn postgresql://USER@HOST:PORT/DATABASE, or leave them out"
-            " with --only linux.",
+            f" {_without_settings(plan)}.",
         )
     return server, server.address()
+
+
+def _without_settings(plan: StackPlan) -> str:
+    """Return the options that leave the settings out, on each machine of a plan."""
+    layers = dict.fromkeys(k.layer for k in plan.knobs if k.kind is not KnobKind.POSTGRES)
+    there = " ".join(f"--only {layer}" for layer in layers if layer in HYPERVISOR)
+    here = " ".join(f"--only {layer}" for layer in layers if layer not in HYPERVISOR)
+    if there and here:
+        return f"with {there} on the hypervisor, with {here} in the virtual machine"
+    return f"with {there or here or '--only linux'}"
 
 
 def is_here(address: ServerAddress | None, outside: Outside) -> bool:
@@ -169,7 +183,27 @@ def _require(chosen: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None
 
 
 def _is_done(knob: Knob) -> bool:
+    if not _at_terminal():
+        return False  # nobody can say so
     return click.confirm(f"To be done by you: {knob.place}. Is it done?", default=False)
+
+
+def _at_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()  # None: it was closed
+
+
+def ask(question: str) -> None:
+    """Ask the operator whether to go on, and leave where the answer is no.
+
+    Raises:
+        PreflightError: Nobody can be asked.
+    """
+    if not _at_terminal():
+        raise PreflightError(
+            f"there is no terminal to ask at: {question}",
+            hint="Nothing was changed. Say --yes to go on without being asked.",
+        )
+    click.confirm(question, abort=True)
 
 
 def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
@@ -209,6 +243,31 @@ def say(step: Step) -> None:
 
 
 def _conclude(steps: Sequence[Step], directory: Path) -> None:
+    """Say what came of all.
+
+    Raises:
+        TargetError: A knob failed.
+        Exit: Something is not in effect yet.
+    """
+    came = Counter(step.outcome for step in steps)
+    others = (f", {count} {what}" for what, count in came.items() if what is not Outcome.TURNED)
+    click.echo(f"{counted(came[Outcome.TURNED], 'knob')} turned now{''.join(others)}.")
+    _require_none_failed(steps, directory)
+    left = [step for step in steps if step.outcome in _NOT_YET]
+    if left:
+        click.echo(
+            f"{counted(len(left), 'knob')} not in effect: do what is said there, then run"
+            f" `steelyard stack apply {directory}` again."
+        )
+    elif came[Outcome.TURNED] or came[Outcome.THERE]:
+        words = "All that is visible is in effect." if came[Outcome.UNSEEN] else "In effect."
+        click.echo(f"{words} `steelyard stack revert {directory}` restores what was there.")
+    _say_objects(came[Outcome.RENDERED])
+    if left:
+        raise click.exceptions.Exit(ExitCode.GATE)
+
+
+def _require_none_failed(steps: Sequence[Step], directory: Path) -> None:
     failed = [step for step in steps if step.outcome is Outcome.FAILED]
     if failed:
         step = failed[0]
@@ -217,19 +276,13 @@ def _conclude(steps: Sequence[Step], directory: Path) -> None:
             hint=f"{step.remedy} Then `steelyard stack apply {directory}` goes on, and `steelyard"
             f" stack revert {directory}` restores what was there.",
         )
-    left = [step for step in steps if step.outcome in _NOT_YET]
-    objects = [step for step in steps if step.outcome is Outcome.RENDERED]
-    if left:
+
+
+def _say_objects(count: int) -> None:
+    if count:
+        verb = "is" if count == 1 else "are"
         click.echo(
-            f"{counted(len(left), 'knob')} not in effect, or not seen to be: do what is said"
-            f" there, then run `steelyard stack apply {directory}` again."
-        )
-    elif len(objects) < len(steps):
-        click.echo(f"In effect. `steelyard stack revert {directory}` restores what was there.")
-    if objects:
-        verb = "is" if len(objects) == 1 else "are"
-        click.echo(
-            f"{counted(len(objects), 'object')} {verb} yours to apply, with the commands above:"
+            f"{counted(count, 'object')} {verb} yours to apply, with the commands above:"
             " Steelyard neither applies nor sees them."
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.cli.stack_applying import counted, say
+from steelyard.cli.stack_applying import ask, counted, say
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import InputError, Interrupted, LeftBehindError, TargetError
 from steelyard.model.stack import KnobKind
@@ -57,7 +57,7 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
         address = _address(applied.begun, options.dsn, outside)  # None: all else goes back anyway
     if not options.yes:
         click.echo("\n".join(knob.name for knob in knobs))
-        click.confirm(f"Put back {counted(len(knobs), 'knob')}?", abort=True)
+        ask(f"Put back {counted(len(knobs), 'knob')}?")
     doors = doors_of_knobs(directory, outside, address)
     with opened(directory, outside.clock) as record, _telling_how_to_go_on(directory):
         steps = revert_all(doors, record, changed=options.changed, told=say)
@@ -87,14 +87,21 @@ def _conclude(steps: Sequence[Step], directory: Path) -> None:
         raise _left_behind(left, directory)
     kept = [step for step in steps if step.outcome is Outcome.KEPT]
     yours = [step for step in steps if step.outcome is Outcome.YOURS]
-    later = any(step.remedy for step in steps if step.outcome is Outcome.RESTORED)
+    later = [step for step in steps if step.outcome is Outcome.RESTORED and step.remedy]
     subject = "All else" if kept or yours else "Everything"
     if kept:
         click.echo(f"{counted(len(kept), 'knob')} left as somebody has changed it.")
     if yours:
         click.echo(f"{counted(len(yours), 'step')} to be undone by you, as said above.")
-    then = "will be as it was, after what is said above" if later else "is as it was"
-    click.echo(f"{subject} {then}.")
+    if not later:
+        click.echo(f"{subject} is as it was.")
+        return
+    verb = "is" if len(later) == 1 else "are"
+    names = ", ".join(step.knob.name for step in later)
+    click.echo(f"{subject} is put back; {counted(len(later), 'knob')} {verb} not as before yet:")
+    click.echo(f"    {names}")
+    for remedy in dict.fromkeys(step.remedy for step in later):
+        click.echo(f"    {remedy}")
 
 
 def _address(begun: StackBegun, dsn: str | None, outside: Outside) -> ServerAddress | None:
@@ -114,9 +121,11 @@ def _address(begun: StackBegun, dsn: str | None, outside: Outside) -> ServerAddr
 
 
 def _left_behind(left: Sequence[Step], directory: Path) -> LeftBehindError:
-    reasons = [f"{step.knob.name}: {' '.join(step.facts)}" for step in left if step.facts]
-    hints = dict.fromkeys(step.remedy for step in left if step.remedy)
+    """Return what is told of all that is left: a line for each knob, and for each way out."""
+    reasons = [f"{step.knob.name}: {' '.join(step.facts) or step.remedy}" for step in left]
+    hints = dict.fromkeys(step.remedy for step in left if step.facts and step.remedy)
+    again = f"Then run `steelyard stack revert {directory}` again."
     return LeftBehindError(
-        f"{counted(len(left), 'knob')} could not be put back: {'; '.join(reasons)}",
-        hint=f"{' '.join(hints)} Then run `steelyard stack revert {directory}` again.",
+        "\n    ".join([f"{counted(len(left), 'knob')} could not be put back:", *reasons]),
+        hint="\n    ".join([*hints, again]),
     )

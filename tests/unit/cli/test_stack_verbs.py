@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from command_line import Shell
 
@@ -12,6 +13,7 @@ from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.settings import FakeSettings
 from steelyard.cli.stack_applying import ApplyOptions, apply
 from steelyard.cli.stack_reverting import RevertOptions, revert
+from steelyard.cli.stack_verifying import verify
 from steelyard.model.errors import InputError, Interrupted, PreflightError
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.tuning.applying.applier import UnprivilegedError
@@ -183,6 +185,13 @@ def test_another_server_in_the_place_of_the_first_is_refused(tmp_path: Path) -> 
     assert server.file == {}
 
 
+def _code(options: ApplyOptions, outside: Outside) -> int:
+    """Return the exit code of an application that leaves with one."""
+    with pytest.raises(click.exceptions.Exit) as left:
+        apply(options, outside)
+    return left.value.exit_code
+
+
 def _server_outside() -> Outside:
     return Outside(host=FakeKernel(), kernel=FakeKernel(), sql=FakeSettings(), clock=FakeClock())
 
@@ -218,7 +227,7 @@ def test_huge_pages_of_an_unseen_server_need_a_word(tmp_path: Path) -> None:
         apply(options, outside)
     with pytest.raises(InputError, match="another machine"):
         apply(replace(options, layers=(), remote=True), outside)
-    apply(replace(options, remote=True), outside)
+    assert _code(replace(options, remote=True), outside) == 10  # it waits for a restart
     assert isinstance(outside.sql, FakeSettings)
     assert outside.sql.file == {"huge_pages": "on"}
 
@@ -236,7 +245,8 @@ def test_the_last_words_are_true(tmp_path: Path, capsys: pytest.CaptureFixture[s
     write_plan(tmp_path / "b", stack_plan(buffers, rendered))
     options = ApplyOptions(directory=tmp_path / "b", layers=(), dsn=_URI, yes=True)
     assert isinstance(outside.sql, FakeSettings)
-    apply(options, outside)
+    assert _code(options, outside) == 10
+    assert "1 knob not in effect" in capsys.readouterr().out
     outside.sql.restart()
     capsys.readouterr()
     apply(options, outside)
@@ -244,7 +254,8 @@ def test_the_last_words_are_true(tmp_path: Path, capsys: pytest.CaptureFixture[s
     revert(RevertOptions(directory=tmp_path / "b", yes=True), outside)
     out = capsys.readouterr().out
     assert "Everything is as it was." not in out
-    assert "will be as it was, after what is said above" in out
+    assert "Everything is put back; 1 knob is not as before yet:\n    linux:shared_buffers\n" in out
+    assert out.endswith("Not in effect before this is done: a restart of the server.\n")
 
 
 def test_an_interruption_tells_both_ways_out(tmp_path: Path) -> None:
@@ -283,3 +294,89 @@ def test_somebody_elses_edit_is_told_by_the_command(shell: Shell, place: Path) -
     assert "1 knob left as somebody has changed it." in out
     assert _files(place) == {"old.conf": "mine\n"}
     assert shell.run("stack", "revert", "p")[1] == "Nothing is applied from p.\n"
+
+
+def test_a_second_application_turned_nothing(shell: Shell, place: Path) -> None:
+    """Proves that what an earlier run turned is not told as turned by this one."""
+    old, new = _knobs(place)
+    write_plan(Path("p"), stack_plan(old, new))
+    assert "2 knobs turned now.\n" in shell.run("stack", "apply", "p", "--yes")[1]
+    (place / "old.conf").write_text("old\n")
+    out = shell.run("stack", "apply", "p", "--yes")[1]
+    assert f"{old.name}: turned" in out
+    assert f"{new.name}: in effect already" in out
+    assert "1 knob turned now, 1 in effect already.\n" in out
+
+
+def test_without_a_terminal_nobody_is_asked(shell: Shell, place: Path) -> None:
+    """Proves that a question without a terminal is refused with --yes as the way out."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    for verb, content in (("apply", "old\n"), ("revert", "new\n")):
+        code, _, err = shell.run("stack", verb, "p")
+        assert code == 3
+        assert "there is no terminal to ask at" in err
+        assert "--yes" in err
+        assert _files(place)["old.conf"] == content
+        shell.run("stack", verb, "p", "--yes")
+
+
+def test_an_open_step_without_a_terminal_is_pending(shell: Shell) -> None:
+    """Proves that a step of the operator's is not asked for where nobody is, and is told by 10."""
+    write_plan(Path("p"), stack_plan(knob(KnobKind.MANUAL, "Restart the kubelet", "")))
+    code, out, err = shell.run("stack", "apply", "p")
+    assert code == 10, err
+    assert "1 pending" in out
+
+
+def test_settings_are_left_out_on_each_machine(shell: Shell, place: Path) -> None:
+    """Proves that the hint for a plan of two machines names the layers of both."""
+    old, new = _knobs(place)
+    setting = replace(knob(KnobKind.POSTGRES, "work_mem", "8MB"), layer="postgres")
+    here = replace(new, after=())
+    below = replace(old, layer="hypervisor")
+    write_plan(Path("p"), stack_plan(below, here, setting))
+    code, _, err = shell.run("stack", "apply", "p", "--dry-run")
+    assert code == 2
+    assert "--only hypervisor on the hypervisor, with --only linux in the virtual machine" in err
+    write_plan(Path("p"), stack_plan(here, setting))
+    assert "with --only linux.\n" in shell.run("stack", "apply", "p", "--dry-run")[2]
+
+
+def test_all_that_is_left_is_listed(shell: Shell, place: Path) -> None:
+    """Proves that a knob that waits for another is among those that were counted."""
+    old, new = _knobs(place)
+    write_plan(Path("p"), stack_plan(old, new))
+    shell.run("stack", "apply", "p", "--yes")
+    (place / "made/new.conf").write_text("mine\n")
+    code, _, err = shell.run("stack", "revert", "p", "--yes")
+    assert code == 7
+    message, _, hint = err.partition("hint: ")
+    assert message.startswith("error: 2 knobs could not be put back:\n")
+    assert [line.split(": ")[0].strip() for line in message.splitlines()[1:]] == [
+        new.name,
+        old.name,
+    ]
+    assert hint.splitlines()[-1].strip() == "Then run `steelyard stack revert p` again."
+
+
+@pytest.mark.parametrize(("runs", "code"), [(False, 0), (True, 10)])
+def test_no_systemd_keeps_nothing_and_costs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, runs: bool, code: int
+) -> None:
+    """Proves that enabling counts where systemd runs, and is told to be impossible where not."""
+    step = knob(KnobKind.MANUAL, "systemctl enable x", "[ -d /run/systemd/system ] && false")
+    swap = knob(KnobKind.SYSCTL, "vm.swappiness", "7")
+    write_plan(tmp_path, stack_plan(swap, step))
+    files = {"/proc/sys/vm/swappiness": "60\n"}
+    kernel = FakeKernel(files=files | ({"/run/systemd/system/x": ""} if runs else {}))
+    outside = Outside(host=kernel, kernel=kernel)
+    options = ApplyOptions(directory=tmp_path, layers=(), dsn=None, yes=True)
+    told = "Nothing is kept over a reboot here: no systemd runs."
+    for done in (apply, lambda *each: verify(each[0], as_json=False, outside=each[1])):
+        left = 0
+        try:
+            done(options, outside)
+        except click.exceptions.Exit as error:
+            left = error.exit_code
+        assert left == code
+        assert (told in capsys.readouterr().out) is not runs

@@ -60,7 +60,7 @@ def test_a_plan_is_applied_verified_and_reverted_exactly(tmp_path: Path) -> None
     assert _outcomes(steps) == {Outcome.TURNED}
     assert [step.knob for step in steps] == list(ordered(KNOBS))
     assert all(check.holds for _, check in verify_all(KNOBS, world.doors))
-    assert _outcomes(world.apply()) == {Outcome.TURNED}
+    assert _outcomes(world.apply()) == {Outcome.THERE}
     assert _outcomes(world.revert()) == {Outcome.RESTORED}
     assert world.state() == before
     assert world.revert() == ()
@@ -121,7 +121,7 @@ def test_a_pending_restart_holds_back_what_comes_after_it(tmp_path: Path) -> Non
     assert "restart of the server" in first[0].remedy
     assert read_applied(tmp_path / "plan").pending == {buffers.name: "a restart of the server"}
     world.server.restart()
-    assert [step.outcome for step in world.apply()] == [Outcome.TURNED, Outcome.TURNED]
+    assert [step.outcome for step in world.apply()] == [Outcome.THERE, Outcome.TURNED]
     steps = world.revert()
     assert "restart of the server" in steps[-1].remedy
     world.server.restart()
@@ -138,7 +138,7 @@ def test_a_step_of_the_operator_holds_back_until_its_check_succeeds(tmp_path: Pa
     done = apply_all(world.knobs, world.doors, record, confirmed=lambda _knob: True)
     record.close()
     assert [each.outcome for each in done] == [Outcome.TURNED, Outcome.TURNED]
-    assert [each.outcome for each in world.apply()] == [Outcome.TURNED, Outcome.TURNED]
+    assert [each.outcome for each in world.apply()] == [Outcome.THERE, Outcome.THERE]
 
 
 def test_a_rendered_object_is_named_with_its_command_and_never_applied(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def command(
     Everything is checked before the first change. What was there is kept in DIR/applied.jsonl
     before each change: an application that was cut off goes on when it is repeated, and `stack
     revert` restores exactly what was there. Settings that wait for a restart are marked; apply
-    again after it. Without the privilege, the commands are printed, and the exit code is 8.
+    again after it; the exit code is 10 while something is not in effect yet. Without the
+    privilege, the commands are printed, and the exit code is 8.
     """
     from steelyard.cli import stack_applying  # noqa: PLC0415 - lazy
 

@@ -20,7 +20,7 @@ from steelyard.tuning.applying.door import Check, KnobDoor
 from steelyard.tuning.applying.order import ordered
 from steelyard.tuning.applying.record import AppliedRecord
 from steelyard.tuning.applying.selection import Selection
-from steelyard.tuning.applying.turning import turn
+from steelyard.tuning.applying.turning import turn_now
 
 Doors = Mapping[KnobKind, KnobDoor]
 Told = Callable[[Step], None]
@@ -121,15 +121,17 @@ def _applied(knob: Knob, doors: Doors, record: AppliedRecord, steps: Mapping[str
     if knob.kind is KnobKind.MANUAL:
         return _step(knob, door.verify(knob), Outcome.THERE)
     try:
-        check = turn(knob, door, record)
+        check = door.verify(knob)
+        there = bool(check.holds)
+        if not there:
+            check = turn_now(knob, door, record)
     except (RecordError, Interrupted):
         raise
     except SteelyardError as error:
         return Step(knob=knob, outcome=Outcome.FAILED, facts=(error.message,), remedy=error.hint)
-    kept = record.kept(knob) is not None
-    if kept:
+    if record.kept(knob) is not None:
         record.turned(knob, check.pending)
-    return _step(knob, check, Outcome.TURNED if kept else Outcome.THERE)
+    return _step(knob, check, Outcome.THERE if there else Outcome.TURNED)
 
 
 def _asked(
@@ -145,7 +147,8 @@ def _asked(
     check = _door(knob, doors).verify(knob)
     if check.holds is None:
         record.turned(knob, "")
-        return Step(knob=knob, outcome=Outcome.TURNED, facts=("The operator says so.",))
+        outcome = Outcome.THERE if said_before else Outcome.TURNED
+        return Step(knob=knob, outcome=outcome, facts=("The operator says so.",))
     return _step(knob, check, Outcome.TURNED)
 
 

@@ -79,7 +79,7 @@ def doors(
             rendered={path: rendered / name for name, path in paths.items() if path},
         ),
         KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
-        KnobKind.MANUAL: ManualDoor(processes=outside.processes),
+        KnobKind.MANUAL: ManualDoor(processes=outside.processes, host=outside.host),
         KnobKind.RENDERED: RenderedDoor(directory=rendered),
     }
     if server is not None:

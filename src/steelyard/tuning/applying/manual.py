@@ -3,9 +3,10 @@
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from steelyard.gateways.host import Host, LocalHost
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
 from steelyard.model.errors import SteelyardError
@@ -13,6 +14,7 @@ from steelyard.model.stack import Knob
 from steelyard.tuning.applying.door import Check, Seen
 
 _TIMEOUT_S = 60.0
+_BOOTED = "/run/systemd/system"  # is there where systemd runs: sd_booted(3)
 _NOT_APPLIED = "it is not applied from here"
 _COMMANDS = {
     ".yaml": "kubectl apply -f {path}",
@@ -26,6 +28,7 @@ class ManualDoor:
     """Looks at what an operator does; turns nothing and puts nothing back."""
 
     processes: Processes
+    host: Host = field(default_factory=LocalHost)
 
     def seen(self, knob: Knob) -> Seen:
         """Return whether the check of the step succeeds, as ``done`` or ``open``."""
@@ -52,6 +55,12 @@ class ManualDoor:
                 holds=None,
                 facts=(f"Nothing tells whether this was done: {knob.place}.",),
                 pending=knob.place,
+            )
+        if _BOOTED in knob.value and "system" not in self.host.names("/run/systemd"):
+            return Check(
+                holds=None,
+                facts=("Nothing is kept over a reboot here: no systemd runs.",),
+                remedy=f"Where one runs: {knob.place}",
             )
         try:
             shell = Command(argv=("/bin/sh", "-c", knob.value))

@@ -40,8 +40,16 @@ def turn(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:
         RecordError: The snapshot could not be stored; nothing was changed.
     """
     before = door.verify(knob)
-    if before.holds:
-        return before
+    return before if before.holds else turn_now(knob, door, ledger)
+
+
+def turn_now(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:
+    """Turn a knob that is not in effect, and return whether it is now.
+
+    Raises:
+        TargetError: It failed, succeeded in part, or did not take effect.
+        RecordError: The snapshot could not be stored; nothing was changed.
+    """
     if ledger.kept(knob) is None:
         ledger.keep(knob, door.snapshot(knob))
     return change(knob, door)
