@@ -62,7 +62,7 @@ _FAILURES: Final = (
         " CREATE ROLE ... LOGIN.",
     ),
     (
-        r"Connection refused|No such file or directory",
+        r"Connection refused|on socket .*No such file or directory",
         "the server at {where} cannot be reached: {text}",
         "Nothing listens there: is it running, and on this host, port or socket directory?",
     ),
