@@ -58,8 +58,7 @@ _FAILURES: Final = (
     (
         r'role "[^"]*" does not exist',
         "the server at {where} does not let {user} in: {text}",
-        "Name a role that exists, as in postgresql://ROLE@HOST/DATABASE, or make this one there:"
-        " CREATE ROLE ... LOGIN.",
+        "Name a role that exists: postgresql://ROLE@HOST/DATABASE; or CREATE ROLE ... LOGIN there.",
     ),
     (
         r"Connection refused|on socket .*No such file or directory",
