@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Self
 
 from steelyard.gateways.process import account_entry
-from steelyard.model.errors import PreflightError, PrivilegeError, RecordError, SteelyardError
+from steelyard.model.errors import (
+    InputError,
+    PreflightError,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
+)
 
 _UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{8}")  # as ``write_bytes`` names it
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -288,6 +294,27 @@ class Lock:
 def may_write(directory: Path) -> bool:
     """Return whether this account may make files in a directory."""
     return directory.is_dir() and os.access(directory, os.W_OK | os.X_OK)
+
+
+def require_place_for(path: Path) -> None:
+    """Check that a file can be made, before the work whose result it is to hold.
+
+    Raises:
+        InputError: Its directory is not there, or the name is a directory's.
+        PrivilegeError: This account may not write there.
+    """
+    directory = path.absolute().parent
+    if path.is_dir() or not directory.is_dir():
+        what = f"{path} is a directory" if path.is_dir() else f"there is no directory {directory}"
+        raise InputError(
+            f"{what}, so nothing can be written to it",
+            hint="Name a file in a directory that is there.",
+        )
+    if not may_write(directory):
+        raise PrivilegeError(
+            f"{directory} may not be written by this account",
+            hint="Change its owner or name another.",
+        )
 
 
 def reachable_by(path: Path, account: str | None) -> bool:

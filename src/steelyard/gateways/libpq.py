@@ -56,7 +56,17 @@ _FAILURES: Final = (
         "Name a database that exists; Steelyard connects to it to make its own.",
     ),
     (
-        r"no pg_hba.conf entry|authentication failed|role .* does not exist",
+        r'role "[^"]*" does not exist',
+        "the server at {where} does not let {user} in: {text}",
+        "Name a role that exists: postgresql://ROLE@HOST/DATABASE; or CREATE ROLE ... LOGIN there.",
+    ),
+    (
+        r"Connection refused|on socket .*No such file or directory",
+        "the server at {where} cannot be reached: {text}",
+        "Nothing listens there: is it running, and on this host, port or socket directory?",
+    ),
+    (
+        r"no pg_hba.conf entry|authentication failed",
         "the server at {where} does not let {user} in: {text}",
         "Add a line to its pg_hba.conf, or connect as another user.",
     ),

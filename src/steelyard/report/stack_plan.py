@@ -25,7 +25,10 @@ _MACHINES = {
     "kubernetes": "the cluster",
     "postgres": "the server",
 }
-_LONGEST = 40  # of a value in a table
+# Characters, so that words keep 30 of 100 columns beside them.
+_LONGEST_NAME = 34
+_LONGEST_VALUE = 20
+_LEFT_OUT = "..."
 
 
 def plan_document(plan: StackPlan, directory: str | None) -> Document:
@@ -123,16 +126,46 @@ def _knob_row(knob: Knob) -> Row:
     whole = knob.kind in (KnobKind.FILE, KnobKind.DOMAIN, KnobKind.RENDERED)
     value = f"{len(knob.value.splitlines())} lines" if whole else knob.value
     name = knob.name.partition(":")[2]
-    return Row(cells=(name, value[:_LONGEST], knob.scope.value, _why(knob)))
+    if knob.kind is KnobKind.MANUAL:
+        return _step_row(name, knob)
+    return _row(name, value, knob)
+
+
+def _step_row(name: str, knob: Knob) -> Row:
+    """Return a row of what the operator does: the command, or the words, and not its check."""
+    told = f"To do: {knob.place}. {_why(knob)}"
+    what = "a step" if name == knob.place else _short_name(name)
+    return Row(cells=(what, "by you", knob.scope.value, told))
 
 
 def _setting_row(setting: PlannedSetting) -> Row:
-    return Row(cells=(setting.name, setting.value, setting.scope.value, _why(setting)))
+    return _row(setting.name, setting.value, setting)
+
+
+def _row(name: str, value: str, setting: Knob | PlannedSetting) -> Row:
+    """Return a row whose long value is shortened in its cell and whole among the words."""
+    words = _why(setting)
+    if len(value) > _LONGEST_VALUE:
+        words = f"{words} In full: {value}"
+        value = f"{value[: _LONGEST_VALUE - len(_LEFT_OUT)]}{_LEFT_OUT}"
+    return Row(cells=(_short_name(name), value, setting.scope.value, words))
+
+
+def _short_name(name: str) -> str:
+    """Return a name that ends as it did, without the first directories of a long path."""
+    before, slash, path = name.partition("/")
+    parts = path.split("/")
+    if not slash or len(parts) == 1 or len(name) <= _LONGEST_NAME:
+        return name
+    while len(parts) > 1 and len(f"{before}{_LEFT_OUT}/{'/'.join(parts)}") > _LONGEST_NAME:
+        parts = parts[1:]
+    return f"{before}{_LEFT_OUT}/{'/'.join(parts)}"
 
 
 def _why(setting: Knob | PlannedSetting) -> str:
+    source = f" [{setting.source}]" if setting.source else ""
     effect = f" Effect: {setting.effect}." if setting.effect else ""
-    return f"{setting.reason}. [{setting.source}]{effect}"
+    return f"{setting.reason}.{source}{effect}"
 
 
 def _files(plan: StackPlan, directory: str | None) -> Iterator[Block]:

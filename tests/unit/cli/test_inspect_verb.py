@@ -146,3 +146,23 @@ def test_what_cannot_be_done_is_said(shell: Shell, words: tuple[str, ...], told:
     assert told in err
     assert "hint:" in err
     assert "secret" not in err
+
+
+def test_a_place_to_save_is_checked_before_anything_is_looked_at(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Proves that nothing is collected where the facts could not be kept, and why is told."""
+
+    def collected(asked: Asked) -> StackFacts:
+        raise AssertionError(asked)
+
+    monkeypatch.setattr(inspect, "_collected", collected)
+    missing = tmp_path / "missing"
+    for place, told in (
+        (missing / "x.yaml", f"there is no directory {missing}"),
+        (tmp_path, f"{tmp_path} is a directory"),
+    ):
+        code, _, err = shell.run("inspect", "--save", str(place))
+        assert code == ExitCode.BAD_INPUT
+        assert told in " ".join(err.split())
+        assert "hint:" in err

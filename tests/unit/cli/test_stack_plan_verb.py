@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import click
 from command_line import Shell
 
 from fakes.processes import Answer, FakeProcesses
@@ -16,6 +17,7 @@ from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import GIB
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.file import write_facts
+from steelyard.tuning.rules.postgres_work import _DISK, _FLASH
 from support.made_machines import bare, machine
 from support.recorded_stacks import PUBLISHED, RECOMMENDED
 
@@ -163,3 +165,22 @@ def test_a_new_machine_gets_its_disks_and_its_bridge(shell: Shell) -> None:
     code, _, err = shell.run(*ASKED, "--facts", str(RECOMMENDED), "--disk", "/dev/vg0/root")
     assert code == ExitCode.BAD_INPUT
     assert "--disk is of a virtual machine" in err
+
+
+def test_a_kind_of_storage_is_one_that_the_rules_know(shell: Shell) -> None:
+    """Proves that any other word is refused with the kinds, and that each of them is known."""
+    code, _, err = shell.run(*ASKED, "--for", "rds", "--storage", "floppy")
+    assert code == ExitCode.BAD_INPUT
+    assert "nvme" in err
+    assert "longhorn" in err
+    (option,) = (each for each in command.params if each.name == "storage")
+    assert isinstance(option.type, click.Choice)
+    assert set(option.type.choices) == _FLASH | _DISK | {"longhorn"}
+
+
+def test_options_of_a_cluster_are_refused_without_one(shell: Shell) -> None:
+    """Proves that neither is ignored in silence."""
+    for words in (("--instances", "3"), ("--storage-class", "fast")):
+        code, _, err = shell.run(*ASKED, "--for", "rds", *words)
+        assert code == ExitCode.BAD_INPUT
+        assert f"{words[0]} is of a cluster" in err

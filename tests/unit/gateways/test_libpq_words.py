@@ -71,6 +71,24 @@ def test_failures_have_a_way_out(text: str, words: str) -> None:
     assert error.hint
 
 
+@pytest.mark.parametrize(
+    ("text", "way_out"),
+    [
+        ('FATAL: role "b" does not exist', "CREATE ROLE"),
+        ('FATAL: database "x" does not exist', "Name a database that exists"),
+        ("connection failed: Connection refused", "Nothing listens there"),
+        ('on socket "/x/.s.PGSQL.5432" failed: No such file or directory', "Nothing listens"),
+        ("FATAL: no pg_hba.conf entry for host", "pg_hba.conf"),
+        ('FATAL: Peer authentication failed for user "b"', "pg_hba.conf"),
+    ],
+)
+def test_the_way_out_is_that_of_the_error(text: str, way_out: str) -> None:
+    """Proves that pg_hba.conf is named only where it is what refuses."""
+    hint = connection_failure(text, where="db:5432", user="b").hint
+    assert way_out in hint
+    assert ("pg_hba" in hint) == ("pg_hba" in way_out)
+
+
 def test_messages_name_what_libpq_will_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keywords come before variables; a service is named as such."""
     monkeypatch.setenv("PGHOST", "variable")

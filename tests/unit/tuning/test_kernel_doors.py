@@ -123,6 +123,19 @@ def test_more_pages_than_memory_are_refused_with_what_would_fit() -> None:
     door.require(knob(KnobKind.HUGE_PAGES, f"1/{PAGE_BYTES}", "103"))
 
 
+def test_a_pool_is_told_by_its_node() -> None:
+    """Proves that facts and refusals name the node in words, not the place of the plan."""
+    kernel = _kernel()
+    door = kernel_doors(kernel, kernel)[KnobKind.HUGE_PAGES]
+    of_node = knob(KnobKind.HUGE_PAGES, f"1/{PAGE_BYTES}", "104")
+    of_all = knob(KnobKind.HUGE_PAGES, f"all/{PAGE_BYTES}", "104")
+    (fact,) = door.verify(of_node).facts
+    assert fact.startswith("104 huge pages of 2.0 MiB were asked for on node 1; the kernel has 3")
+    assert "on all nodes; the kernel has" in door.verify(of_all).facts[0]
+    with pytest.raises(PreflightError, match="free on node 1: 103 would"):
+        door.require(of_node)
+
+
 def test_a_pool_is_not_made_smaller_than_what_is_in_use() -> None:
     """Proves that a plan does not take pages from a program that it does not know."""
     kernel = _kernel()

@@ -1,5 +1,6 @@
 """The door to PostgreSQL's settings: huge pages refused with the number that would do, SIGBUS."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,8 @@ from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
+from steelyard.gateways.sql import Row
+from steelyard.model.command import ServerAddress
 from steelyard.model.errors import PreflightError, PrivilegeError
 from steelyard.model.stack import KnobKind
 from steelyard.model.units import MIB
@@ -161,6 +164,32 @@ def test_a_setting_goes_back_to_what_stood_in_the_file() -> None:
         put_back(asked, door, ledger)
         assert _server(door).file == file
         assert door.seen(asked).pending
+
+
+class _InPages(FakeSettings):
+    """A server that counts shared_buffers in pages of 8 kB and shows them as a size."""
+
+    def rows(
+        self, address: ServerAddress, statement: str, parameters: Sequence[object] = ()
+    ) -> list[Row]:
+        """Answer as pg_settings and SHOW do."""
+        if "FROM pg_settings" in statement:
+            found = ("16384", "8kB", "configuration file", "postmaster", False)
+            return [("shared_buffers", *found)]
+        if "current_setting" in statement:
+            return [("128MB",)]
+        return super().rows(address, statement, parameters)
+
+
+def test_values_are_told_as_the_server_shows_them() -> None:
+    """Proves that no count of pages stands where a size was asked for."""
+    door = _door(_kernel())
+    door = replace(door, means=replace(door.means, sql=_InPages()))
+    asked = knob(KnobKind.POSTGRES, "shared_buffers", "256MB")
+    fact = "shared_buffers was asked to be '256MB' and is '128MB'."
+    assert door.verify(asked).facts == (fact,)
+    assert door.verify(replace(asked, value="128MB")).facts == ("shared_buffers is '128MB'.",)
+    assert door.seen(asked).value == "128MB"
 
 
 def test_a_value_that_the_server_chooses_is_in_effect() -> None:

@@ -81,6 +81,13 @@ FELL_BACK = {"huge_pages_status": "off"}
 BEFORE_17 = {"version": 16, "running": True}
 
 
+def test_the_count_that_is_told_is_of_huge_pages() -> None:
+    """PG002: the number has its noun, for one page and for more."""
+    for pages, told in ((1, "has 1 huge page in the pool"), (2, "has 2 huge pages in the pool")):
+        linux = replace(LINUX, pools=(replace(POOL, total=pages),))
+        assert told in said("PG002", stack(linux, facts=FELL_BACK))
+
+
 @pytest.mark.parametrize(
     ("facts", "told"),
     [

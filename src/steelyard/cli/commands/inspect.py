@@ -53,10 +53,13 @@ def command(context: click.Context, /, **_: object) -> int:
     applicable, which is no pass. Exit code 10 when a rule of severity error is violated.
     """
     from steelyard.cli.campaigns import print_json, print_whole  # noqa: PLC0415 - lazy
+    from steelyard.gateways.files import require_place_for  # noqa: PLC0415
     from steelyard.report.inspection import inspection_document, inspection_json  # noqa: PLC0415
     from steelyard.tuning.facts.file import plain, write_facts  # noqa: PLC0415
 
     params = context.params
+    if params["save"] is not None:
+        require_place_for(params["save"])
     inspection = _inspected(_asked(params), params)
     if params["save"] is not None:
         write_facts(params["save"], inspection.facts)

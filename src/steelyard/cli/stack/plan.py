@@ -34,7 +34,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--on", metavar="ssh://HOST", help="Plan for this machine, looked at by your ssh.")
 @click.option("--dsn", metavar="URI", help="The server as it is now; no password in it.")
 @click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
-@click.option("--storage", metavar="KIND", help="Below the data: ssd, hdd, nvme, longhorn, ...")
+@click.option(
+    "--storage",
+    type=click.Choice(("ssd", "hdd", "nvme", "ebs", "instance-store", "longhorn", "tmpfs")),
+    help="Below the data, where it is not seen from here.",
+)
 @click.option("--storage-class", metavar="NAME", help="Of the cluster, there already.")
 @click.option("--volume-size", metavar="SIZE", help="Of each volume of the cluster; 50GiB or more.")
 @click.option(

@@ -75,7 +75,7 @@ class HugePagesDoor:
         asked, used = _pages(knob), pool.total - pool.available
         if asked < min(used, _own(pool)):
             raise PreflightError(
-                f"{asked} huge pages of {format_bytes(size)} are asked for at {knob.place}, and"
+                f"{asked} huge pages of {format_bytes(size)} are asked for {_where(knob)}, and"
                 f" {used} are in use or promised there",
                 hint=f"Ask for {used} at least, or stop who uses them: {self._users()}.",
             )
@@ -83,7 +83,7 @@ class HugePagesDoor:
         if asked > fitting:
             raise PreflightError(
                 f"{asked} huge pages of {format_bytes(size)} do not fit into the memory that is"
-                f" free at {knob.place}: {fitting} would",
+                f" free {_where(knob)}: {fitting} would",
                 hint="Ask for fewer (a smaller shared_buffers), or free memory.",
             )
 
@@ -160,7 +160,7 @@ class HugePagesDoor:
         found = [(d, self._pool(d, size)) for d in self._directories(knob)]
         parts = [f"{_own(pool)} at {place}" for place, pool in found if pool is not None]
         return (
-            f"{_pages(knob)} huge pages of {format_bytes(size)} were asked for at {knob.place};"
+            f"{_pages(knob)} huge pages of {format_bytes(size)} were asked for {_where(knob)};"
             f" the kernel has {', '.join(parts)}"
         )
 
@@ -245,6 +245,12 @@ def _page_bytes(knob: Knob) -> int:
             hint=f"Write NODE/BYTES or {_ALL}/BYTES, such as 0/2097152.",
         )
     return int(match[1])
+
+
+def _where(knob: Knob) -> str:
+    """Return the place of a pool in words: its size is told beside it."""
+    node = knob.place.partition("/")[0]
+    return "on all nodes" if node == _ALL else f"on node {int(node)}"
 
 
 def _pages(knob: Knob) -> int:

@@ -67,7 +67,7 @@ class PostgresDoor:
         if effective is None:
             reason = f"the server does not know {knob.place}"
             return Seen(value=None, source="pg_settings", reason=reason)
-        shown = str(self.means.sql.rows(self.address, _SHOWN, [effective.name])[0][0])
+        shown = self._shown(effective)
         return Seen(value=shown, source="pg_settings", pending=_RESTART if pending else "")
 
     def require(self, knob: Knob) -> None:
@@ -117,20 +117,19 @@ class PostgresDoor:
                 remedy="Does the plan fit its version, and is the extension loaded?",
             )
         asked = Setting(layer=Layer.POSTGRES, name=knob.place, value=knob.value)
-        found = deviations([asked], [effective])
-        if found and not pending and self._chose_itself(knob, effective):
-            fact = f"For {knob.place} = {knob.value} the server chose {effective.value!r}."
+        deviates, shown = bool(deviations([asked], [effective])), self._shown(effective)
+        if deviates and not pending and self._chose_itself(knob, effective):
+            fact = f"For {knob.place} = {knob.value} the server chose {shown!r}."
             return Check(holds=True, facts=(fact,))
-        if found:
-            return self._deviating(knob, found, pending=pending)
+        if deviates:
+            return self._deviating(knob, shown, pending=pending)
         if pending:
-            fact = f"{knob.place} is {effective.value!r}, and another value waits for a restart."
+            fact = f"{knob.place} is {shown!r}, and another value waits for a restart."
             remedy = "Apply the plan: the file has to say it, too."
             return Check(holds=False, facts=(fact,), remedy=remedy)
         if knob.place.lower() == _HUGE_PAGES and _is_on(knob.value):
             return self._on_huge_pages()
-        unit = f" (unit {effective.unit})" if effective.unit else ""
-        return Check(holds=True, facts=(f"{knob.place} is {effective.value!r}{unit}.",))
+        return Check(holds=True, facts=(f"{knob.place} is {shown!r}.",))
 
     def revert(self, knob: Knob, snapshot: str) -> None:
         """Write what stood in ``postgresql.auto.conf``, or remove the line.
@@ -196,8 +195,13 @@ class PostgresDoor:
             return False
         return bool(json.loads(self.snapshot(knob))["value"] == knob.value)
 
-    def _deviating(self, knob: Knob, found: Sequence[str], *, pending: bool) -> Check:
-        facts = tuple(f"{sentence}." for sentence in found)
+    def _shown(self, effective: EffectiveSetting) -> str:
+        """Return a value as SHOW has it: 128MB, not 16384 pages of 8 kB."""
+        return str(self.means.sql.rows(self.address, _SHOWN, [effective.name])[0][0])
+
+    def _deviating(self, knob: Knob, shown: str, *, pending: bool) -> Check:
+        fact = f"{knob.place} was asked to be {knob.value!r} and is {shown!r}."
+        facts: tuple[str, ...] = (fact,)
         if pending and _plain(self._in_file(knob)) == _plain(knob.value):
             facts += self._unseen_pages(knob)
             return Check(holds=False, facts=facts, remedy="Restart the server.", pending=_RESTART)

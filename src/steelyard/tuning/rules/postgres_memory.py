@@ -53,7 +53,8 @@ def _no_silent_fallback(facts: StackFacts) -> Outcome:
     there = sum(pool.total for pool in linux.pools)
     if got or asked == "off" or not there:
         return ()
-    return (f"huge_pages = {asked}, the server runs without, and the kernel has {there}",)
+    pool = f"{there} huge page{'' if there == 1 else 's'} in the pool"
+    return (f"huge_pages = {asked}, the server runs without, and the kernel has {pool}",)
 
 
 def _on_huge_pages(server: PostgresFacts) -> bool | None:
