@@ -35,8 +35,6 @@ def planned(**asked: object) -> StackDesign:
         ({"shared_buffers_bytes": 127 * KIB}, "less than any server takes"),
         ({"volume_bytes": GIB}, "--volume-size is of a cluster"),
         ({"storage_class": "gp3"}, "--storage-class is of a cluster"),
-        ({"instances": 2}, "--instances is of a cluster"),
-        ({"instances": 2, "place": Place.RDS}, "--instances is of a cluster"),
         ({"disks": ("/dev/sda",)}, "--disk is of a virtual machine"),
         ({"bridge": "br0", "place": Place.CNPG}, "--bridge is of a virtual machine"),
         ({"disks": ("vda",), "place": Place.KVM}, "is no path of a disk"),

@@ -82,7 +82,6 @@ def _require_layers(request: StackRequest) -> None:
         for option, given in (
             ("--volume-size", request.volume_bytes),
             ("--storage-class", request.storage_class),
-            ("--instances", request.instances if request.instances > 1 else None),
         ):
             if given is not None:
                 raise InputError(
