@@ -24,7 +24,7 @@ import numpy as np
 import psycopg
 
 from steelyard.engines.engine import RunRequest
-from steelyard.experiment import ledger
+from steelyard.experiment import ledger, registry
 from steelyard.experiment.assembly import Assembly, assemble
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.doors import Doors, system_doors
@@ -242,7 +242,7 @@ def rig(options: argparse.Namespace, make_bench: type[Bench] = Bench) -> Iterato
             campaign_id=campaign_id, experiment=experiment, command="overhead", version="0"
         )
         directory.journal.append(started)
-        ledger.register(campaign_id, path)
+        registry.register(campaign_id, path)
         noted = ledger.JournalLedger(directory.journal, campaign_id)
         assembly = assemble(experiment, doors, campaign_id=campaign_id, ledger=noted)
         bench = make_bench(experiment, assembly, doors.clock, doors.host)
@@ -259,7 +259,7 @@ def rig(options: argparse.Namespace, make_bench: type[Bench] = Bench) -> Iterato
         finally:
             bench.destroy()
             directory.close()
-            ledger.unregister(campaign_id)
+            registry.unregister(campaign_id)
 
 
 def measure(on: Rig, pairs: int, seed: int) -> tuple[Used, np.ndarray]:
