@@ -1,22 +1,19 @@
 """How many huge pages the servers of treatments take: what ``vm.nr_hugepages: auto`` becomes."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from steelyard.engines.postgres.installation import Installation
 from steelyard.gateways.host import Host
 from steelyard.gateways.process import Processes
 from steelyard.model.experiment import Treatment
 from steelyard.model.units import KIB
+from steelyard.tuning.facts.pools import POOLS, default_page_bytes, pool_at
 from steelyard.tuning.planning.huge_pages import (
     COUNTING_SINCE,
     formula_counter,
     server_counter,
 )
-
-_POOLS: Final = "/sys/kernel/mm/hugepages"
 
 
 class HugePageNeeds:
@@ -68,8 +65,7 @@ class HugePageNeeds:
 
 def page_bytes(host: Host) -> int:
     """Return the size of the pages that ``vm.nr_hugepages`` counts; 0 where there are none."""
-    match = re.search(r"^Hugepagesize:\s+(\d+)", host.read("/proc/meminfo") or "", re.MULTILINE)
-    return int(match[1]) * KIB if match else 0
+    return default_page_bytes(host) or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +91,8 @@ class Pool:
 
 def pool_of(host: Host) -> Pool:
     """Return the pool as it is now."""
-    directory = f"{_POOLS}/hugepages-{page_bytes(host) // KIB}kB"
-    total, free, surplus, reserved = (
-        _number(host.read(f"{directory}/{name}_hugepages"))
-        for name in ("nr", "free", "surplus", "resv")
-    )
-    return Pool(standing=total - surplus, taken=total - free + reserved)
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.strip().isdigit() else 0
+    size = page_bytes(host)
+    pool = pool_at(host, f"{POOLS}/hugepages-{size // KIB}kB", size)
+    if pool is None:
+        return Pool(standing=0, taken=0)
+    return Pool(standing=pool.own, taken=pool.total - pool.available)

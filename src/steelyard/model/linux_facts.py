@@ -29,6 +29,11 @@ class PagePool:
     reserved: int | None = None
 
     @property
+    def own(self) -> int:
+        """Return its pages without the surplus, which go when their user ends."""
+        return self.total - self.surplus
+
+    @property
     def available(self) -> int:
         """Return how many pages a further program can still get."""
         return self.free - (self.reserved or 0)

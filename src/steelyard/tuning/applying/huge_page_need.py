@@ -13,6 +13,7 @@ from steelyard.model.stack import Knob
 from steelyard.model.units import KIB, format_bytes
 from steelyard.tuning.applying.hugetlb_limits import tightest
 from steelyard.tuning.applying.local_server import huge_page_mapping
+from steelyard.tuning.facts.pools import POOLS, pool_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,19 +109,15 @@ def require_no_sigbus(need: HugePageNeed, pid: int, host: Host) -> None:
 
 def _available(need: HugePageNeed, pid: int, host: Host, *, planned: bool) -> int | None:
     """Return how many pages the server can have; what it holds now counts."""
-    whole = f"/sys/kernel/mm/hugepages/hugepages-{need.page_bytes // KIB}kB"
-    free, reserved = (
-        _number(host, f"{whole}/free_hugepages"),
-        _number(host, f"{whole}/resv_hugepages"),
-    )
-    if free is None:
+    pool = pool_at(host, _whole(need), need.page_bytes)
+    if pool is None:
         return None
     mapping = huge_page_mapping(pid, host)
     own = mapping.size_bytes // need.page_bytes if mapping else 0
-    surplus = _number(host, f"{whole}/surplus_hugepages") or 0
-    more = max((_number(host, f"{whole}/nr_overcommit_hugepages") or 0) - surplus, 0)
+    lent = host.read(f"{_whole(need)}/nr_overcommit_hugepages") or ""
+    more = max(int(lent) - pool.surplus, 0) if lent.strip().isdigit() else 0
     growing = sum(_growth(knob, host) for knob in need.pools) if planned else 0
-    return free - (reserved or 0) + own + more + growing
+    return pool.available + own + more + growing
 
 
 def _growth(knob: Knob, host: Host) -> int:
@@ -128,23 +125,18 @@ def _growth(knob: Knob, host: Host) -> int:
     node, _, size = knob.place.partition("/")
     name = f"hugepages-{int(size) // KIB}kB"
     place = (
-        f"/sys/kernel/mm/hugepages/{name}"
+        f"{POOLS}/{name}"
         if node == "all"
         else f"/sys/devices/system/node/node{node}/hugepages/{name}"
     )
-    total, surplus = (
-        _number(host, f"{place}/nr_hugepages"),
-        _number(host, f"{place}/surplus_hugepages"),
-    )
-    return int(knob.value) - ((total or 0) - (surplus or 0))
+    pool = pool_at(host, place, int(size))
+    return int(knob.value) - (pool.own if pool else 0)
 
 
 def _total(need: HugePageNeed, host: Host) -> int:
-    whole = f"/sys/kernel/mm/hugepages/hugepages-{need.page_bytes // KIB}kB"
-    growing = sum(_growth(knob, host) for knob in need.pools)
-    return (_number(host, f"{whole}/nr_hugepages") or 0) + growing
+    pool = pool_at(host, _whole(need), need.page_bytes)
+    return (pool.total if pool else 0) + sum(_growth(knob, host) for knob in need.pools)
 
 
-def _number(host: Host, path: str) -> int | None:
-    text = (host.read(path) or "").strip()
-    return int(text) if text.isdigit() else None
+def _whole(need: HugePageNeed) -> str:
+    return f"{POOLS}/hugepages-{need.page_bytes // KIB}kB"

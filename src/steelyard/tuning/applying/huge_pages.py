@@ -21,6 +21,8 @@ from steelyard.model.stack import Knob
 from steelyard.model.units import KIB, format_bytes
 from steelyard.tuning.applying.door import Check, Seen
 from steelyard.tuning.applying.kernel_files import require_writable
+from steelyard.tuning.facts.pools import default_page_bytes, pool_at
+from steelyard.tuning.facts.processes import holders
 
 _ALL: Final = "all"
 _PLACE: Final = re.compile(r"(?:all|\d{1,5})/(\d{4,15})")
@@ -42,12 +44,12 @@ class HugePagesDoor:
         Raises:
             PreflightError: This kernel has no huge pages.
         """
-        match = re.search(r"^Hugepagesize:\s+(\d+)", self._meminfo(), re.MULTILINE)
-        if match is None:
+        size = default_page_bytes(self.host)
+        if size is None:
             raise PreflightError(
                 "this kernel has no huge pages", hint="Leave them out of the plan."
             )
-        return int(match[1]) * KIB
+        return size
 
     def seen(self, knob: Knob) -> Seen:
         """Return the pages of the pool, without surplus ones."""
@@ -55,7 +57,7 @@ class HugePagesDoor:
         pool = self._pool(directory, _page_bytes(knob))
         if pool is None:
             return Seen(value=None, source=directory, reason=f"{directory} is not there")
-        return Seen(value=str(_own(pool)), source=f"{directory}/nr_hugepages")
+        return Seen(value=str(pool.own), source=f"{directory}/nr_hugepages")
 
     def require(self, knob: Knob) -> None:
         """Check that the pool is there, and that there is memory for it.
@@ -73,13 +75,13 @@ class HugePagesDoor:
             )
         require_writable(f"{directory}/nr_hugepages", self.host, self.kernel)
         asked, used = _pages(knob), pool.total - pool.available
-        if asked < min(used, _own(pool)):
+        if asked < min(used, pool.own):
             raise PreflightError(
                 f"{asked} huge pages of {format_bytes(size)} are asked for {_where(knob)}, and"
                 f" {used} are in use or promised there",
                 hint=f"Ask for {used} at least, or stop who uses them: {self._users()}.",
             )
-        fitting = _own(pool) + self._free_bytes(knob) // size
+        fitting = pool.own + self._free_bytes(knob) // size
         if asked > fitting:
             raise PreflightError(
                 f"{asked} huge pages of {format_bytes(size)} do not fit into the memory that is"
@@ -92,7 +94,7 @@ class HugePagesDoor:
         size = _page_bytes(knob)
         found = {place: self._pool(place, size) for place in self._directories(knob)}
         pools = {place: pool for place, pool in found.items() if pool is not None}
-        return json.dumps({d: {"pages": _own(p), "surplus": p.surplus} for d, p in pools.items()})
+        return json.dumps({d: {"pages": p.own, "surplus": p.surplus} for d, p in pools.items()})
 
     def apply(self, knob: Knob) -> None:
         """Set the size of the pool.
@@ -104,7 +106,7 @@ class HugePagesDoor:
         for _ in range(_WRITES):
             self.kernel.write(f"{directory}/nr_hugepages", str(asked))
             pool = self._pool(directory, _page_bytes(knob))
-            if pool is not None and _own(pool) >= asked:
+            if pool is not None and pool.own >= asked:
                 return
         raise TargetError(self._shortfall(knob), hint=_remedy(knob))
 
@@ -113,7 +115,7 @@ class HugePagesDoor:
         pool = self._pool(self._directory(knob), _page_bytes(knob))
         if pool is None:
             return Check(holds=None, facts=(f"{self._directory(knob)} is not there.",))
-        holds = _own(pool) == _pages(knob)
+        holds = pool.own == _pages(knob)
         spare = f" {pool.free} of them are free." if holds else ""
         remedy = "" if holds else _remedy(knob)
         return Check(holds=holds, facts=(f"{self._shortfall(knob)}.{spare}",), remedy=remedy)
@@ -128,7 +130,7 @@ class HugePagesDoor:
         size = _page_bytes(knob)
         for directory, was in before.items():
             pool = self._pool(directory, size)
-            if pool is not None and _own(pool) != was["pages"]:
+            if pool is not None and pool.own != was["pages"]:
                 self.kernel.write(f"{directory}/nr_hugepages", str(was["pages"]))
         for directory, was in before.items():
             self._require_back(directory, size, was)
@@ -140,8 +142,8 @@ class HugePagesDoor:
 
     def _require_back(self, directory: str, size: int, was: Mapping[str, int]) -> None:
         pool = self._pool(directory, size)
-        if pool is None or _own(pool) != was["pages"]:
-            now = "gone" if pool is None else str(_own(pool))
+        if pool is None or pool.own != was["pages"]:
+            now = "gone" if pool is None else str(pool.own)
             raise TargetError(
                 f"the pool in {directory} had {was['pages']} huge pages and has {now}",
                 hint="Memory may be scattered: write 1 to /proc/sys/vm/compact_memory, then revert"
@@ -158,7 +160,7 @@ class HugePagesDoor:
     def _shortfall(self, knob: Knob) -> str:
         size = _page_bytes(knob)
         found = [(d, self._pool(d, size)) for d in self._directories(knob)]
-        parts = [f"{_own(pool)} at {place}" for place, pool in found if pool is not None]
+        parts = [f"{pool.own} at {place}" for place, pool in found if pool is not None]
         return (
             f"{_pages(knob)} huge pages of {format_bytes(size)} were asked for {_where(knob)};"
             f" the kernel has {', '.join(parts)}"
@@ -185,21 +187,7 @@ class HugePagesDoor:
         return tuple(d for d in nodes if self._pool(d, _page_bytes(knob)) is not None) or (whole,)
 
     def _pool(self, directory: str, page_bytes: int) -> PagePool | None:
-        names = ("nr_hugepages", "free_hugepages", "surplus_hugepages", "resv_hugepages")
-        total, free, surplus, reserved = (self._number(f"{directory}/{name}") for name in names)
-        if total is None or free is None:
-            return None
-        return PagePool(
-            page_bytes=page_bytes,
-            total=total,
-            free=free,
-            surplus=surplus or 0,
-            reserved=reserved,
-        )
-
-    def _number(self, path: str) -> int | None:
-        text = self.host.read(path)
-        return int(text) if text and text.strip().isdigit() else None
+        return pool_at(self.host, directory, page_bytes)
 
     def _sizes(self) -> str:
         found = [name for name in self.host.names(_MACHINE) if name.startswith("hugepages-")]
@@ -223,18 +211,11 @@ class HugePagesDoor:
 
     def _users(self) -> str:
         """Return who holds huge pages, as far as this account may see it."""
-        found = []
-        for pid in sorted(filter(str.isdigit, self.host.names("/proc")), key=int):
-            status = self.host.read(f"/proc/{pid}/status") or ""
-            held = re.search(r"^HugetlbPages:\s+([1-9]\d*) kB", status, re.MULTILINE)
-            name = re.search(r"^Name:\s+(.*)", status, re.MULTILINE)
-            if held and name:
-                found.append(f"{name[1]} (process {pid}, {format_bytes(int(held[1]) * KIB)})")
+        found = [
+            f"{user.command} (process {user.pid}, {format_bytes(user.held_bytes)})"
+            for user in holders(self.host)
+        ]
         return ", ".join(found) or "no process that this account can see has touched any"
-
-
-def _own(pool: PagePool) -> int:
-    return pool.total - pool.surplus
 
 
 def _page_bytes(knob: Knob) -> int:

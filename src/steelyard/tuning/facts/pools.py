@@ -22,11 +22,12 @@ def pools_in(host: Host, directory: str) -> tuple[PagePool, ...]:
     """Return the huge pages by size below a directory such as ``/sys/kernel/mm/hugepages``."""
     matches = filter(None, map(_DIRECTORY.fullmatch, host.names(directory)))
     kib = sorted(int(match[1]) for match in matches)
-    pools = (_pool(host, f"{directory}/hugepages-{size}kB", size * KIB) for size in kib)
+    pools = (pool_at(host, f"{directory}/hugepages-{size}kB", size * KIB) for size in kib)
     return tuple(pool for pool in pools if pool is not None)
 
 
-def _pool(host: Host, directory: str, page_bytes: int) -> PagePool | None:
+def pool_at(host: Host, directory: str, page_bytes: int) -> PagePool | None:
+    """Return the huge pages of one size, None where the kernel tells none in this directory."""
     total, free, surplus, reserved = (
         _count(host.read(f"{directory}/{name}_hugepages"))
         for name in ("nr", "free", "surplus", "resv")

@@ -19,9 +19,13 @@ def pool_users(host: Host) -> Found:
         return hidden("this kernel does not say which process holds huge pages")
     if host.read("/proc/1/status") is None:
         return hidden("processes of others are hidden (hidepid)")
+    return seen(holders(host), "HugetlbPages in /proc/*/status")
+
+
+def holders(host: Host) -> tuple[PoolUser, ...]:
+    """Return who holds huge pages, as far as this account may see it."""
     pids = sorted(int(name) for name in host.names("/proc") if name.isdecimal())
-    users = tuple(user for pid in pids if (user := _user(host, pid)))
-    return seen(users, "HugetlbPages in /proc/*/status")
+    return tuple(user for pid in pids if (user := _user(host, pid)))
 
 
 def _user(host: Host, pid: int) -> PoolUser | None:
