@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.steelyard-setup
 BENCH_STAMP := $(VENV)/.steelyard-bench
+# The first two only compute, the others measure this machine; `make bench BENCHMARKS=ingest` runs one.
+BENCHMARKS := false_alarms time_to_verdict overhead probe_overhead ingest
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: run test setup lint bench lock clean
@@ -11,8 +13,9 @@ UV := $(shell command -v uv 2>/dev/null)
 run: setup
 	$(BIN)/steelyard run
 
+# PHASES="unit live" runs some of them: .ci/test says which there are.
 test: setup
-	.ci/test $(BIN)/python
+	.ci/test $(BIN)/python $(PHASES)
 
 setup: $(STAMP)
 
@@ -38,11 +41,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup $(BENCH_STAMP)
-	$(BIN)/python benchmarks/false_alarms.py
-	$(BIN)/python benchmarks/time_to_verdict.py
-	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/probe_overhead.py
-	$(BIN)/python benchmarks/ingest.py
+	@set -ex; for benchmark in $(BENCHMARKS); do $(BIN)/python benchmarks/$$benchmark.py; done
 
 # What the reading of transaction logs is compared with; nothing else needs it.
 $(BENCH_STAMP): requirements-bench.lock $(STAMP)

@@ -24,20 +24,10 @@ from steelyard.analysis.results import (
     SettingDifference,
 )
 from steelyard.model.environment import Fact
-from steelyard.model.experiment import (
-    Experiment,
-    Layer,
-    Measure,
-    Reset,
-    Setting,
-    Stop,
-    SwitchCost,
-    Treatment,
-    TwinOf,
-    Workload,
-)
+from steelyard.model.experiment import Experiment, Layer, Setting, Stop, Treatment, TwinOf
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.load import Load
+from steelyard.model.measure import Measure, Reset, SwitchCost
 from steelyard.model.noise import ASSUMED_NOISE
 from steelyard.model.plan import (
     ANEW,
@@ -50,6 +40,7 @@ from steelyard.model.plan import (
 from steelyard.model.schedule import Mode
 from steelyard.model.target import EndpointTarget, LocalTarget
 from steelyard.model.verdicts import Estimate
+from steelyard.model.workload import Workload
 from steelyard.stats.two_level import Components
 
 

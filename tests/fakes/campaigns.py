@@ -17,18 +17,12 @@ from steelyard.experiment.runner import Campaign
 from steelyard.experiment.stack_settings import StackSettings
 from steelyard.model.campaign import BlockOutcome
 from steelyard.model.environment import Fact
-from steelyard.model.experiment import (
-    Experiment,
-    Layer,
-    Measure,
-    Setting,
-    Stop,
-    Treatment,
-    Workload,
-)
+from steelyard.model.experiment import Experiment, Layer, Setting, Stop, Treatment
 from steelyard.model.load import Load
+from steelyard.model.measure import Measure
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.target import LocalTarget
+from steelyard.model.workload import Workload
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Entry, Line, Resumed, Started
 from steelyard.record.journal import Journal, encode
@@ -40,6 +34,13 @@ RESTART = "speed_needs_restart"
 def asks(**settings: str) -> tuple[Setting, ...]:
     """Return settings of the database."""
     made = [Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in settings.items()]
+    return tuple(sorted(made))
+
+
+def asks_redis(**settings: str) -> tuple[Setting, ...]:
+    """Return settings of a Redis server; an underscore stands for a hyphen."""
+    named = {name.replace("_", "-"): value for name, value in settings.items()}
+    made = [Setting(layer=Layer.REDIS, name=n, value=v) for n, v in named.items()]
     return tuple(sorted(made))
 
 

@@ -65,6 +65,7 @@ class FakeEndpoint:
         marks = {m for m in self.databases.values() if m and m.startswith(readiness.MARK)}
         table = first.strip('"')
         answers: dict[str, list[Row]] = {
+            "SELECT 1": [(1,)],
             readiness._STATE: [tuple(self.state)],
             readiness._MARKED: [(mark,) for mark in marks],
             restarting.STARTED_AT: [(self.starts,)],

@@ -4,7 +4,8 @@ import math
 from dataclasses import replace
 
 from fakes import analyses
-from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.capacity import OpenLoops, RatePoint
+from steelyard.analysis.goal_rates import GoalContrast, GoalRate
 from steelyard.analysis.latency_results import Basis, LatencyLevels, PercentileLevel, Timed
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.capacity import Capacity, CapacityPoint

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.model.command import Command, ServerAddress
-from steelyard.model.outside import OnServer
+from steelyard.model.outside import InCluster, OnServer
+from steelyard.model.program import Companion
 
 
 @dataclass(kw_only=True)
@@ -22,6 +23,8 @@ class FakeProgram:
     while_preparing: Mapping[str, str] = field(default_factory=lambda: {"durable": "no"})
     stop_signals: tuple[int, int] = (signal.SIGINT, signal.SIGQUIT)
     superuser: tuple[str, str] = ("fake", "fakes")
+    beside: Companion | None = None
+    loading: bool = False
 
     def create(self, data: Path, account: str | None) -> Command:
         """Return the command that makes an empty data directory."""
@@ -38,11 +41,40 @@ class FakeProgram:
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         return {"fake.conf": "".join([f"port={address.port} in {sockets}\n", *lines])}
 
+    def companion(self, settings: Mapping[str, str], address: ServerAddress) -> Companion | None:
+        """Return what the test wants beside it."""
+        del settings, address
+        return self.beside
+
+    def is_loading(self, address: ServerAddress) -> bool:
+        """Return whether the test lets it read its data."""
+        del address
+        return self.loading
+
     def is_ready(self, address: ServerAddress) -> bool:
         """Return whether the server answers, after as many questions as the test wants."""
         self.polls += 1
         self.asked_at = address.port
         return self.ready and self.polls > self.ready_after_polls
+
+
+@dataclass(kw_only=True)
+class SmallRedis(FakeProgram):
+    """A server whose configuration file is Redis'."""
+
+    while_preparing: Mapping[str, str] = field(
+        default_factory=lambda: {"appendonly": "no", "save": ""}
+    )
+
+    def configuration(
+        self,
+        settings: Mapping[str, str],
+        address: ServerAddress,
+        sockets: Path,
+    ) -> Mapping[str, str]:
+        """Return the settings, a line each."""
+        del address, sockets
+        return {"redis.conf": "".join(f'{name} "{v}"\n' for name, v in settings.items())}
 
 
 @dataclass(kw_only=True)
@@ -52,6 +84,7 @@ class FakeLedger:
     notes: list[tuple[str, Path, bool]] = field(default_factory=list)
     things: list[tuple[str, OnServer]] = field(default_factory=list)
     groups: list[tuple[str, Path]] = field(default_factory=list)
+    in_cluster: list[tuple[str, InCluster]] = field(default_factory=list)
 
     def created(self, directory: Path) -> None:
         """Note a directory about to be made."""
@@ -76,6 +109,14 @@ class FakeLedger:
     def group_removed(self, directory: Path) -> None:
         """Note that it is gone again."""
         self.groups.append(("removed", directory))
+
+    def placed(self, thing: InCluster) -> None:
+        """Note what is about to be made or changed in a Kubernetes cluster."""
+        self.in_cluster.append(("placed", thing))
+
+    def taken_away(self, thing: InCluster) -> None:
+        """Note that it is gone, or as it was."""
+        self.in_cluster.append(("taken away", thing))
 
     @property
     def open(self) -> set[Path]:

@@ -12,18 +12,21 @@ from random import Random
 
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
-from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
+from steelyard.engines.engine import Complaint, Dataset, RunRequest
 from steelyard.engines.postgres import settings as postgres_settings
+from steelyard.engines.reading import ServerReader
 from steelyard.gateways.files import remove_tree
 from steelyard.model.cgroup import KEYS
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Workload
+from steelyard.model.experiment import Experiment, Layer, Setting
 from steelyard.model.findings import Finding
 from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
+from steelyard.model.workload import Workload
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
 
@@ -42,6 +45,7 @@ class World:
         offered: Loads of all uses of the generator, in order.
         lost_from_logs: How many transactions of each run are not logged.
         skipped: Never started in each run.
+        missing: Sentences about data that a started server has not.
     """
 
     clock: FakeClock
@@ -62,6 +66,7 @@ class World:
     lost_from_logs: int = 0
     skipped: int = 0
     logs_in_memory: bool = True
+    missing: tuple[str, ...] = ()
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
 
@@ -173,7 +178,11 @@ class FakeEngine:
         self._world.clock.advance(0.5)
         self._world.steps.append(f"restore templates at {address.port}")
 
-    def reload(self, address: ServerAddress) -> None:
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return what this world says of it."""
+        return self._world.missing
+
+    def reload(self, address: ServerAddress, treatment: str) -> None:  # noqa: ARG002 - see its protocol
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
 
@@ -215,6 +224,13 @@ class FakeEngine:
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Refuse: it says nothing of itself."""
         raise TargetError(f"{address.host} shows nothing of {workload.name}")
+
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - likewise
+        """Return nothing: this generator takes a time."""
+        return ()
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Learn nothing."""
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return a command line that the fake platform understands."""
@@ -269,16 +285,25 @@ class FakeEngine:
         printed = [json.loads(each.stdout) for each in completed]
         return sum(int(each["rate"] * each["seconds"]) for each in printed)
 
+    def logs_transactions(self) -> bool:
+        """Return that it logs every transaction."""
+        return True
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
+        """Return None: the log tells them."""
+        return None
+
     def log_reader(
         self,
         request: RunRequest,
         *,
-        started_at: float,
+        started_at: float | Sequence[float],
         ramp_s: float,
         slice_s: float | None = None,
     ) -> FakeLogReader:
         """Return a reader of the numbers that the fake platform logs."""
-        assert started_at > 0
+        clocks = [started_at] if isinstance(started_at, float) else started_at
+        assert min(clocks) > 0
         assert ramp_s >= 0
         assert (slice_s is not None) is request.load.is_open
         return FakeLogReader(script=request.workload.name)
@@ -397,6 +422,9 @@ class FakePlatform:
         self.configure(settings)
         self._world.steps.append("start")
         return self._world.start_s
+
+    def sight(self) -> None:
+        """Return None: it is in no cluster."""
 
     def vantage(self) -> None:
         """Return nothing: its processes are nowhere."""

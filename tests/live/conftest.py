@@ -1,4 +1,6 @@
-"""Fixtures of the live tests."""
+"""Fixtures of the live tests, and their order."""
+
+import os
 
 import pytest
 
@@ -9,6 +11,22 @@ __all__ = ["cache", "programs", "server", "steelyard"]
 
 
 _MACHINE = ("test_stack_", "test_libvirt_")
+# What takes a minute and more, the longest first; most of them wait for clocks, not for CPUs.
+_LONG = (
+    "test_a_campaign_killed_at_any_instant",
+    "test_a_block_bucket_that_closes",
+    "test_a_cpu_bucket_that_closes",
+    "test_a_network_that_stays_broken",
+    "test_an_endpoint_that_hangs_for_ever",
+    "test_a_set_up_is_weighed_against_itself",
+    "test_long_runs_follow_the_blocks",
+    "test_settings_of_the_wal_are_measured",
+    "test_a_server_is_weighed_at_shares",
+    "test_a_killed_campaign_resumes_with_its_limits",
+    "test_a_restart_campaign_ends",
+    "test_a_factorial_is_measured",
+    "test_kill_9_then_resume",
+)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -17,7 +35,26 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("machine")
 
 
+@pytest.hookimpl(trylast=True)  # of what is not deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest tests first: beside them others can run, after them nobody would."""
-    long = ("test_kills", "test_burst_cliffs")
-    items.sort(key=lambda item: not any(name in item.nodeid for name in long))
+    """Let every worker begin with the longest tests: after them there is nobody to run beside."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    long = sorted((item for item in items if _place(item) < len(_LONG)), key=_place)
+    rest = [item for item in items if _place(item) == len(_LONG)]
+    if not long:
+        return
+    left = len(items)
+    items.clear()
+    for worker in range(workers):
+        part = left // (workers - worker)  # xdist cuts the list like this
+        left -= part
+        begin = long[worker::workers]
+        room = max(0, part - len(begin))
+        items += begin + rest[:room]
+        rest = rest[room:]
+    items += rest
+
+
+def _place(item: pytest.Item) -> int:
+    names = (place for place, name in enumerate(_LONG) if item.name.startswith(name))
+    return next(names, len(_LONG))

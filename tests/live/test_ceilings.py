@@ -49,7 +49,7 @@ def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
 
 def test_a_small_budget_leaves_the_device_out(steelyard: Steelyard) -> None:
     """By default a campaign of seconds takes the cheap ones, and says why not the others."""
-    found = _ceilings(steelyard, TINY)
+    found = _ceilings(steelyard, TINY.replace("discard: 0s}", "discard: 0s, ceilings: auto}"))
     device = [c for c in found if c["kind"] in ("sync", "direct read")]
     assert device
     assert all("of the budget of" in c["unknown"] for c in device)

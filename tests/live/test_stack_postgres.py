@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from steelyard.model.stack import Knob, KnobKind, StackPlan
 from support.endpoint import Server, run, started
+from support.hugetlb_group import limited
 from support.lacking import lacking
 from support.live import Steelyard
 from support.machine_lock import machine
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.live
 _PAGE_BYTES = 2 * 1024 * 1024
 _POOL = Path("/proc/sys/vm/nr_hugepages")
 _DEBIAN = Path("/usr/lib/postgresql/15/bin")
-_HUGETLB = Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup")
 
 
 def _setting(name: str, value: str, *after: str) -> Knob:
@@ -116,35 +115,14 @@ def test_too_small_a_pool_is_refused_with_the_number_that_would_do(
     assert tuned.configuration == configuration
 
 
-@contextmanager
-def _limited(server: Server, limit_bytes: int) -> Iterator[None]:
-    """Put a server into a control group that limits the huge pages it touches, and out again."""
-    roots = [root for root in _HUGETLB if (root / "cgroup.controllers").exists()]
-    if not roots or "hugetlb" not in (roots[0] / "cgroup.controllers").read_text():
-        lacking("no control group of version 2 with the controller hugetlb can be made here")
-    root, group = roots[0], roots[0] / f"steelyard-test-{os.getpid()}"
-    control = root / "cgroup.subtree_control"
-    enabled = "hugetlb" in control.read_text()
-    control.write_text("+hugetlb")
-    group.mkdir()
-    try:
-        (group / "hugetlb.2MB.max").write_text(str(limit_bytes))
-        (group / "cgroup.procs").write_text(str(_pid(server)))
-        yield
-    finally:
-        for pid in (group / "cgroup.procs").read_text().split():
-            with suppress(OSError):  # it ended
-                (root / "cgroup.procs").write_text(pid)
-        group.rmdir()
-        if not enabled:
-            control.write_text("-hugetlb")
-
-
-def test_a_limit_that_kills_is_explained_and_refused(tuned: Server, steelyard: Steelyard) -> None:
+@pytest.mark.parametrize("version", [2, 1])
+def test_a_limit_that_kills_is_explained_and_refused(
+    version: int, tuned: Server, steelyard: Steelyard
+) -> None:
     """Proves that a control group with a limit on touched pages alone is found around a server."""
     plan, need = _plan(tuned, pool=True)
     write_plan(steelyard.directory / "p", plan)
-    with _limited(tuned, (need - 1) * _PAGE_BYTES):
+    with limited(_pid(tuned), (need - 1) * _PAGE_BYTES, version=version):
         refused = steelyard.run("stack", "apply", "p", "--yes", "--dsn", tuned.uri)
     assert refused.returncode == 3, refused.stdout
     assert "SIGBUS" in refused.stderr

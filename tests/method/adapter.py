@@ -7,7 +7,8 @@ import numpy as np
 
 from steelyard.analysis import comparisons, decision, stopping
 from steelyard.experiment.schedule import make_schedule, mode_for
-from steelyard.model.experiment import Stop, SwitchCost
+from steelyard.model.experiment import Stop
+from steelyard.model.measure import SwitchCost
 from steelyard.model.load import Load
 from steelyard.model.measurement import Measurement
 from steelyard.model.schedule import CellKey

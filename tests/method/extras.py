@@ -11,7 +11,7 @@ from simulator import Simulator
 from simulator import usl as true_rate
 
 from steelyard.experiment.calibration import WarmupRuns, choose_discard
-from steelyard.model.experiment import Calibration
+from steelyard.model.measure import Calibration
 from steelyard.model.measurement import Measurement, Second
 from steelyard.stats.cliff import scan_for_cliff
 from steelyard.stats.scalability import fit_scalability

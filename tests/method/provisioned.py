@@ -13,7 +13,8 @@ from simulator import Simulator
 from steelyard.analysis import comparisons, decision, stopping
 from steelyard.analysis.observations import log_rate
 from steelyard.experiment.schedule import make_schedule, mode_for
-from steelyard.model.experiment import Stop, SwitchCost
+from steelyard.model.experiment import Stop
+from steelyard.model.measure import SwitchCost
 from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey
 from steelyard.stats.interval import block_interval

@@ -35,7 +35,7 @@ baseline: default
 workloads:
   - {{name: naps, prepare: [make.sql], scripts: [{{file: work.sql}}]}}
 loads: {{clients: 2, threads: 1}}
-measure: {{slice: 1s, ramp: 0s, {measure}}}
+measure: {{slice: 1s, ramp: 0s, ceilings: auto, {measure}}}
 stop: {{budget: 5m}}
 seed: 7
 treatments:

@@ -1,4 +1,7 @@
-"""A machine, a server and a libvirt that a plan changes, and a process that may die at any step."""
+"""What a plan changes, and a process that may die at any step.
+
+A machine, a server, a libvirt, and a cluster.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,10 +22,11 @@ from steelyard.record.journal import Journal, encode
 from steelyard.tuning.applying.applier import apply_all
 from steelyard.tuning.applying.domain import DomainDoor
 from steelyard.tuning.applying.door import KnobDoor
-from steelyard.tuning.applying.doors import Outside, doors
+from steelyard.tuning.applying.doors import Inside, Outside, doors
 from steelyard.tuning.applying.record import Applied, AppliedRecord, read_applied
 from steelyard.tuning.applying.reverting import Changed, revert_all
 from steelyard.tuning.rendering.domain import domain_xml
+from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
 from support.stack import knob
 
 POOL = knob(KnobKind.HUGE_PAGES, f"0/{PAGE_BYTES}", "40")
@@ -55,7 +59,17 @@ GUEST = Knob(
     after=(POOL.name,),
 )
 STEP = knob(KnobKind.MANUAL, "Enable the unit", "", after=(NEW.name,))
-EVERY_KIND = (*KNOBS, GUEST, STEP)  # the domain is not started: it stays pending
+CLASS = replace(
+    knob(KnobKind.OBJECT, "kubernetes/storage-class.yaml", LATE_CLASS), layer="kubernetes"
+)
+CLUSTER_KNOB = replace(cluster_knob(postgresql=None), after=(CLASS.name,))
+EVERY_KIND = (
+    *KNOBS,
+    GUEST,
+    STEP,
+    CLASS,
+    CLUSTER_KNOB,
+)  # the domain is not started: it stays pending
 
 
 class Death(BaseException):
@@ -94,6 +108,8 @@ class World:
         (self.root / "etc/sysctl.d/90.conf").chmod(0o640)
         self.processes = FakeProcesses(FakeClock())
         self.domains = _MortalDomains(world=self)
+        self.operator = Operator()
+        self.operator.api.before_change = self.step
 
     def step(self, _what: str = "") -> None:
         """Count a step of the outside; die at the one that was chosen."""
@@ -112,7 +128,9 @@ class World:
             clock=FakeClock(),
         )
         address = self.server.reach({})
-        found = doors(outside, rendered=self.place / "files", paths={}, server=address)
+        inside = Inside(api=self.operator.api, namespace="bench")
+        rendered = self.place / "files"
+        found = doors(outside, rendered=rendered, paths={}, server=address, inside=inside)
         domains = DomainDoor(domains=self.domains, host=self.kernel)
         return {**found, KnobKind.DOMAIN: domains}
 
@@ -143,7 +161,13 @@ class World:
             for path in sorted(self.root.rglob("*"))
         }
         server = dict(self.server.file), dict(self.server.running)
-        return dict(self.kernel.files), files, server, dict(self.domains.defined)
+        return (
+            dict(self.kernel.files),
+            files,
+            server,
+            dict(self.domains.defined),
+            self.operator.state(),
+        )
 
     @property
     def record(self) -> Applied:

@@ -96,6 +96,7 @@ def _within(directory: Path) -> list[int]:
 
 def _is_generator(pid: int) -> bool:
     try:
-        return b"--progress" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+    return b"--progress" in words or b"redis-benchmark" in words

@@ -10,12 +10,14 @@ from typing import Any
 
 from steelyard.analysis.judging.campaign_rules import CAMPAIGN_RULES
 from steelyard.experiment.run_rules import RUN_RULES
+from steelyard.model.experiment import EngineName
 from steelyard.model.rules import ENVIRONMENT, Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
 ALL_RULES: tuple[Rule[Any], ...] = (*RUN_RULES, *CAMPAIGN_RULES)
 _WIDTH = 118
 
+_ENGINES = {EngineName.POSTGRES: "PostgreSQL", EngineName.REDIS: "Redis"}
 _HEAD = Path(__file__).with_name("validity_head.md")
 
 
@@ -38,6 +40,8 @@ def _consequence(rule: Rule[Any]) -> str:
 def _entry(rule: Rule[Any]) -> Iterator[str]:
     yield f"\n## {rule.code}\n\n{_paragraph(rule.what)}"
     yield _item("Makes it", f"{_consequence(rule)}; judges a {rule.judges}.")
+    if rule.engine is not None:
+        yield _item("Only for", f"{_ENGINES[rule.engine]}.")
     yield _item("Why", rule.why)
     for threshold in rule.thresholds:
         yield _item("Threshold", f"{threshold.shown}. Reason: {threshold.reason}.")

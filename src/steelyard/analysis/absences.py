@@ -10,6 +10,8 @@ _SERVER_PROCESSES = ("the server's processes", "the server's machine", "the mach
 _DEVICE = ("device of the data directory", "the server's machine", "the machine")
 # Where it is not SQL: by the beginning of the quantity's name.
 _SUBJECTS = {
+    "main_thread_blocked": ("main thread", *_SQL),
+    "main_thread_run_queue": ("main thread", *_SQL),
     "server_run_queue": ("run-queue time of the server", *_SERVER_PROCESSES),
     "server_": _SERVER_PROCESSES,
     "generator_run_queue": ("run-queue time of the generator", "the machine"),

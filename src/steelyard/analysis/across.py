@@ -14,8 +14,9 @@ from steelyard.analysis.settings import shown_settings
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment, Measure
+from steelyard.model.experiment import Experiment
 from steelyard.model.latency import LogPolicy
+from steelyard.model.measure import Measure
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import format_share
 from steelyard.model.verdicts import Estimate

@@ -12,6 +12,7 @@ import numpy as np
 from steelyard.analysis.contrasts import HeadlineContrast
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.stopping import FIXED_ALPHA
+from steelyard.model.evidence import Evidence
 from steelyard.model.measurement import Run
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.confidence import FloatArray, Interval
@@ -53,6 +54,15 @@ def runs_by_block(runs: Sequence[Run]) -> list[RunsOfBlock]:
     for run in runs:
         blocks[run.block].append(run)
     return [blocks[index] for index in sorted(blocks)]
+
+
+def median_over(
+    evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
+) -> float | None:
+    """Return the median of a value over the runs in which it is known, in its unit, or None."""
+    found = [value(each) for each in evidence]
+    known = [each for each in found if each is not None]
+    return float(np.median(known)) if known else None
 
 
 def sum_of(values: Sequence[float | None]) -> float | None:

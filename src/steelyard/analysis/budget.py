@@ -7,7 +7,6 @@ clients / tps, so the parts of a block sum to its latency exactly.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 
 import numpy as np
@@ -24,6 +23,7 @@ from steelyard.analysis.block_values import (
     whole_transactions,
 )
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
+from steelyard.analysis.latency_parts import SAMPLED, THREAD_QUANTITIES, Part, thread_parts
 from steelyard.analysis.observations import Observations
 from steelyard.model.evidence import Quantity, WaitClass
 from steelyard.model.experiment import Experiment
@@ -31,46 +31,6 @@ from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 from steelyard.stats.confidence import FloatArray
-
-
-class Part(StrEnum):
-    """A part of a transaction's time.
-
-    Attributes:
-        ON_CPU: The server's processes used a CPU, background ones too; by the kernel's account.
-        CPU_WAIT: In a run queue, or stopped by a quota; likewise. At least the rest of the class
-            ``cpu``, and what is more was sampled as waiting for the client.
-        CPU: The class of that name, where the kernel's account was not to be had.
-        UNSEEN: What the samples do not cover; below 0 where they cover more than there was.
-    """
-
-    ON_CPU = "on_cpu"
-    CPU_WAIT = "waiting_for_cpu"
-    CPU = "cpu"
-    IO = "io"
-    WAL = "wal"
-    LWLOCK = "lwlock"
-    LOCK = "lock"
-    REPLICATION = "replication"
-    OTHER = "other"
-    CLIENT = "client"
-    UNSEEN = "unseen"
-
-
-_WAITS = {
-    Part.IO: WaitClass.IO,
-    Part.WAL: WaitClass.WAL,
-    Part.LWLOCK: WaitClass.LWLOCK,
-    Part.LOCK: WaitClass.LOCK,
-    Part.REPLICATION: WaitClass.REPLICATION,
-    Part.OTHER: WaitClass.OTHER,
-    Part.CLIENT: WaitClass.CLIENT,
-}
-
-
-def class_of(part: Part) -> WaitClass | None:
-    """Return the class of waits that a part is, or belongs to; None for what no sample saw."""
-    return None if part is Part.UNSEEN else _WAITS.get(part, WaitClass.CPU)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +151,8 @@ class _Latencies:
     classes: dict[WaitClass, FloatArray]
     server_cpu: FloatArray
     run_queue: FloatArray
+    main_thread: dict[Quantity, FloatArray]
+    in_flight: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,15 +173,25 @@ def _latencies(seen: Observations, ramp_s: float) -> _Latencies:
         classes={group: by_block(seen, partial(_in_class, group=group)) for group in WaitClass},
         server_cpu=totals(Quantity.SERVER_CPU_S),
         run_queue=totals(Quantity.SERVER_RUN_QUEUE_S),
+        main_thread={quantity: totals(quantity) for quantity in THREAD_QUANTITIES},
+        in_flight=tuple(map(_in_flight, seen.cells)),
     )
 
 
 def _whole(runs: RunsOfBlock) -> float | None:
-    """Return clients / tps of a block; None in an open loop, where clients wait for their turn."""
+    """Return clients / tps of a block; None in an open loop, where clients wait for their turn.
+
+    A client that sends several at once waits for all of them.
+    """
     if any(run.cell.load.is_open for run in runs):
         return None
     seconds, transactions = _measured(runs)
-    return runs[0].cell.load.clients * seconds / transactions if transactions else None
+    return _in_flight(runs[0].cell) * seconds / transactions if transactions else None
+
+
+def _in_flight(cell: CellKey) -> int:
+    """Return how many are under way at once in a closed loop."""
+    return cell.load.clients * cell.load.pipeline
 
 
 def _measured(runs: RunsOfBlock) -> tuple[float, float]:
@@ -252,12 +224,22 @@ def _total(runs: RunsOfBlock, *, quantity: Quantity, ramp_s: float) -> float | N
 def _split(latencies: _Latencies, column: int) -> _Split:
     """Return the parts of a cell; alike in all its blocks and treatments."""
     whole = latencies.whole[:, :, column]
+    together = latencies.in_flight[column]
+    parts = thread_parts(whole, lambda spent: together * latencies.main_thread[spent][:, :, column])
+    if parts is not None:
+        return _Split(whole=whole, parts=_ever(parts, whole), beyond=np.full_like(whole, np.nan))
+    return _sampled_split(latencies, column)
+
+
+def _sampled_split(latencies: _Latencies, column: int) -> _Split:
+    """Return the parts by what samples saw sessions do."""
+    whole = latencies.whole[:, :, column]
     cpu = latencies.classes[WaitClass.CPU][:, :, column]
     whole = np.where(np.isfinite(cpu), whole, np.nan)
     known = np.isfinite(whole)
     used = latencies.server_cpu[:, :, column]
     queued = latencies.run_queue[:, :, column]
-    parts = {part: latencies.classes[group][:, :, column] for part, group in _WAITS.items()}
+    parts = {part: latencies.classes[group][:, :, column] for part, group in SAMPLED.items()}
     room = cpu + parts[Part.CLIENT]
     if known.any() and np.isfinite(used[known]).all() and np.isfinite(queued[known]).all():
         # A session that its client has woken shows `ClientRead` until it gets a CPU, and on busy
@@ -268,13 +250,19 @@ def _split(latencies: _Latencies, column: int) -> _Split:
         parts = {Part.ON_CPU: on_cpu, Part.CPU_WAIT: waiting, **parts, **client}
     else:
         parts = {Part.CPU: cpu, **parts}
-    parts = {part: values for part, values in parts.items() if bool((values[known] != 0.0).any())}
+    parts = _ever(parts, whole)
     covered = sum(parts.values(), np.zeros_like(whole))
     return _Split(
         whole=whole,
         parts={**parts, Part.UNSEEN: whole - covered},
         beyond=np.maximum(used - room, 0.0),
     )
+
+
+def _ever(parts: dict[Part, FloatArray], whole: FloatArray) -> dict[Part, FloatArray]:
+    """Return the parts that are anything at all where the latency is known."""
+    known = np.isfinite(whole)
+    return {part: values for part, values in parts.items() if bool((values[known] != 0.0).any())}
 
 
 def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudget:

@@ -28,7 +28,11 @@ def burst_findings(
         within: Treatments and workloads that were measured within known burst credits alone.
     """
     return (
-        *(_cliff(each, each.cliff) for each in sustained if each.cliff is not None),
+        *(
+            _cliff(each, each.cliff, record.experiment.words.many)
+            for each in sustained
+            if each.cliff is not None
+        ),
         *(
             _beside(each, each.drop_beside_neighbours)
             for each in sustained
@@ -62,7 +66,7 @@ def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
     )
 
 
-def _cliff(long: SustainedSummary, cliff: BurstCliff) -> Finding:
+def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
     run, scan = long.run, cliff.scan
     return Finding(
         code="burst-cliff",
@@ -71,7 +75,7 @@ def _cliff(long: SustainedSummary, cliff: BurstCliff) -> Finding:
             f"{run.treatment}, {run.cell.workload}: the rate fell by"
             f" {format_percent(scan.drop, signed=False)} after {cliff.at_s:,.0f} s of the long run"
             f" ({cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}),"
-            f" from {scan.burst:,.0f} to {scan.sustained:,.0f} transactions a second, and stayed"
+            f" from {scan.burst:,.0f} to {scan.sustained:,.0f} {many} a second, and stayed"
             f" there, as when burst credits have run out{_slices(cliff)}"
         ),
         remedy=(

@@ -13,6 +13,7 @@ from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.decision import stopped_early
+from steelyard.analysis.durability import durability_of
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.judging.campaign_rules import judged
@@ -21,7 +22,9 @@ from steelyard.analysis.noise import noise_findings, noise_floor
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import pair_findings, with_instances
 from steelyard.analysis.published import beside_published
+from steelyard.analysis.published_requests import requests_beside_published
 from steelyard.analysis.reasons import Reasons, find_reasons
+from steelyard.analysis.replica_lags import replica_lags
 from steelyard.analysis.replication import replication_unit
 from steelyard.analysis.results import CampaignAnalysis, Comparison, SettingDifference
 from steelyard.analysis.scalability import scalability_curves, scalability_findings
@@ -33,7 +36,7 @@ from steelyard.analysis.sustained import burst_only, summarise_sustained
 from steelyard.analysis.waits import reason_waits
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import EngineName, Experiment
 from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
@@ -102,10 +105,11 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         sustained=sustained,
         burst_only=within,
         published=beside_published(experiment, cells),
+        published_requests=requests_beside_published(experiment, cells, latency),
         scalability=scalability,
         attribution=analyse_attribution(experiment, closed, terms) if terms is not None else None,
         noise=noise_floor(record, closed, comparisons) if curves else None,
-        checkpoints=summarise_phases(seen),
+        checkpoints=() if experiment.engine is EngineName.REDIS else summarise_phases(seen),
         instances=instance_noise(closed, plan, experiment),
         statements=statements,
         waits=reason_waits(statements, ledger, experiment, record.counted_runs, facts),
@@ -113,6 +117,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         reasons=reasons,
         latency=latency,
         open_loops=open_loops(record, seen, latency) if curves else None,
+        durability=durability_of(experiment, record.environment, cells),
+        replica_lags=replica_lags(seen.runs),
     )
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from steelyard.analysis.outlook import MOST, ScopeOutlook
 from steelyard.analysis.stopping import has_many_cells
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import SwitchCost
 from steelyard.model.noise import NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
 

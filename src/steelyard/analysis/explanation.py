@@ -9,15 +9,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from steelyard.analysis import device
-from steelyard.analysis.budget import Budget, BudgetChange, Part, PartChange, class_of
+from steelyard.analysis import persistence_reasons as persistence
+from steelyard.analysis.block_values import median_over
+from steelyard.analysis.budget import Budget, BudgetChange, PartChange
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
+from steelyard.analysis.latency_parts import Part, class_of
 from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
 from steelyard.analysis.observations import Observations
+from steelyard.analysis.persistence_reasons import NAMED_COSTS, Persisting, cost_clause
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Experiment, Layer
+from steelyard.model.experiment import EngineName, Experiment, Layer
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import format_latencies, format_percent
@@ -29,17 +31,23 @@ _EVENTS = 2  # that are named of a class
 _EVENT_SHARE = 0.1  # of a class's sessions: rarer events are not named
 _AT_LIMIT = 0.9  # of the reads that a limit lets through
 _BEFORE_DEVICE = 2.0  # waiting sessions per request in the device: more wait in front of it
+_LOGGING = {EngineName.REDIS: (Cost.AOF_BYTES, Cost.AOF_DELAYED_FSYNCS)}
 _NOTHING = "no part of the latency changed by more than its interval"
 _NAMES = {
     Part.ON_CPU: "the server's CPU time",
     Part.CPU_WAIT: "the server's waiting for a CPU",
     Part.CPU: "the server on a CPU or waiting for one",
+    Part.EXECUTING: "executing commands",
+    Part.SERVING: "the main thread's other CPU time (sockets, protocol, append-only file)",
+    Part.FORKING: "forking",
+    Part.BLOCKED: "the main thread blocked by storage",
     Part.IO: "waiting for data files",
     Part.WAL: "WAL",
     Part.LWLOCK: "the server's internal locks",
     Part.LOCK: "locks of rows and tables",
     Part.REPLICATION: "waiting for a standby",
     Part.OTHER: "other waits",
+    Part.OFF_CPU: "the main thread off the CPU (storage, or waiting for requests)",
     Part.CLIENT: "the client (round trip, generator, wake-ups)",
     Part.UNSEEN: "unseen by the samples",
 }
@@ -90,6 +98,8 @@ def explain(
                 _read_limit(seen, experiment, asked[pair].positive),
             ),
             differing=differing.get(pair, ()),
+            engine=experiment.engine,
+            work=experiment.words.one,
         )
         explained.append(_explanation(case))
     return tuple(explained)
@@ -104,6 +114,17 @@ class _Case:
     runs: tuple[tuple[Run, ...], tuple[Run, ...]]
     differing: tuple[str, ...]
     read_limits: tuple[float | None, float | None]  # of the device, reads/s, asked of each side
+    engine: EngineName
+    work: str  # what clients ask for, as a noun
+
+    @property
+    def persisting(self) -> Persisting:
+        """Return what is known of what both sides do for persistence."""
+        return Persisting(
+            names=(self.change.baseline, self.change.treatment),
+            evidence=(self.evidence(0), self.evidence(1)),
+            costs=self.costs,
+        )
 
     def evidence(self, side: int) -> list[Evidence]:
         """Return what was seen around the runs of the negative (0) or the positive side (1)."""
@@ -156,14 +177,16 @@ def notable_parts(change: BudgetChange) -> tuple[PartChange, ...]:
 def _finding(case: _Case, parts: Sequence[PartChange], costs: Sequence[CostChange]) -> str:
     """Return what changed, in one clause."""
     change = case.change
-    told = [_cost_clause(cost) for cost in costs if not parts or cost.cost is Cost.SERVER_CPU]
+    work = case.work
+    alone = [cost for cost in costs if not parts or cost.cost is Cost.SERVER_CPU]
+    told = [_cost_clause(cost, work) for cost in alone]
     if change.missing:
         return "; ".join([f"the latency was not split: {change.missing}", *told])
     if change.change is None or change.change.low is None:
         return "too few blocks for an interval, so nothing is named"
     if parts:
         named = " and ".join(_part_clause(case, part) for part in parts)
-        return "; ".join([f"of {format_change(change.change)} per transaction, {named}", *told])
+        return "; ".join([f"of {format_change(change.change)} per {work}, {named}", *told])
     if change.clear:
         whole = f"the latency changed by {format_change(change.change)}"
         return "; ".join([f"{whole}, but no part of it by more than its interval", *told])
@@ -228,23 +251,16 @@ def _wal(case: _Case, part: PartChange) -> Iterator[str]:
 def _io(case: _Case, part: PartChange) -> Iterator[str]:
     """Yield the events, and how the data device stood where more was waited for it."""
     yield from _events(case, part)
+    yield from _device(case, part)
     side = _larger_side(part)
     evidence = case.evidence(side)
-    busy = _median(evidence, device.busy_fraction)
-    requests = _median(evidence, device.requests_per_s)
-    if busy is None or requests is None:
-        return
-    await_s = _median(evidence, device.wait_s)
-    each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
-    who = (case.change.baseline, case.change.treatment)[side]
-    yield (
-        f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
-        f" {requests:,.0f} requests/s{each}"
-    )
-    reads, limit = _median(evidence, device.reads_per_s), case.read_limits[side]
+    reads, limit = median_over(evidence, device.reads_per_s), case.read_limits[side]
     if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
         yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
-    waiting, queued = _median(evidence, _io_sessions), _median(evidence, device.queue_length)
+    waiting, queued = (
+        median_over(evidence, _io_sessions),
+        median_over(evidence, device.queue_length),
+    )
     if waiting and queued is not None and waiting > _BEFORE_DEVICE * queued:
         yield (
             f"{waiting:.1f} sessions waited while {queued:.1f} requests were in it, so most of"
@@ -252,10 +268,33 @@ def _io(case: _Case, part: PartChange) -> Iterator[str]:
         )
 
 
+def _device(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield how the data device stood on the side where the part is larger."""
+    side = _larger_side(part)
+    evidence = case.evidence(side)
+    busy = median_over(evidence, device.busy_fraction)
+    requests = median_over(evidence, device.requests_per_s)
+    if busy is None or requests is None:
+        return
+    await_s = median_over(evidence, device.wait_s)
+    each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
+    who = (case.change.baseline, case.change.treatment)[side]
+    yield (
+        f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
+        f" {requests:,.0f} requests/s{each}"
+    )
+
+
+def _blocked(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield what the storage was asked for where the main thread was held up more."""
+    yield from persistence.held_up(case.persisting, _larger_side(part))
+    yield from _device(case, part)
+
+
 def _cpu_wait(case: _Case, part: PartChange) -> Iterator[str]:
     """Yield how often a quota stopped the server, where it did."""
     side = _larger_side(part)
-    periods = _median(case.evidence(side), _throttled_share)
+    periods = median_over(case.evidence(side), _throttled_share)
     if periods:
         who = (case.change.baseline, case.change.treatment)[side]
         yield (
@@ -269,6 +308,10 @@ _DETAILS: Mapping[Part, Callable[[_Case, PartChange], Iterator[str]]] = {
     Part.IO: _io,
     Part.CPU_WAIT: _cpu_wait,
     Part.CPU: _cpu_wait,
+    Part.SERVING: lambda case, _part: persistence.logged(case.persisting),
+    Part.FORKING: lambda case, part: persistence.forked(case.persisting, _larger_side(part)),
+    Part.BLOCKED: _blocked,
+    Part.OFF_CPU: _blocked,
     # Its one event says nothing that its name does not say.
     Part.CLIENT: lambda _case, _part: iter(()),
 }
@@ -287,15 +330,18 @@ def _named_costs(case: _Case, parts: Sequence[PartChange]) -> Iterator[CostChang
     for cost in map(case.costs.cost, wanted):
         if cost.clear:
             yield cost
+    yield from case.persisting.clear(*_LOGGING.get(case.engine, ()))
 
 
-def _cost_clause(cost: CostChange) -> str:
-    """Return how the server's CPU time changed, the one cost that stands alone."""
+def _cost_clause(cost: CostChange, work: str) -> str:
+    """Return how a cost that stands alone changed: the server's CPU time, or what it logs."""
+    if cost.cost in NAMED_COSTS:
+        return cost_clause(cost)
     if cost.change is None or not cost.relative:
-        return "the server's CPU per transaction changed"
+        return f"the server's CPU per {work} changed"
     low, high = cost.change.low or 0.0, cost.change.high or 0.0
     interval = f"[{format_percent(low)}, {format_percent(high)}]"
-    return f"CPU per transaction of the server {format_percent(cost.change.value)} {interval}"
+    return f"CPU per {work} of the server {format_percent(cost.change.value)} {interval}"
 
 
 def _apart(case: _Case, parts: Sequence[PartChange], costs: Sequence[CostChange]) -> Iterator[str]:
@@ -308,14 +354,6 @@ def _apart(case: _Case, parts: Sequence[PartChange], costs: Sequence[CostChange]
         return
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
     yield f"{listed} differ at once and are not separated by this comparison"
-
-
-def _median(
-    evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
-) -> float | None:
-    found = [value(each) for each in evidence]
-    known = [each for each in found if each is not None]
-    return float(np.median(known)) if known else None
 
 
 def _io_sessions(evidence: Evidence) -> float | None:

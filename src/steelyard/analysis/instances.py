@@ -2,7 +2,8 @@
 
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import InstanceNoise
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import SwitchCost
 from steelyard.model.plan import CampaignPlan
 from steelyard.stats.two_level import optimal_runs, pair_components
 

@@ -34,6 +34,7 @@ from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S
 from steelyard.model.verdicts import Estimate
+from steelyard.model.work_words import MANY
 from steelyard.stats.confidence import FloatArray
 from steelyard.stats.histogram import values_needed
 
@@ -168,12 +169,12 @@ def percentile_of(pool: Pool, share: float) -> PercentileLevel:
         value = Estimate(value=pool.whole.quantile(share) / US_PER_S)
         reason = (
             f"all blocks together, without an interval: a block has as few as"
-            f" {pool.stood_for(there):,} transactions, and it takes {needed:,}"
+            f" {pool.stood_for(there):,} {MANY}, and it takes {needed:,}"
         )
     else:
         basis, value, there = Basis.TOO_FEW, None, pool.whole.total
         reason = (
-            f"not enough transactions: {pool.stood_for(there):,} in all blocks together, and it"
+            f"not enough {MANY}: {pool.stood_for(there):,} in all blocks together, and it"
             f" takes {needed:,}"
         )
     return PercentileLevel(
@@ -193,7 +194,7 @@ def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
         value_s=None if longest_s is None else Estimate(value=longest_s),
         there=pool.stood_for(pool.whole.total),
         needed=1,
-        reason="" if longest_s is not None else "not enough transactions: there is none",
+        reason="" if longest_s is not None else f"not enough {MANY}: there is none",
     )
 
 
@@ -222,7 +223,7 @@ def _difference(
     if least < values_needed(share):
         there, needed = pool.stood_for(least), pool.stood_for(values_needed(share))
         return none, (
-            f"not enough transactions: a block has as few as {there:,}, and it takes {needed:,}"
+            f"not enough {MANY}: a block has as few as {there:,}, and it takes {needed:,}"
         )
     logs = [weight * np.log(pool.values_of(share)[rows]) for weight, pool in found]
     return np.asarray(np.sum(logs, axis=0)), ""

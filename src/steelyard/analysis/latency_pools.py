@@ -90,6 +90,11 @@ def pool_of(blocks: Sequence[RunsOfBlock], texts: Texts = latencies) -> Pool:
     return Pool.of([_histogram(runs, texts) for runs in blocks], sampled)
 
 
+def lost_of_run(latency: RunLatency) -> int:
+    """Return how many were skipped or failed: they took longer than any limit."""
+    return latency.skipped + sum(latency.failed.values())
+
+
 def histogram_of_run(latency: RunLatency) -> Histogram:
     """Return all transactions of one run, scripts together."""
     return merged(map(from_text, latencies(latency)))

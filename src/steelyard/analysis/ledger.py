@@ -25,16 +25,17 @@ from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.statement_costs import SCRIPTS
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Experiment, Workload
+from steelyard.model.experiment import EngineName, Experiment
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
+from steelyard.model.workload import Workload
 from steelyard.stats.confidence import FloatArray
 from steelyard.stats.median import robust_variation
 
 
 class Cost(StrEnum):
-    """What a transaction takes; in base units per transaction, but for the read amplification."""
+    """What a transaction or request takes, in base units of each; one is a ratio of bytes."""
 
     SERVER_CPU = "server_cpu_s"
     GENERATOR_CPU = "generator_cpu_s"
@@ -53,6 +54,19 @@ class Cost(StrEnum):
     PAGES_HIT = "pages_hit"
     PAGES_READ = "pages_read"
     PAGES_WRITTEN = "pages_written"
+    MAIN_THREAD_CPU = "main_thread_cpu_s"
+    COMMAND = "command_s"
+    BACKGROUND_CPU = "background_cpu_s"
+    CHILDREN_CPU = "children_cpu_s"
+    MAIN_THREAD_BLOCKED = "main_thread_blocked_s"
+    FORK = "fork_s"
+    NETWORK_IN_BYTES = "network_in_bytes"
+    NETWORK_OUT_BYTES = "network_out_bytes"
+    AOF_BYTES = "aof_bytes"
+    AOF_DELAYED_FSYNCS = "aof_delayed_fsyncs"
+    REPLICATION_BYTES = "replication_bytes"
+    KEYSPACE_MISSES = "keyspace_misses"
+    EVICTED_KEYS = "evicted_keys"
     DEVICE_READS = "device_reads"
     DEVICE_READ_BYTES = "device_read_bytes"
     DEVICE_WRITES = "device_writes"
@@ -72,6 +86,22 @@ _SUMS = {
     ),
     Cost.READ_AMPLIFICATION: (Quantity.DEVICE_READ_BYTES,),
 }
+_OF_ALL = frozenset(
+    {
+        *(Cost.SERVER_CPU, Cost.GENERATOR_CPU, Cost.SERVER_RUN_QUEUE, Cost.GENERATOR_RUN_QUEUE),
+        *(Cost.THROTTLED, Cost.SERVER_SWITCHES, Cost.CONTEXT_SWITCHES),
+        *(Cost.DEVICE_READS, Cost.DEVICE_READ_BYTES, Cost.DEVICE_WRITES),
+        *(Cost.DEVICE_WRITE_BYTES, Cost.DEVICE_FLUSHES),
+    }
+)
+_OF_REDIS = frozenset(
+    {
+        *(Cost.MAIN_THREAD_CPU, Cost.COMMAND, Cost.BACKGROUND_CPU, Cost.CHILDREN_CPU),
+        *(Cost.MAIN_THREAD_BLOCKED, Cost.FORK, Cost.NETWORK_IN_BYTES, Cost.NETWORK_OUT_BYTES),
+        *(Cost.AOF_BYTES, Cost.AOF_DELAYED_FSYNCS, Cost.REPLICATION_BYTES),
+        *(Cost.KEYSPACE_MISSES, Cost.EVICTED_KEYS),
+    }
+)
 _OWN_SCRIPTS = "the statements of own scripts are not counted"
 
 
@@ -165,13 +195,13 @@ def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
     ramp_s = experiment.measure.ramp_s
     values: dict[Cost, FloatArray] = {
         cost: by_block(seen, partial(_value, cost=cost, ramp_s=ramp_s))
-        for cost in Cost
+        for cost in costs_of(experiment)
         if cost is not Cost.ROUND_TRIPS
     }
     places = list(enumerate(seen.cells))
     return Ledger(
         cells=tuple(
-            _cell(seen, values, (side, column), experiment.workload(cell.workload))
+            _cell(seen, values, (side, column), experiment)
             for column, cell in places
             for side in range(len(seen.treatments))
         ),
@@ -181,6 +211,13 @@ def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
             for asked in headline_contrasts(experiment)
         ),
     )
+
+
+def costs_of(experiment: Experiment) -> tuple[Cost, ...]:
+    """Return the costs that an experiment's server has, in the order to tell them."""
+    if experiment.engine is EngineName.REDIS:
+        return tuple(cost for cost in Cost if cost in _OF_ALL | _OF_REDIS)
+    return tuple(cost for cost in Cost if cost not in _OF_REDIS)
 
 
 def quantities_of(cost: Cost) -> tuple[Quantity, ...]:
@@ -209,7 +246,7 @@ def _cell(
     seen: Observations,
     values: dict[Cost, FloatArray],
     place: tuple[int, int],
-    workload: Workload,
+    experiment: Experiment,
 ) -> CellLedger:
     side, column = place
     key = seen.treatments[side], seen.cells[column]
@@ -218,10 +255,10 @@ def _cell(
         treatment=key[0],
         cell=key[1],
         costs=tuple(
-            _round_trips(workload)
+            _round_trips(experiment.workload(key[1].workload))
             if cost is Cost.ROUND_TRIPS
             else _level(cost, values[cost][:, side, column], runs)
-            for cost in Cost
+            for cost in costs_of(experiment)
         ),
         tps_variation=robust_variation(np.exp(seen.log_tps[:, side, column])),
     )

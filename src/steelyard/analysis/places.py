@@ -11,10 +11,17 @@ from dataclasses import replace
 from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.numerals import count
 from steelyard.analysis.results import Comparison
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.measure import SwitchCost
 from steelyard.model.plan import CampaignPlan
-from steelyard.model.target import EndpointTarget, LocalTarget, Target
+from steelyard.model.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    EndpointTarget,
+    RedisKubernetesTarget,
+    Target,
+)
 from steelyard.stats.two_level import LEAST_INSTANCES
 
 
@@ -23,9 +30,10 @@ def instances_per_side(one: Target, other: Target, plan: CampaignPlan, blocks: i
 
     Servers of one machine in one directory share it, also of two versions. Another directory may
     be another disk, which making a server anew does not make anew. Servers that Steelyard did not
-    start are as many instances as there are targets, unless each visit made its own.
+    start are as many instances as there are targets. Servers in a cluster that differ are made for
+    each visit, volumes and all: each is an instance.
     """
-    if isinstance(one, LocalTarget) and isinstance(other, LocalTarget):
+    if isinstance(one, AnyLocalTarget) and isinstance(other, AnyLocalTarget):
         return None if one.directory == other.directory else 1
     if _identity(one) == _identity(other):
         return None
@@ -35,7 +43,11 @@ def instances_per_side(one: Target, other: Target, plan: CampaignPlan, blocks: i
 def _identity(target: Target) -> Hashable:
     """Return what tells one server from another: how it is reached, not how it is treated."""
     if isinstance(target, EndpointTarget):
-        return (target.uri, target.service, target.host, target.port)
+        return (target.uri, target.service, target.host, target.port, target.inside)
+    if isinstance(target, CloudNativePgTarget) and not target.is_made:
+        return (target.place, target.cluster)
+    if isinstance(target, RedisKubernetesTarget) and target.service is not None:
+        return target.service
     return target
 
 

@@ -7,7 +7,8 @@ from importlib.resources import files
 
 import numpy as np
 
-from steelyard.analysis.results import CellSummary, PublishedFigures, PublishedRow
+from steelyard.analysis.published_results import PublishedFigures, PublishedRow
+from steelyard.analysis.results import CellSummary
 from steelyard.model.experiment import Experiment
 from steelyard.model.units import MS_PER_S
 

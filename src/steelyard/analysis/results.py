@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard.analysis.capacity import OpenLoops
+from steelyard.analysis.durability_results import TreatmentDurability
 from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
+from steelyard.analysis.published_results import PublishedFigures, PublishedRequests
 from steelyard.analysis.reasons import Reasons
+from steelyard.analysis.replica_lags import ReplicaLag
 from steelyard.analysis.statement_costs import StatementFit
 from steelyard.analysis.waits import WaitReasoning
 from steelyard.model.ceilings import Ceiling
@@ -131,33 +134,6 @@ class AttributionAnalysis:
 
     effects: tuple[AttributedEffect, ...]
     aliases: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRow:
-    """One workload under one number of clients, here and as published.
-
-    Attributes:
-        workload: Name in the experiment.
-        builtin: The pgbench script behind it.
-        own_tps: Measured here, by number of threads, 1/s.
-        published_tps: By environment, in the order of ``PublishedFigures.environments``, 1/s;
-            None where nothing was published.
-    """
-
-    workload: str
-    builtin: str
-    clients: int
-    own_tps: tuple[tuple[int, float], ...]
-    published_tps: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedFigures:
-    """A campaign's cells beside the published ones of the same work."""
-
-    environments: tuple[str, ...]
-    rows: tuple[PublishedRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +297,7 @@ class CampaignAnalysis:
         burst_only: Treatments and workloads measured within the burst credits of their target
             alone, by what the file says of these.
         published: Published figures of the same work beside a single pass; else None.
+        published_requests: Likewise beside Redis, whatever the design.
         scalability: Curves over the clients, where there are loads and blocks enough.
         attribution: What factors do beside the headlines; None without factors.
         noise: The noise floor, of a finished A/A campaign; else None.
@@ -333,6 +310,8 @@ class CampaignAnalysis:
         reasons: What the evidence around the runs says; None where there is none, and at looks.
         latency: What the logs of all transactions say; None where there are none, and at looks.
         open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
+        durability: What each treatment may lose; empty where that is beside the question.
+        replica_lags: How far replicas were behind under writes; empty where none was seen.
     """
 
     campaign_id: str
@@ -358,6 +337,7 @@ class CampaignAnalysis:
     sustained: tuple[SustainedSummary, ...] = ()
     burst_only: frozenset[tuple[str, str]] = frozenset()
     published: PublishedFigures | None = None
+    published_requests: PublishedRequests | None = None
     scalability: tuple[ScalabilityCurve, ...] = ()
     attribution: AttributionAnalysis | None = None
     noise: NoiseFloor | None = None
@@ -369,6 +349,8 @@ class CampaignAnalysis:
     reasons: Reasons | None = None
     latency: LatencyAnalysis | None = None
     open_loops: OpenLoops | None = None
+    durability: tuple[TreatmentDurability, ...] = ()
+    replica_lags: tuple[ReplicaLag, ...] = ()
     format: int = 1
 
     @property

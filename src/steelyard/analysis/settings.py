@@ -7,6 +7,7 @@ from steelyard.analysis.contrasts import HeadlineContrast
 from steelyard.analysis.results import SettingDifference
 from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
 from steelyard.model.experiment import Experiment
+from steelyard.model.target import CloudNativePgTarget, RedisKubernetesTarget, Target
 
 # Where a server lives and how it is called differs always, and says nothing about its speed.
 _IDENTITY = frozenset(
@@ -90,7 +91,7 @@ def _outside_the_server(experiment: Experiment) -> tuple[SettingDifference, ...]
 
 
 def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
-    local = [experiment.local_targets.get(t.name) for t in experiment.treatments]
+    local = [experiment.places_here.get(t.name) for t in experiment.treatments]
     remote = [experiment.endpoint_targets.get(t.name) for t in experiment.treatments]
     return {
         "target: kind": [t.target.kind for t in experiment.treatments],
@@ -98,7 +99,59 @@ def _targets(experiment: Experiment) -> dict[str, list[str | None]]:
         "target: connection": [target.connection if target else None for target in local],
         "target: directory": [target.directory if target else None for target in local],
         "target: server": [target.place if target else None for target in remote],
+        **_clusters(experiment),
     }
+
+
+def _clusters(experiment: Experiment) -> dict[str, list[str | None]]:
+    """Return what the treatments ask of their servers in a cluster, in the words of the file."""
+    shown = [_in_cluster(treatment.target) for treatment in experiment.treatments]
+    names = dict.fromkeys(name for each in shown for name in each)
+    return {f"target: {name}": [each.get(name) for each in shown] for name in names}
+
+
+def _in_cluster(target: Target) -> dict[str, str]:
+    if not isinstance(target, CloudNativePgTarget | RedisKubernetesTarget):
+        return {}
+    if not target.is_made:
+        return {"server": target.label}
+    return _cluster(target) if isinstance(target, CloudNativePgTarget) else _redis(target)
+
+
+def _redis(target: RedisKubernetesTarget) -> dict[str, str]:
+    return {
+        "image": target.image,
+        "storage": target.storage,
+        "storage_class": target.storage_class or "the default",
+        "requests": _listed(target.resources.requests),
+        "limits": _listed(target.resources.limits),
+        "node_selector": _listed(target.node_selector),
+        "tolerations": target.tolerations,
+    }
+
+
+def _cluster(target: CloudNativePgTarget) -> dict[str, str]:
+    synchronous = target.synchronous
+    return {
+        "image": target.image or "the operator's default",
+        "instances": str(target.instances),
+        "storage": target.storage,
+        "storage_class": target.storage_class or "the default",
+        "wal_storage": target.wal_storage or "with the data",
+        "wal_storage_class": target.wal_storage_class or "that of the data",
+        "requests": _listed(target.resources.requests),
+        "limits": _listed(target.resources.limits),
+        "synchronous": "off"
+        if synchronous is None
+        else f"{synchronous.method} {synchronous.number}, {synchronous.data_durability}",
+        "node_selector": _listed(target.node_selector),
+        "tolerations": target.tolerations,
+        "affinity": target.affinity,
+    }
+
+
+def _listed(pairs: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in pairs) or "none"
 
 
 def _shown(setting: EffectiveSetting) -> str:

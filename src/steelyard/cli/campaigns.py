@@ -15,6 +15,7 @@ from steelyard.record.directory import (
     find_campaigns,
     is_held,
     left_groups,
+    left_in_clusters,
     left_knobs,
     left_on_servers,
     left_over,
@@ -67,6 +68,7 @@ def _left_behind(path: Path) -> Iterator[str]:
     made = (*left_over(path), *left_groups(path))
     yield from (name for name in made if _may_be_there(Path(name)))
     yield from (thing.label for thing in left_on_servers(path))
+    yield from (thing.label for thing in left_in_clusters(path))
     yield from (f"knob {knob.label}" for knob in left_knobs(path))
 
 

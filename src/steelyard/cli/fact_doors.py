@@ -5,6 +5,7 @@ from steelyard.gateways.virsh import Virsh
 from steelyard.model.errors import SteelyardError
 from steelyard.tuning.facts.collecting import FactDoors
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
+from steelyard.tuning.facts.in_cluster import ClusterDoors
 
 
 def defined_domain(name: str) -> str | None:
@@ -13,6 +14,12 @@ def defined_domain(name: str) -> str | None:
         return Virsh(processes=system_doors().processes).xml(name, defined=True)
     except SteelyardError:  # there is no libvirt: the facts of domains say why
         return None
+
+
+def system_cluster_doors() -> ClusterDoors:
+    """Return the real ones into Kubernetes clusters."""
+    doors = system_doors()
+    return ClusterDoors(kubernetes=doors.kubernetes, sql=doors.sql, clock=doors.clock)
 
 
 def system_fact_doors() -> FactDoors:
@@ -25,5 +32,6 @@ def system_fact_doors() -> FactDoors:
         processes=doors.processes,
         sql=doors.sql,
         clock=doors.clock,
+        redis=doors.redis,
         domains=lambda: collect_domains(hypervisor),
     )

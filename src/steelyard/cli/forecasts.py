@@ -4,11 +4,18 @@ from pathlib import Path
 
 from steelyard.analysis.attribution import design_limits, design_words
 from steelyard.experiment.capacity import asked_capacity
+from steelyard.experiment.durations import (
+    GUESSED_CLUSTER_S,
+    GUESSED_POD_START_S,
+    GUESSED_REDIS_SET_S,
+    GUESSED_ROLLOUT_S,
+)
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.experiment.sustained import sustained_runs, sustained_s
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment
 from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
 from steelyard.model.schedule import PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
 from steelyard.report.formats import count
@@ -38,7 +45,7 @@ def forecast_text(
         *_facts(experiment, expected),
         *_attribution_lines(experiment),
     ]
-    lines += _capacity_lines(experiment, expected)
+    lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
     lines += [_disk_line(expected)]
@@ -143,6 +150,19 @@ def _capacity_lines(experiment: Experiment, expected: Forecast) -> list[str]:
     clients = ", ".join(str(clients) for clients in sorted(asked.clients))
     what = f"{asked.rounds} rounds of closed loops with {clients} clients before the first block"
     return [f"  capacity   {what}, about {format_duration(expected.capacity_s)} of the preparation"]
+
+
+def _cluster_lines(experiment: Experiment) -> list[str]:
+    """Return which times are guesses, because nobody knows them before a server is made."""
+    if any(target.is_made for target in experiment.redis_in_kubernetes.values()):
+        made, start = map(format_duration, (GUESSED_REDIS_SET_S, GUESSED_POD_START_S))
+        what = f"{made} to make a Redis server with its volume, {start} for each of its starts"
+    elif experiment.cluster_targets:
+        cluster, rollout = map(format_duration, (GUESSED_CLUSTER_S, GUESSED_ROLLOUT_S))
+        what = f"{cluster} to make a Cluster of one instance, {rollout} for a restart of its server"
+    else:
+        return []
+    return [f"  guesses    {what}; what it takes is measured before the first block"]
 
 
 def _sustained_line(experiment: Experiment, expected: Forecast) -> str:

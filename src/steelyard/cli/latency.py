@@ -24,12 +24,14 @@ from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import InputError, RecordError
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.units import parse_duration_s
+from steelyard.model.work_words import MANY
 from steelyard.record.directory import read_campaign
 from steelyard.report.charts import INSTALL, render_chart
 from steelyard.report.document import ChartKind, Document, Figure, Paragraph, Section
+from steelyard.report.filling import filled
 from steelyard.report.hdr_log import HdrInterval, hdr_log
 from steelyard.report.html import render_html
-from steelyard.report.json_values import Json
+from steelyard.report.json_values import Json, worded
 from steelyard.report.latency import latency_section
 from steelyard.report.latency_summary import latency_json
 from steelyard.report.logged import logged_document, logged_json
@@ -173,23 +175,26 @@ def _campaign(path: Path, options: LatencyOptions) -> None:
     analysis = analyse(record)
     lines = hdr_log(_recorded(record, path), started_at=record.started_at)
     document = _campaign_document(analysis, path)
-    _write(options, document, {**latency_json(analysis.latency)}, lines)
+    _write(
+        options, document, worded(latency_json(analysis.latency), analysis.experiment.words), lines
+    )
 
 
 def _campaign_document(analysis: CampaignAnalysis, path: Path) -> Document:
     sections = latency_section(analysis)
     if not sections:
         text = (
-            "No run of this campaign has a log of its transactions: `measure.log` was off, or it"
+            f"No run of this campaign has a log of its {MANY}: `measure.log` was off, or it"
             " is the record of a version without logs. There are mean latencies only."
         )
         blocks = (Paragraph(text=text),)
         sections = (Section(anchor="latency", title="Latency", blocks=blocks),)
-    return Document(
+    document = Document(
         title=analysis.experiment.name,
         subtitle=f"latency; `steelyard report {path}` has the whole report",
         sections=sections,
     )
+    return filled(document, analysis.experiment.words)
 
 
 def _recorded(record: CampaignRecord, path: Path) -> Iterator[HdrInterval]:
@@ -208,7 +213,8 @@ def _recorded(record: CampaignRecord, path: Path) -> Iterator[HdrInterval]:
             else f"no run of {path} has counts by second",
             hint="They lie in raw/*.seconds.gz beside the journal; copy the whole directory."
             if logged
-            else "Campaigns have them unless `measure.log` is off.",
+            else "Campaigns of PostgreSQL have them unless `measure.log` is off; the generators of"
+            " Redis print none.",
         )
     for run in sorted(logged, key=lambda run: run.started_at):
         yield from _run_seconds(record, path, run)

@@ -12,6 +12,7 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.cli.campaigns import print_whole
 from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.in_kubernetes import print_manifests, require_agreement
 from steelyard.cli.operator import TerminalOperator
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.cli.reports import rendered, show, write_reports
@@ -26,12 +27,13 @@ from steelyard.experiment.files import (
     load_text,
 )
 from steelyard.experiment.huge_pages import require_huge_pages
+from steelyard.experiment.kubernetes_placing import placed, settled
 from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.noise_profiles import keep_profile, profile_for
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.experiment.resolution import Surroundings
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.model.errors import SteelyardError
+from steelyard.model.errors import Interrupted, SteelyardError
 from steelyard.model.experiment import Experiment
 from steelyard.platforms.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
@@ -58,6 +60,8 @@ class RunOptions:
     yes: bool
     allow_existing: bool = False
     target: str | None = None
+    context: str | None = None
+    namespace: str | None = None
 
     @property
     def all_overrides(self) -> tuple[str, ...]:
@@ -72,50 +76,97 @@ class RunOptions:
             *(f"{path}={text}" for path, text in named.items() if text is not None),
         )
 
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Return the other options that a repetition of the command needs."""
+        placed = (("--context", self.context), ("--namespace", self.namespace))
+        return (
+            *(("--yes",) if self.yes else ()),
+            *(("--allow-existing",) if self.allow_existing else ()),
+            *(word for option, name in placed if name is not None for word in (option, name)),
+        )
+
 
 def run(options: RunOptions) -> None:
     """Run a new campaign and report it."""
-    doors = _doors()
+    doors = real_doors()
     loaded = load(options, doors)
     start(loaded, command_of(loaded, options), options, doors)
 
 
-def _doors() -> Doors:
+def real_doors() -> Doors:
     """Return the real doors, with whoever sits at the terminal."""
     return replace(system_doors(), operator=TerminalOperator())
 
 
-def command_of(loaded: LoadedExperiment, options: RunOptions) -> str:
-    """Return the command line that runs an experiment again as it was asked for."""
+def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> str:
+    """Return the command line that runs an experiment again as it was asked for.
+
+    Args:
+        loaded: The experiment.
+        options: Of the command line.
+        further: Other words of it.
+    """
     return session.command_line(
         loaded.source,
         loaded.experiment.seed,
         options.all_overrides,
         options.flags,
-        yes=options.yes,
-        allow_existing=options.allow_existing,
+        switches=(*options.switches, *further),
     )
 
 
 def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> None:
     """Check an experiment, run it as a new campaign and report it."""
-    experiment = loaded.experiment
-    assembly = assemble(experiment, doors)
+    checked = check(loaded, command, options, doors)
+    path = options.out or session.default_directory(loaded.experiment.name, doors)
+    require_unused(path)
+    foretell(checked, path, options)
+    request = checked.request
+    _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A campaign that may begin.
+
+    Attributes:
+        warning: What its budget does not decide.
+    """
+
+    request: session.Request
+    expected: forecasts.Forecast
+    warning: str
+
+
+def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> Checked:
+    """Return the campaign of an experiment, once everything is checked that can be before it.
+
+    Raises:
+        SteelyardError: It cannot run, or its budget ends before the first look.
+    """
+    assembly = assemble(loaded.experiment, doors, told=_told(options))
+    experiment = settled(loaded.experiment, assembly)
     findings = preflight.check(loaded, assembly)
     require_huge_pages(experiment, doors.host)
     expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
     forecasts.require_disk(expected)
     if not options.yes:
         forecasts.require_first_look(expected, experiment)
-    path = options.out or session.default_directory(experiment.name, doors)
-    require_unused(path)
+    require_agreement(assembly, yes=options.yes or options.dry_run)
     request = session.Request(
         experiment=experiment, text=loaded.text, command=command, findings=findings
     )
+    warning = "" if options.quiet else _shortfall(options, experiment, assembly)
+    return Checked(request=request, expected=expected, warning=warning)
+
+
+def foretell(checked: Checked, path: Path, options: RunOptions) -> None:
+    """Print what is about to happen."""
     if not options.quiet:
-        warning = _shortfall(options, experiment, assembly)
-        click.echo(forecast_text(experiment, expected, path=path, warning=warning), err=True)
-    _finish(lambda progress: session.new_campaign(request, path, doors, progress), path, options)
+        experiment = checked.request.experiment
+        text = forecast_text(experiment, checked.expected, path=path, warning=checked.warning)
+        click.echo(text, err=True)
 
 
 def resume(options: RunOptions, given: Sequence[str]) -> None:
@@ -123,19 +174,19 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     assert options.resume is not None  # noqa: S101 - the caller asked
     path = options.resume
     session.require_resumable(path, given)
-    doors = _doors()
+    doors = real_doors()
     _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
 
 
 def dry_run(options: RunOptions) -> None:
     """Show what would happen; nothing is started and nothing is written."""
-    doors = _doors()
+    doors = real_doors()
     foresee(load(options, doors), options, doors)
 
 
 def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None:
     """Check an experiment and show its schedule, minutes and disk."""
-    assembly = assemble(loaded.experiment, doors)
+    assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
     require_huge_pages(loaded.experiment, doors.host)
     measured = profile_for(loaded.experiment)
@@ -144,22 +195,32 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
         click.echo(session.as_json(forecast_json(loaded.experiment, expected)), nl=False)
     else:
         warning = _shortfall(options, loaded.experiment, assembly)
-        click.echo(forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True))
+        pods = assembly.site is not None
+        text = forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True)
+        click.echo(text, err=pods)
+        if pods:  # what is printed can be handed to kubectl
+            path = options.out or session.default_directory(loaded.experiment.name, doors)
+            print_manifests(loaded.experiment, assembly, path)
     forecasts.require_disk(expected)
     forecasts.require_first_look(expected, loaded.experiment)
 
 
 def plan(options: RunOptions) -> None:
     """Show what an experiment can decide and when; nothing is started and nothing is written."""
-    doors = _doors()
+    doors = real_doors()
     loaded = load(options, doors)
-    assembly = assemble(loaded.experiment, doors)
+    assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
         click.echo(session.as_json(outlook_json(found)), nl=False)
     else:
         print_whole(outlook_document(found))
+
+
+def _told(options: RunOptions) -> Callable[[str], None]:
+    """Return what tells of a look at a cluster, which takes seconds."""
+    return (lambda _: None) if options.quiet else (lambda what: click.echo(what, err=True))
 
 
 def _shortfall(options: RunOptions, experiment: Experiment, assembly: Assembly) -> str:
@@ -182,7 +243,7 @@ def load(options: RunOptions, doors: Doors) -> LoadedExperiment:
         seed=options.seed,
         generator_flags=options.flags,
     )
-    return allow_existing(loaded) if options.allow_existing else loaded
+    return _as_told(loaded, options)
 
 
 def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperiment:
@@ -190,7 +251,12 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperime
     surroundings = Surroundings(
         base=Path.cwd(), facts=_facts(doors), seed=options.seed, generator_flags=options.flags
     )
-    loaded = load_text(text, options.source, surroundings)
+    return _as_told(load_text(text, options.source, surroundings), options)
+
+
+def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:
+    """Return the experiment with what the command line says of its servers."""
+    loaded = placed(loaded, context=options.context, namespace=options.namespace)
     return allow_existing(loaded) if options.allow_existing else loaded
 
 
@@ -208,7 +274,7 @@ def _finish(work: Callable[[Progress], CampaignAnalysis], path: Path, options: R
     try:
         with _listener(quiet=options.quiet) as progress:
             analysis = work(progress)
-    except SteelyardError:
+    except (SteelyardError, Interrupted):
         _report_what_there_is(path, options)
         raise
     # First what a full disk cannot take away.

@@ -1,6 +1,6 @@
 """A group of verbs that are imported when they are called, so that ``--help`` stays fast."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 
 import click
@@ -12,12 +12,21 @@ class LazyGroup(click.Group):
     Args:
         verbs: First line of help by name, in the order to list them.
         package: Holds a module for each verb.
+        unlisted: Further verbs, which no person types.
         settings: Of click.
     """
 
-    def __init__(self, *, verbs: Mapping[str, str], package: str, **settings: object) -> None:
+    def __init__(
+        self,
+        *,
+        verbs: Mapping[str, str],
+        package: str,
+        unlisted: Collection[str] = (),
+        **settings: object,
+    ) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]  # click's own, passed through
         self._verbs = verbs
+        self._unlisted = unlisted
         self._package = package
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -26,9 +35,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """Return a verb, imported now; None where there is none of that name."""
-        if name not in self._verbs:
+        if name not in self._verbs and name not in self._unlisted:
             return None
-        command = import_module(f"{self._package}.{name}").command
+        command = import_module(f"{self._package}.{name.replace('-', '_')}").command
         assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug
         return command
 

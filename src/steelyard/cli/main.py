@@ -20,6 +20,7 @@ from steelyard.model.errors import ExitCode, Interrupted, SteelyardError
 # Verb -> first line of its help, so that `steelyard --help` imports none of them.
 _VERBS = {
     "run": "Weigh the treatments of an experiment file or preset.",
+    "attach": "Follow a campaign that runs in a cluster, and fetch its record.",
     "plan": "Say what an experiment can decide, and in what time, before it runs.",
     "report": "Show and rebuild the report of a campaign from its record.",
     "noise": "Measure what this set-up can see: a configuration against itself.",
@@ -29,6 +30,9 @@ _VERBS = {
     "explain": "Say which part of the latency changed, from what was seen around the runs.",
     "inspect": "Say what every layer of the stack is, and what is wrong with it.",
     "stack": "Plan, apply, verify and revert the tuning of all layers.",
+    "kubernetes": "Print what a Kubernetes cluster needs for campaigns.",
+    "redis": "Test what a Redis loses when it dies; plan split persistence.",
+    "postgres": "Test what a PostgreSQL loses when it dies.",
     "latency": "Show percentiles of every transaction, from logs of pgbench or a campaign.",
     "compare": "Compare two treatments of a campaign, or two campaigns.",
     "presets": "List the presets, or print one.",
@@ -73,7 +77,7 @@ def _outcome() -> int:
         return error.exit_code
     except click.exceptions.Abort:
         return ExitCode.INTERRUPTED
-    except SteelyardError as error:
+    except (SteelyardError, Interrupted) as error:
         click.echo(f"{_word(error)}: {error.message}", err=True)
         if error.hint:
             click.echo(f"hint: {error.hint}", err=True)
@@ -88,7 +92,7 @@ def _outcome() -> int:
     return result if isinstance(result, int) else ExitCode.DONE
 
 
-def _word(error: SteelyardError) -> str:
+def _word(error: SteelyardError | Interrupted) -> str:
     return "stopped" if isinstance(error, Interrupted) else "error"
 
 

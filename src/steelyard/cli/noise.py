@@ -11,7 +11,7 @@ from steelyard.experiment.doors import Doors, system_doors
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import forecast
 from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
-from steelyard.model.experiment import SwitchCost
+from steelyard.model.measure import SwitchCost
 from steelyard.model.plan import RoundsFor
 from steelyard.model.units import parse_duration_s
 
@@ -68,8 +68,7 @@ def _command(twin: LoadedExperiment, options: RunOptions) -> str:
             experiment.seed,
             options.all_overrides,
             options.flags,
-            yes=options.yes,
-            allow_existing=options.allow_existing,
+            switches=options.switches,
         )
     )
     words[1] = "noise"

@@ -17,8 +17,12 @@ _EXPERIMENT: Final = (
         help="For all treatments: a URI, a version, a directory, or YAML as below `target:`.",
     ),
     click.option(
-        "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
+        "--allow-existing",
+        is_flag=True,
+        help="Measure in an endpoint's database, or change a Cluster, that is named.",
     ),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig, for pods."),
+    click.option("-n", "--namespace", metavar="NAME", help="Namespace, for pods."),
     click.option(
         "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file."
     ),
@@ -36,6 +40,24 @@ _CAMPAIGN: Final = (
         "--yes", is_flag=True, help="Start even if the budget ends before the first look."
     ),
 )
+_INSIDE: Final = (
+    click.option(
+        "--in-cluster", is_flag=True, help="Run it as a Job in the cluster, and attach to it."
+    ),
+    click.option(
+        "--image",
+        metavar="IMAGE",
+        envvar="STEELYARD_IMAGE",
+        show_envvar=True,
+        help="With Steelyard in it, for --in-cluster.",
+    ),
+    click.option("--detach", is_flag=True, help="Do not attach to the Job."),
+    click.option("--storage-class", metavar="NAME", help="Of the volume for the Job's record."),
+    click.option(
+        "--record-size", metavar="SIZE", default="2Gi", help="Of that volume; 2Gi if not given."
+    ),
+    click.option("--service-account", metavar="NAME", help="Of the Job; else it gets its own."),
+)
 _SOURCE: Final = (
     click.argument("source", default=DEFAULT_SOURCE, metavar="[FILE | preset:NAME]"),
     click.argument("flags", nargs=-1, metavar="[-- PGBENCH_FLAGS]"),
@@ -50,6 +72,11 @@ def experiment_options(command: Command) -> Command:
 def campaign_options(command: Command) -> Command:
     """Add what changes the experiment, and what says how its campaign is run."""
     return _with(_CAMPAIGN, command)
+
+
+def inside_options(command: Command) -> Command:
+    """Add what says how a campaign runs as a Job in the cluster."""
+    return _with(_INSIDE, command)
 
 
 def source_arguments(command: Command) -> Command:

@@ -84,6 +84,10 @@ class LiveProgress:
         self._stage = what
         self._draw()
 
+    def say(self, text: str) -> None:
+        """Leave a line above the table."""
+        self._live.console.print(text, highlight=False, markup=False)
+
     def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
         """Show that the blocks begin."""
         self._elapsed_s = elapsed_s

@@ -18,7 +18,7 @@ from steelyard.model.errors import (
     TargetError,
 )
 from steelyard.model.outside import OnServer
-from steelyard.model.stack import Knob, KnobKind, Scope, StackPlan
+from steelyard.model.stack import BY_HAND, Knob, KnobKind, Scope, StackPlan
 from steelyard.model.stack_progress import Outcome, Step
 from steelyard.tuning.applying.applier import (
     UnprivilegedError,
@@ -28,19 +28,25 @@ from steelyard.tuning.applying.applier import (
 from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.doors import Outside
 from steelyard.tuning.applying.local_server import find_process
+from steelyard.tuning.applying.manual import RenderedDoor
 from steelyard.tuning.applying.plans import (
     beginning,
     doors_of,
+    inside,
     reached,
     read_plan,
     require_same_machine,
 )
 from steelyard.tuning.applying.record import opened, read_applied
-from steelyard.tuning.applying.selection import HYPERVISOR, Selection, selection_of
+from steelyard.tuning.applying.selection import (
+    HYPERVISOR,
+    THROUGH_A_SERVER,
+    Selection,
+    selection_of,
+)
 
 _MOST_SHOWN = 60  # of a value, on a line
 _NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING})
-_NOT_TURNED = frozenset({KnobKind.MANUAL, KnobKind.RENDERED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,9 @@ class ApplyOptions:
     dry_run: bool = False
     yes: bool = False
     remote: bool = False
+    context: str | None = None
+    namespace: str | None = None
+    node_probe: bool = True
 
 
 def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
@@ -65,18 +74,21 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     plan = read_plan(options.directory)
     require_same_machine(read_applied(options.directory).begun, outside.host)
     server, address = _server(plan, options, outside)
+    cluster = inside(plan, outside, options.context, options.namespace)
     selection = _selection(plan, options, address, outside)
     chosen = [knob for knob in plan.knobs if selection.wants(knob)]
-    doors = doors_of(plan, options.directory, outside, address, remote=options.remote)
+    doors = doors_of(
+        plan, options.directory, outside, address, remote=options.remote, inside=cluster
+    )
     if options.dry_run:
         _show(chosen, doors)
         return
     _require(chosen, doors)
-    todo = [k for k in chosen if k.kind not in _NOT_TURNED and not doors[k.kind].verify(k).holds]
+    todo = [k for k in chosen if _is_turned(k, doors) and not doors[k.kind].verify(k).holds]
     if todo and not options.yes:
         _show(todo, doors)
         ask(f"Turn {counted(len(todo), 'knob')}?")
-    beginning_ = beginning(plan, server, address, outside)
+    beginning_ = beginning(plan, server, address, outside, cluster)
     with opened(options.directory, outside.clock) as record, _telling_how_to_go_on(options):
         record.begin(beginning_)
         steps = apply_all(
@@ -116,8 +128,16 @@ def _selection(
     Raises:
         InputError: That would be knobs of two machines.
     """
-    selection = selection_of(plan.knobs, options.layers, local_server=is_here(address, outside))
+    is_inside = options.context is not None or options.namespace is not None
+    local_server = is_here(address, outside) and not is_inside
+    selection = selection_of(plan.knobs, options.layers, local_server=local_server)
     of_server = [k for k in plan.knobs if selection.wants(k) and k.layer == "linux"]
+    if is_inside and any(selection.wants(k) and k.kind not in THROUGH_A_SERVER for k in plan.knobs):
+        raise InputError(
+            "--context and -n name a cluster, and the plan has knobs of its nodes, which would be"
+            " turned on this machine",
+            hint="Say --only kubernetes here, and --only linux on the node.",
+        )
     if options.remote and of_server:
         raise InputError(
             "--remote says that the server runs on another machine, and the plan has knobs of that"
@@ -217,8 +237,13 @@ def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
             click.echo(f"    {line}")
 
 
+def _is_turned(knob: Knob, doors: Mapping[KnobKind, KnobDoor]) -> bool:
+    """Return whether a knob is turned from here: no step of the operator's, nothing rendered."""
+    return knob.kind not in BY_HAND and not isinstance(doors.get(knob.kind), RenderedDoor)
+
+
 def _change(knob: Knob, door: KnobDoor) -> str:
-    if knob.kind in _NOT_TURNED:
+    if knob.kind in BY_HAND or isinstance(door, RenderedDoor):
         return f"{Outcome.RENDERED}"
     seen = door.seen(knob)
     now = _short(seen.value) if seen.value is not None else seen.reason
@@ -283,7 +308,8 @@ def _say_objects(count: int) -> None:
         verb = "is" if count == 1 else "are"
         click.echo(
             f"{counted(count, 'object')} {verb} yours to apply, with the commands above:"
-            " Steelyard neither applies nor sees them."
+            " Steelyard neither applies nor sees them. Those of a Kubernetes cluster it does where"
+            " --context or -n names it."
         )
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 import click
 
 from steelyard.cli.campaigns import print_whole
+from steelyard.cli.cluster_facts import asked_cluster, collected_inside, looking_inside
 from steelyard.cli.fact_doors import system_fact_doors
 from steelyard.cli.fact_sources import require_no_machine, require_one_source
 from steelyard.engines.postgres.installation import find_installation
@@ -54,6 +55,11 @@ class PlanOptions:
     on: str | None
     dsn: str | None
     data_directory: str | None
+    cluster: str | None
+    pod: str | None
+    context: str | None
+    namespace: str | None
+    node_probe: bool
     storage: str | None
     storage_class: str | None
     volume_size: str | None
@@ -143,8 +149,7 @@ def _facts(options: PlanOptions) -> StackFacts:
     of the machine itself. Amazon RDS shows no machine.
     """
     looking = require_one_source(
-        options.facts,
-        {"--on": options.on, "--dsn": options.dsn, "--data-directory": options.data_directory},
+        options.facts, {**_elsewhere(options), **looking_inside(asdict(options))}
     )
     if options.place == Place.RDS:
         require_no_machine({**looking, "--dsn": None, "--host-facts": options.host_facts})
@@ -165,7 +170,16 @@ def _inside(options: PlanOptions, looking: Mapping[str, object]) -> StackFacts:
     return read_facts(options.facts) if options.facts is not None else StackFacts()
 
 
+def _elsewhere(options: PlanOptions) -> dict[str, object]:
+    """Return what names a machine or a server, with its value."""
+    names = {"--on": options.on, "--dsn": options.dsn, "--data-directory": options.data_directory}
+    return dict(names)
+
+
 def _collected(options: PlanOptions) -> StackFacts:
+    inside = asked_cluster(asdict(options), elsewhere={**_elsewhere(options), "--dsn": None})
+    if inside is not None:
+        return collected_inside(inside)
     asked = Asked(
         on=options.on, dsn=options.dsn, data_directory=options.data_directory, ping_pong=False
     )

@@ -4,24 +4,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import click
 
 from steelyard.cli.stack_applying import ask, counted, say
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import InputError, Interrupted, LeftBehindError, TargetError
-from steelyard.model.stack import KnobKind
+from steelyard.model.stack import Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
 from steelyard.record.entries import StackBegun
 from steelyard.tuning.applying.doors import Outside
 from steelyard.tuning.applying.plans import (
+    IN_CLUSTER,
     doors_of_knobs,
+    inside_again,
     reached,
     require_same_machine,
     require_same_server,
 )
 from steelyard.tuning.applying.record import opened, read_applied
 from steelyard.tuning.applying.reverting import GONE, Changed, revert_all, to_put_back
+
+_ANYWHERE: Final = frozenset({KnobKind.POSTGRES, *IN_CLUSTER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +55,7 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
     if applied.begun is None or not knobs:
         click.echo(f"Nothing is applied from {directory}.")
         return
-    if any(knob.kind is not KnobKind.POSTGRES for knob in knobs):
+    if any(knob.kind not in _ANYWHERE for knob in knobs):
         require_same_machine(applied.begun, outside.host)
     address = None
     if any(knob.kind is KnobKind.POSTGRES for knob in knobs):
@@ -58,10 +63,15 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
     if not options.yes:
         click.echo("\n".join(knob.name for knob in knobs))
         ask(f"Put back {counted(len(knobs), 'knob')}?")
-    doors = doors_of_knobs(directory, outside, address)
+    cluster = inside_again(applied.begun, outside) if _is_in_cluster(knobs) else None
+    doors = doors_of_knobs(directory, outside, address, cluster)
     with opened(directory, outside.clock) as record, _telling_how_to_go_on(directory):
         steps = revert_all(doors, record, changed=options.changed, told=say)
     _conclude(steps, directory)
+
+
+def _is_in_cluster(knobs: Sequence[Knob]) -> bool:
+    return any(knob.kind in IN_CLUSTER for knob in knobs)
 
 
 @contextmanager

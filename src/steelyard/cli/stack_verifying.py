@@ -10,7 +10,8 @@ from steelyard.model.stack import Knob
 from steelyard.tuning.applying.applier import still_to_do, verify_all
 from steelyard.tuning.applying.door import Check
 from steelyard.tuning.applying.doors import Outside
-from steelyard.tuning.applying.plans import doors_of, reached, read_plan
+from steelyard.tuning.applying.node_doors import with_node
+from steelyard.tuning.applying.plans import doors_of, inside, reached, read_plan
 from steelyard.tuning.applying.selection import selection_of
 
 
@@ -24,9 +25,15 @@ def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = No
         _, address = reached(options.dsn, outside.sql)
     elif server is not None:
         address = server.address()
-    selection = selection_of(plan.knobs, options.layers, local_server=is_here(address, outside))
-    doors = doors_of(plan, options.directory, outside, address)
-    checked = verify_all([knob for knob in plan.knobs if selection.wants(knob)], doors)
+    cluster = inside(plan, outside, options.context, options.namespace)
+    local_server = cluster is None and is_here(address, outside)
+    selection = selection_of(plan.knobs, options.layers, local_server=local_server)
+    knobs = [knob for knob in plan.knobs if selection.wants(knob)]
+    doors = doors_of(plan, options.directory, outside, address, inside=cluster)
+    if cluster is not None:
+        name, probe = plan.design.request.name, options.node_probe
+        doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
+    checked = verify_all(knobs, doors)
     if as_json:
         click.echo(json.dumps([_as_json(knob, check) for knob, check in checked], indent=2))
     else:

@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from steelyard.engines.reading import CeilingTools, ServerReader
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.evidence import Absence, WaitClass
-from steelyard.model.experiment import Setting, SwitchCost, Workload
+from steelyard.model.experiment import Setting
 from steelyard.model.findings import Finding
 from steelyard.model.latency import RunLatency
 from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.program import ServerProgram
+from steelyard.model.workload import KeySpace, Workload
+
+_BYTES_PER_KEY = 104  # measured with Redis 7.0.15: a key of 16 bytes beside its value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +32,28 @@ class Dataset:
         name: Database name, made from the content.
         scale_factor: Size of the generator's own tables, or None.
         prepare: Names and texts of scripts run after them.
+        space: Keys of a Redis server; None for every other engine.
     """
 
     name: str
-    scale_factor: int | None
-    prepare: tuple[tuple[str, str], ...]
+    scale_factor: int | None = None
+    prepare: tuple[tuple[str, str], ...] = ()
+    space: KeySpace | None = None
 
     @property
     def expected_bytes(self) -> int:
-        """Return about how much disk the data take (15 MB per unit of scale, pgbench's manual)."""
-        return (self.scale_factor or 0) * 16_000_000
+        """Return about how much disk the data take (15 MB per unit of scale, pgbench's manual).
+
+        Keys are on it twice: in a dump and in an append-only file.
+        """
+        return (self.scale_factor or 0) * 16_000_000 + 2 * self.expected_memory_bytes
+
+    @property
+    def expected_memory_bytes(self) -> int:
+        """Return about how much memory keys and values take; 0 of data that are on disk."""
+        if self.space is None:
+            return 0
+        return self.space.loaded * (self.space.value_bytes + _BYTES_PER_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +66,8 @@ class RunRequest:
         log: How the names of the generator's logs begin, with their directory; None: it logs no
             transactions.
         sampling: Share of the transactions that are logged.
+        treatment: Whose server is under load; a generator that takes no time is told how many
+            requests to send by what that server has done before.
     """
 
     workload: Workload
@@ -61,6 +79,7 @@ class RunRequest:
     scripts: Sequence[tuple[Path, int]] = ()
     log: Path | None = None
     sampling: float = 1.0
+    treatment: str = ""
 
 
 class TransactionLog(Protocol):
@@ -125,97 +144,6 @@ class Complaint:
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """How many of the generator's sessions wait for one event at one moment.
-
-    Attributes:
-        kind: As the server calls the kind of wait; ``CPU`` when it names none.
-        name: The event; empty for CPU.
-        group: What it counts as.
-    """
-
-    kind: str
-    name: str
-    group: WaitClass
-    sessions: int
-
-
-class ServerReader(Protocol):
-    """A session of its own that reads what a server says of itself, around one run.
-
-    Every method but ``close`` is called from one thread. Errors are TargetError.
-    """
-
-    @property
-    def source(self) -> str:
-        """Return where ``waits`` come from, in words: ``pg_stat_activity``."""
-        ...
-
-    @property
-    def pid(self) -> int:
-        """Return the process of the session on the server, by its own account."""
-        ...
-
-    @property
-    def absent(self) -> tuple[Absence, ...]:
-        """Return what this version or this role does not show."""
-        ...
-
-    def waits(self) -> Sequence[Waiting]:
-        """Return what the generator's sessions do now; also those that wait for their client."""
-        ...
-
-    def counters(self) -> Mapping[str, float]:
-        """Return all counters there are, since an arbitrary start, by ``Quantity``."""
-        ...
-
-    def settled_counters(self) -> Mapping[str, float]:
-        """Return the same when the generator's sessions are gone and have reported all they did."""
-        ...
-
-    def levels(self) -> Mapping[str, float]:
-        """Return readings that are no counters, by ``Quantity``."""
-        ...
-
-    def close(self) -> None:
-        """End the session; also from another thread, while a statement hangs."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncRate:
-    """How often one method of forcing a page out gets through.
-
-    Attributes:
-        method: As the server's setting spells it.
-        per_s: None where the method does not exist or the device refuses it.
-    """
-
-    method: str
-    per_s: float | None
-
-
-class CeilingTools(Protocol):
-    """What an engine brings to measure what its server can do at most."""
-
-    def round_trips(self, address: ServerAddress, *, most: int, most_s: float) -> tuple[float, ...]:
-        """Return the seconds of each round trip of an empty statement on one connection."""
-        ...
-
-    def sync_command(self, file: Path) -> Command:
-        """Return the command that tries every method on a new file; PreflightError if absent."""
-        ...
-
-    def sync_rates(self, text: str) -> tuple[SyncRate, ...] | None:
-        """Return what the command printed so far; None before the last method."""
-        ...
-
-    def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
-        """Return the method that commits wait for; None where they wait for none."""
-        ...
-
-
 class Engine(Protocol):
     """One database system under one generator."""
 
@@ -259,6 +187,14 @@ class Engine(Protocol):
         """Make a dataset on a running server."""
         ...
 
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
+        """Return a sentence for each data set that a server has not as it was prepared.
+
+        Asked of a server that was just started on restored data; empty where a server that
+        answers is sure to have them.
+        """
+        ...
+
     def writes(self) -> bool:
         """Return whether any workload may change the data."""
         ...
@@ -271,8 +207,11 @@ class Engine(Protocol):
         """Bring every data set back from its template on a running server."""
         ...
 
-    def reload(self, address: ServerAddress) -> None:
-        """Make the server read its configuration, and wait until new sessions see it."""
+    def reload(self, address: ServerAddress, treatment: str) -> None:
+        """Bring what the platform has configured for a treatment into force without a restart.
+
+        A server that reads its configuration again is made to; another is told each setting.
+        """
         ...
 
     def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -313,6 +252,18 @@ class Engine(Protocol):
         """
         ...
 
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return what has to run first so that the length of the run can be asked for.
+
+        Asked again after each, with what ``learn`` was told; empty when enough is known, and for
+        a generator that takes a time.
+        """
+        ...
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Take from what was run how fast the treatment's server is under this load."""
+        ...
+
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the command line of each generator for one run; they are started together."""
         ...
@@ -346,11 +297,19 @@ class Engine(Protocol):
         """Return how many transactions they count as processed, ramp included."""
         ...
 
+    def logs_transactions(self) -> bool:
+        """Return whether the generator can log every transaction; else ``latency`` tells them."""
+        ...
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
+        """Return the latencies of a run by what the generators printed; None where they do not."""
+        ...
+
     def log_reader(
         self,
         request: RunRequest,
         *,
-        started_at: float,
+        started_at: float | Sequence[float],
         ramp_s: float,
         slice_s: float | None = None,
     ) -> LogReader:
@@ -358,7 +317,7 @@ class Engine(Protocol):
 
         Args:
             request: What is run.
-            started_at: Wall clock at second 0.
+            started_at: Wall clock at second 0; one for each generator where each has its own.
             ramp_s: The ramp ends no later; what ends in it is told by second only.
             slice_s: Of an open loop: only what was scheduled so long after the ramp counts, however
                 late it ended; None: what ended after the ramp does.

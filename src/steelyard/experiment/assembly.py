@@ -3,25 +3,30 @@
 The one place that knows which engines and which kinds of target there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from steelyard.engines.engine import Engine
+from steelyard.engines.postgres.engine import PostgresEngine
 from steelyard.engines.postgres.factory import Surroundings, postgres_engine
+from steelyard.engines.redis.factory import RedisSurroundings, redis_engine
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.endpoints import assemble_endpoints
 from steelyard.experiment.hooks import Hooks
 from steelyard.experiment.huge_page_needs import HugePageNeeds
+from steelyard.experiment.in_kubernetes import assemble_in_kubernetes
+from steelyard.experiment.kubernetes_asked import Asked
+from steelyard.experiment.kubernetes_site import KubernetesSite
+from steelyard.experiment.look_ledger import NoLedger, RegistryLedger
+from steelyard.experiment.redis_endpoints import assemble_redis_endpoints
 from steelyard.experiment.stack_doors import stack_doors
 from steelyard.experiment.stack_settings import StackMeans, StackSettings
 from steelyard.gateways.files import cache_directory
 from steelyard.model.experiment import Experiment, Layer
-from steelyard.model.outside import OnServer
-from steelyard.model.stack import Knob
-from steelyard.model.target import LocalTarget
+from steelyard.model.target import AnyLocalTarget, EndpointTarget, RedisEndpointTarget, Target
 from steelyard.platforms.local.account import server_account
 from steelyard.platforms.local.groups import GroupPlan, ServerGroups
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
@@ -37,46 +42,26 @@ class Assembly:
     Attributes:
         platforms: Of each treatment, by name; treatments on one target share one.
         stack: What treatments set outside their servers; None where none does.
+        site: Where in a Kubernetes cluster it works; None where it is in none.
     """
 
     engine: Engine
     platforms: Mapping[str, Platform]
     stack: StackSettings | None = None
+    site: KubernetesSite | None = None
+
+    def close(self) -> None:
+        """Remove what was made beside the platforms; a second time changes nothing.
+
+        Raises:
+            LeftBehindError: Something is still there.
+        """
+        if self.site is not None:
+            self.site.close()
 
 
 class CampaignLedger(Ledger, SnapshotLedger, Protocol):
     """Notes what platforms make, and what knobs of the stack were before."""
-
-
-class NoLedger:
-    """A ledger for looking only: nothing is made."""
-
-    def created(self, directory: Path) -> None:
-        """Nothing is made."""
-
-    def removed(self, directory: Path) -> None:
-        """Nothing was made."""
-
-    def changed(self, thing: OnServer) -> None:
-        """Nothing is changed."""
-
-    def undone(self, thing: OnServer) -> None:
-        """Nothing was changed."""
-
-    def group_made(self, directory: Path) -> None:
-        """Nothing is made."""
-
-    def group_removed(self, directory: Path) -> None:
-        """Nothing was made."""
-
-    def kept(self, knob: Knob) -> str | None:
-        """Nothing was turned."""
-
-    def keep(self, knob: Knob, snapshot: str) -> None:
-        """Nothing is turned."""
-
-    def put_back(self, knob: Knob) -> None:
-        """Nothing was turned."""
 
 
 def assemble(
@@ -85,8 +70,12 @@ def assemble(
     *,
     campaign_id: str = "",
     ledger: CampaignLedger | None = None,
+    told: Callable[[str], None] = lambda _: None,
 ) -> Assembly:
-    """Return engine and platforms of an experiment; nothing is started yet.
+    """Return engine and platforms of an experiment; no server is started yet.
+
+    In a Kubernetes cluster the pods of load generators are made where there is a ledger; whoever
+    calls closes the assembly.
 
     Args:
         experiment: What is to run.
@@ -94,14 +83,18 @@ def assemble(
         campaign_id: Names the live data; not needed for looking only.
         ledger: Where the platforms note what they make; None for looking only, when no program
             is copied either.
+        told: Is told what takes time.
 
     Raises:
         PreflightError: Programs are absent.
         PrivilegeError: There is no account to run the server as.
         TargetError: An endpoint cannot be reached.
     """
-    if experiment.endpoint_targets:
-        engine, platforms = assemble_endpoints(
+    if experiment.is_in_kubernetes:
+        return _in_kubernetes(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
+    if any(_is_endpoint(treatment.target) for treatment in experiment.treatments):
+        there = assemble_redis_endpoints if experiment.redis_targets else assemble_endpoints
+        engine, platforms = there(
             experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger()
         )
         return Assembly(
@@ -112,19 +105,46 @@ def assemble(
     return _local(experiment, doors, campaign_id=campaign_id, ledger=ledger)
 
 
+def _is_endpoint(target: Target) -> bool:
+    """Return whether a server is there already, outside of any cluster."""
+    return isinstance(target, EndpointTarget | RedisEndpointTarget)
+
+
+def _in_kubernetes(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: CampaignLedger | None,
+    told: Callable[[str], None],
+) -> Assembly:
+    """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry."""
+    look = RegistryLedger() if ledger is None else None
+    placed = assemble_in_kubernetes(
+        Asked(
+            experiment=experiment,
+            doors=doors,
+            campaign_id=campaign_id if look is None else look.campaign_id,
+            ledger=ledger or look or NoLedger(),
+            runs=ledger is not None,
+            told=told,
+        )
+    )
+    return Assembly(
+        engine=placed.engine,
+        platforms=placed.platforms,
+        stack=_stack(experiment, doors, ledger or NoLedger(), None),
+        site=placed.site,
+    )
+
+
 def _local(
     experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger | None
 ) -> Assembly:
-    targets = experiment.local_targets
+    targets = experiment.places_here
     account = server_account({target.run_as for target in targets.values() if target.run_as})
     reach = partial(staged, account=account, processes=doors.processes)
-    surroundings = Surroundings(
-        processes=doors.processes,
-        sql=doors.sql,
-        account=account,
-        reach=reach if ledger is not None else _where_it_is,
-    )
-    engine = postgres_engine(experiment, surroundings)
+    engine = _engine(experiment, doors, account, reach if ledger is not None else _where_it_is)
     limited = frozenset(
         key for treatment in experiment.treatments for key in treatment.asked(Layer.CGROUP)
     )
@@ -132,7 +152,13 @@ def _local(
     for target in targets.values():
         root, port = data_root(target), target.port
         if (root, port) not in by_place:
-            options = LocalOptions(root=root, campaign_id=campaign_id, account=account, port=port)
+            options = LocalOptions(
+                root=root,
+                campaign_id=campaign_id,
+                account=account,
+                port=port,
+                templates=isinstance(engine, PostgresEngine),
+            )
             number = f"-{len(by_place) + 1}" if by_place else ""
             plan = GroupPlan(name=f"steelyard-{campaign_id}{number}", keys=limited, place=root)
             noted = ledger or NoLedger()
@@ -141,14 +167,40 @@ def _local(
                 options, noted, doors.processes, doors.clock, groups
             )
     platforms = {name: by_place[data_root(t), t.port] for name, t in targets.items()}
-    needs = HugePageNeeds(
-        {name: engine.program(name).installation for name in targets},
-        doors.processes,
-        account,
-        doors.host,
+    stack = _stack(
+        experiment, doors, ledger or NoLedger(), _needs(experiment, engine, doors, account)
     )
-    stack = _stack(experiment, doors, ledger or NoLedger(), needs)
     return Assembly(engine=engine, platforms=platforms, stack=stack)
+
+
+def _engine(
+    experiment: Experiment,
+    doors: Doors,
+    account: str | None,
+    reach: Callable[[Path, tuple[Path, ...], str], Path],
+) -> Engine:
+    """Return the engine for servers of this machine."""
+    if experiment.redis_targets:
+        return redis_engine(
+            experiment,
+            RedisSurroundings(
+                processes=doors.processes, redis=doors.redis, account=account, reach=reach
+            ),
+        )
+    return postgres_engine(
+        experiment,
+        Surroundings(processes=doors.processes, sql=doors.sql, account=account, reach=reach),
+    )
+
+
+def _needs(
+    experiment: Experiment, engine: Engine, doors: Doors, account: str | None
+) -> HugePageNeeds | None:
+    """Return what tells how many huge pages servers need; None where they reserve none."""
+    if not isinstance(engine, PostgresEngine):
+        return None
+    installations = {name: engine.program(name).installation for name in experiment.local_targets}
+    return HugePageNeeds(installations, doors.processes, account, doors.host)
 
 
 def _stack(
@@ -160,7 +212,7 @@ def _stack(
         for treatment in experiment.treatments
     ):
         return None
-    places = {name: data_root(target) for name, target in experiment.local_targets.items()}
+    places = {name: data_root(target) for name, target in experiment.places_here.items()}
     means = StackMeans(
         doors=stack_doors(doors),
         host=doors.host,
@@ -177,6 +229,6 @@ def _where_it_is(programs: Path, _parts: tuple[Path, ...], _label: str) -> Path:
     return programs
 
 
-def data_root(target: LocalTarget) -> Path:
+def data_root(target: AnyLocalTarget) -> Path:
     """Return where a target's prepared states and live data lie."""
     return Path(target.directory).absolute() if target.directory else cache_directory()

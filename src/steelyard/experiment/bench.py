@@ -9,23 +9,31 @@ from pathlib import Path
 
 from steelyard.engines.engine import RunRequest
 from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.prepared import PreparedStates
 from steelyard.experiment.probes.choice import Place, probes_for
 from steelyard.experiment.probes.probe import Probe
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import make_directory, write_text
 from steelyard.gateways.host import Host
 from steelyard.model.capacity import CellRate
-from steelyard.model.command import Completed, ServerAddress
+from steelyard.model.command import Completed
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Layer, SwitchCost, Treatment, Workload
+from steelyard.model.errors import (
+    Interrupted,
+    MeasurementError,
+    SteelyardError,
+    TargetError,
+)
+from steelyard.model.experiment import Experiment, Layer, Treatment
 from steelyard.model.load import Load
 from steelyard.model.measurement import CheckpointAge
 from steelyard.model.plan import ANEW
 from steelyard.model.schedule import CellKey, PlannedRun
+from steelyard.model.workload import Workload
 from steelyard.platforms.platform import LimitsInForce, Platform, PreparedState
 
 TEMPLATE = "template"
+_LAST_LINES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +64,10 @@ class Bench:
         self._engine = assembly.engine
         self._platforms = assembly.platforms
         self._stack = assembly.stack
+        self._close = assembly.close
         self._clock = clock
         self._host = host
-        self._states: dict[str, PreparedState] = {}
-        self._templated: set[object] = set()
+        self._states = PreparedStates(assembly.engine, assembly.platforms)
         self._effective: tuple[EffectiveSetting, ...] = ()
         self._rates: dict[CellKey, float] = {}
 
@@ -94,38 +102,18 @@ class Bench:
 
         Where every visit makes its server anew there is none.
         """
-        if self._experiment.measure.switch is SwitchCost.REPROVISION:
+        if self._experiment.is_made_anew:
             return
         for treatment in self._experiment.treatments:
-            program = self._engine.program(treatment.name)
-            platform = self._platforms[treatment.name]
-            content = self._engine.datasets()
-            if platform.find(program, content) is None:
-                sizes = ", ".join(dataset.name for dataset in content)
-                told(f"preparing data: PostgreSQL {program.version}, {sizes}")
-            self._states[treatment.name] = platform.prepare(
-                program, content, self._builder(treatment.name)
-            )
-
-    def _builder(self, treatment: str) -> Callable[[ServerAddress], None]:
-        def build(address: ServerAddress) -> None:
-            for dataset in self._engine.datasets():
-                self._engine.build(dataset, address, treatment)
-
-        return build
+            self._states.prepare(treatment.name, told)
 
     def state(self, treatment: str) -> PreparedState:
         """Return the prepared state of a treatment."""
         return self._states[treatment]
 
     def data_of(self, treatment: str) -> object:
-        """Return what tells the live data of one treatment from those of another.
-
-        Treatments on one platform with one prepared state run on the same live data; another
-        version or another directory has data of its own.
-        """
-        state = self._states.get(treatment)  # none yet of a server that is made for each visit
-        return (id(self._platforms[treatment]), treatment if state is None else state.key)
+        """Return what tells the live data of one treatment from those of another."""
+        return self._states.data_of(treatment)
 
     def platform(self, treatment: str) -> Platform:
         """Return the platform of a treatment."""
@@ -144,15 +132,14 @@ class Bench:
             self._stack.put(name)
         begun = self._clock.monotonic()
         if means == ANEW:
-            self._make_anew(name)
+            self._states.make_anew(name)
         elif not platform.has_live_copy(self._states[name]) or (restore and means != TEMPLATE):
-            copy_means = "copy" if means == TEMPLATE else means
-            platform.restore(self._states[name], copy_means)
-            self._templated.discard(self.data_of(name))
+            self._states.restore(name, "copy" if means == TEMPLATE else means)
         copied = self._clock.monotonic()
         self._start(treatment)
-        templated_s = self._restore_templates(treatment, restore=restore, means=means)
+        templated_s = self._restore_templates(name, restore=restore, means=means)
         effective = self._effective = self._engine.effective(platform.address)
+        missing = self._engine.missing_data(platform.address) if restore else ()
         if self._experiment.measure.prewarm:
             self._engine.prewarm(platform.address)
         # Last: starting, restoring and prewarming are no part of what is compared.
@@ -164,6 +151,7 @@ class Bench:
             at=ready,
             deviations=(
                 *self._engine.deviations(treatment.settings, effective),
+                *missing,
                 *limits.deviations,
                 *stack.deviations,
             ),
@@ -190,24 +178,12 @@ class Bench:
     def _stack_in_force(self) -> LimitsInForce:
         return LimitsInForce() if self._stack is None else self._stack.in_force()
 
-    def _make_anew(self, name: str) -> None:
-        self._states[name] = self._platforms[name].reprovision(
-            self._engine.program(name), self._engine.datasets(), self._builder(name)
-        )
-
-    def _restore_templates(self, treatment: Treatment, *, restore: bool, means: str) -> float:
+    def _restore_templates(self, name: str, *, restore: bool, means: str) -> float:
         """Copy the data from templates on the running server; return the seconds."""
         if means != TEMPLATE:
             return 0.0
         begun = self._clock.monotonic()
-        platform = self._platforms[treatment.name]
-        place = self.data_of(treatment.name)
-        if place not in self._templated:
-            self._engine.keep_templates(platform.address)
-            self._templated.add(place)
-            restore = True  # the data were put aside, so they must come back
-        if restore:
-            self._engine.restore_from_templates(platform.address)
+        self._states.restore_templates(name, asked=restore)
         return self._clock.monotonic() - begun
 
     def restore_templates(self, name: str) -> None:
@@ -226,7 +202,7 @@ class Bench:
         if self._stack is not None:
             self._stack.put(name)
         if platform.configure(treatment.asked()):
-            self._engine.reload(platform.address)
+            self._engine.reload(platform.address, name)
         limits = platform.limit(treatment.asked(Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
         deviations = self._engine.deviations(treatment.settings, self._effective)
@@ -248,10 +224,11 @@ class Bench:
                 address=platform.address,
                 workload=self._experiment.workload(planned.cell.workload),
                 vantage=platform.vantage(),
+                sight=platform.sight(),
             )
         except TargetError:
             return ()
-        return probes_for(place, self._host, ramp_s=ramp_s)
+        return probes_for(place, self._host, self._clock, ramp_s=ramp_s)
 
     def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
         """Return what the generator is asked for, with its scripts in place.
@@ -277,7 +254,21 @@ class Bench:
             scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
             log=log,
             sampling=self._experiment.measure.log_sampling,
+            treatment=planned.treatment,
         )
+
+    def rehearse(self, planned: PlannedRun, request: RunRequest) -> None:
+        """Let the generator find out how many requests fill the run, where it takes no time.
+
+        Raises:
+            MeasurementError: It failed, or the server is too slow to be measured in that time.
+            TargetError: The server is gone.
+        """
+        while commands := self._engine.pilot(request):
+            completed = self._platforms[planned.treatment].run_together(
+                commands, timeout_s=self._engine.deadline_s(request.seconds)
+            )
+            self._engine.learn(request, completed)
 
     def run(self, planned: PlannedRun, request: RunRequest) -> tuple[Completed, ...]:
         """Run all generators of a request and return what each printed.
@@ -303,7 +294,12 @@ class Bench:
         """
         cell = replace(planned.cell, load=self.warming_load)
         planned = replace(planned, cell=cell)
-        completed = self.run(planned, self.request(planned, seconds=seconds))
+        request = self.request(planned, seconds=seconds)
+        try:
+            self.rehearse(planned, request)
+        except MeasurementError as error:
+            return error.message
+        completed = self.run(planned, request)
         failed = [each for each in completed if not each.succeeded]
         # One that was ended because of another has a signal as its status, which is negative.
         failed.sort(key=lambda each: each.exit_status, reverse=True)
@@ -360,18 +356,38 @@ class Bench:
         for platform in self._distinct():
             platform.stop(keep_data=keep_data)
 
+    def last_words(self, treatment: str) -> str:
+        """Return the end of what the servers of a treatment's place logged, in one line."""
+        lines = self._platforms[treatment].logs().strip().splitlines()
+        return " ".join(line.strip() for line in lines[-_LAST_LINES:])
+
     def logs(self) -> str:
         """Return everything the servers logged."""
         return "".join(platform.logs() for platform in self._distinct())
 
     def destroy(self) -> None:
-        """Stop everything and remove everything that was made outside the record."""
-        try:
-            for platform in self._distinct():
-                platform.destroy()
-        finally:
-            if self._stack is not None:
-                self._stack.remove()
+        """Stop everything and remove everything that was made outside the record.
+
+        Raises:
+            Interrupted: Somebody stopped it, after everything was tried.
+            SteelyardError: The first trouble, after everything was tried.
+        """
+        removals = [platform.destroy for platform in self._distinct()]
+        if self._stack is not None:
+            removals.append(self._stack.remove)
+        troubles: list[BaseException] = []
+        for remove in (*removals, self._close):
+            try:
+                remove()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                troubles.append(error)
+        if troubles:
+            # What stops the program counts more than what it could not remove.
+            raise min(troubles, key=_is_ordinary)
 
     def _distinct(self) -> tuple[Platform, ...]:
         return tuple({id(platform): platform for platform in self._platforms.values()}.values())
+
+
+def _is_ordinary(error: BaseException) -> bool:
+    return isinstance(error, SteelyardError) and not isinstance(error, Interrupted)

@@ -19,11 +19,13 @@ from steelyard.experiment.validity import (
     validity_of,
 )
 from steelyard.gateways.clock import Clock
+from steelyard.model.campaign import ServerMade
 from steelyard.model.errors import MeasurementError, PreflightError, TargetError
-from steelyard.model.experiment import Experiment, Reset
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.measure import Reset
 from steelyard.model.measurement import Run, RunPlace
-from steelyard.model.plan import CampaignPlan
+from steelyard.model.plan import ANEW, CampaignPlan, settling_s
 from steelyard.model.rules import ENVIRONMENT
 from steelyard.model.schedule import Mode, PlannedBlock, PlannedRun, PlannedVisit
 
@@ -62,6 +64,7 @@ class BlockTaker:
         void_under: The treatment that was in force then.
         void_by: Code of the rule that threw it away.
         way_out: What that rule advises.
+        made: Hears of each server that was made for a visit in a cluster.
     """
 
     experiment: Experiment
@@ -71,6 +74,7 @@ class BlockTaker:
     clock: Clock
     started: Callable[..., None]
     raw: RawStore
+    made: Callable[[ServerMade], None] = lambda _: None
     void_because: str = ""
     void_under: str = ""
     void_by: str = ""
@@ -107,6 +111,7 @@ class BlockTaker:
                 if not missing:
                     continue
                 self._enter(replace(visit, runs=tuple(missing.values())))
+                self._tell(block.index, attempt, number)
                 for position, planned in missing.items():
                     place = Place(
                         block=block.index,
@@ -146,19 +151,39 @@ class BlockTaker:
         self._require(activation.deviations)
         self._discard(visit)
 
+    def _tell(self, block: int, attempt: int, visit: int) -> None:
+        """Tell what the place of a server is that was made for this visit."""
+        if self.plan.restore == ANEW and self.experiment.is_in_kubernetes:
+            made = ServerMade(
+                block=block,
+                attempt=attempt,
+                visit=visit,
+                treatment=self._active,
+                facts=self.bench.platform(self._active).facts(),
+            )
+            self.made(made)
+
     def _discard(self, visit: PlannedVisit) -> None:
         """Put the visit's own workloads on the server and throw the result away."""
         workloads = list(dict.fromkeys(run.cell.workload for run in visit.runs))
         seconds = math.ceil(self.plan.discard.discard_s)  # pgbench takes whole seconds
         for number, name in enumerate(workloads):
             share = (number + 1) * seconds // len(workloads) - number * seconds // len(workloads)
-            if share:
-                cell = next(run.cell for run in visit.runs if run.cell.workload == name)
-                planned = PlannedRun(treatment=visit.treatment, cell=cell)
-                failure = self.bench.discard(planned, seconds=share)
-                if failure:
-                    reason = f"the generator failed in the discard: {failure}"
-                    raise Void(reason, generator_failed(reason, server_died=False))
+            cell = next(run.cell for run in visit.runs if run.cell.workload == name)
+            self._throw_away(PlannedRun(treatment=visit.treatment, cell=cell), share)
+
+    def _throw_away(self, planned: PlannedRun, seconds: int) -> None:
+        """Put a run's workload on the server for whole seconds, if for any."""
+        failure = self.bench.discard(planned, seconds=seconds) if seconds else ""
+        if failure:
+            raise self._discard_failed(planned.treatment, failure)
+
+    def _discard_failed(self, treatment: str, failure: str) -> Void:
+        reason = f"the generator failed in the discard: {failure}"
+        died = not self.bench.is_running()
+        said = self.bench.last_words(treatment) if died else ""
+        finding = generator_failed(reason, server_died=died, last_words=said)
+        return Void(finding.message, finding)
 
     def _require(self, deviations: tuple[str, ...]) -> None:
         finding = not_in_force(self._active, deviations)
@@ -169,6 +194,8 @@ class BlockTaker:
         if planned.treatment != self._active:
             self._active = planned.treatment
             self._require(self.bench.switch(planned.treatment))
+            discard_s = self.plan.discard.discard_s
+            self._throw_away(planned, settling_s(self.experiment.engine, discard_s))
         label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.treatment}"
         self.started(block=place.block, label=label)
         taken = self._take(planned, place)

@@ -7,7 +7,8 @@ import numpy as np
 
 from steelyard.experiment import durations
 from steelyard.model.errors import MeasurementError
-from steelyard.model.experiment import Calibration, Experiment
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import Calibration
 from steelyard.model.measurement import Measurement
 from steelyard.model.plan import DiscardChoice
 from steelyard.model.units import format_percent

@@ -44,7 +44,9 @@ def capacity_s(experiment: Experiment, *, discard_s: float, activation_s: float)
     if asked is None:
         return 0.0
     slices_s = asked.rounds * len(asked.clients) * durations.run_s(experiment)
-    entering_s = activation_s + (discard_s + durations.RUN_OVERHEAD_S if discard_s else 0.0)
+    entering_s = activation_s + (
+        discard_s + durations.run_overhead_s(experiment) if discard_s else 0.0
+    )
     return len(experiment.workloads) * (entering_s + slices_s)
 
 

@@ -7,7 +7,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from steelyard.experiment.form_target import REDIS_TARGETS
 from steelyard.experiment.retargeting import target_of
+from steelyard.model.errors import InputError
 
 RATES = "50%,70%,90%"
 _ROOMY = 90  # clients that fit into the default max_connections = 100, with what we keep for us
@@ -46,9 +48,16 @@ def capacity_text(asked: CapacityQuestion) -> str:
     """Return the experiment file of a question.
 
     Raises:
-        InputError: The target is none.
+        InputError: The target is none, or of Redis.
     """
     target = target_of(asked.target)
+    if target.get("kind") in REDIS_TARGETS:
+        raise InputError(
+            "the capacity is what loads at a rate are shares of, and no generator of Redis offers"
+            " a rate",
+            hint="Find the most that it sustains with several numbers of clients in a file:"
+            " `loads: {clients: [1, 10, 50, 100]}`.",
+        )
     workloads = "\n".join(
         f"  - {{name: {_yaml(builtin)}, builtin: {_yaml(builtin)}, scale_factor: {asked.scale}}}"
         for builtin in asked.builtins

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
+from steelyard.model.errors import MeasurementError, SteelyardError
 
 _FASTEST, _MEDIAN, _SLOWEST = 0.05, 0.5, 0.99
 
@@ -40,8 +40,6 @@ def or_why_not(
     """
     try:
         return tuple(take())
-    except Interrupted:
-        raise
     except SteelyardError as error:
         reason = error.message
     except OSError as error:

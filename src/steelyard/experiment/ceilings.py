@@ -6,7 +6,8 @@ Nothing here harms a campaign: what fails is absent, with the reason.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from steelyard.engines.engine import CeilingTools, Engine
+from steelyard.engines.engine import Engine
+from steelyard.engines.reading import CeilingTools
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceiling_values import or_why_not, timed
 from steelyard.experiment.device_ceilings import DEVICE_S, device_ceilings, no_device
@@ -15,7 +16,7 @@ from steelyard.gateways.process import Processes
 from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.experiment import Experiment, Layer
-from steelyard.model.target import EndpointTarget
+from steelyard.model.target import CloudNativePgTarget, EndpointTarget, RedisKubernetesTarget
 from steelyard.model.units import format_duration, format_percent
 from steelyard.platforms.platform import Platform
 
@@ -25,6 +26,7 @@ _PINGS, _PINGS_S = 20_000, 0.5
 _PROGRAM_S = 0.2  # start and end of a program: measured, rounded up
 _TOLD = "measuring what this place can do at most"
 _NOT_HERE = "not visible: the server is not on this machine"
+_TUNNEL = "not taken: the generators are pods, and take another way to the server than Steelyard"
 _CPUS = {Where.SAME: "one CPU", Where.ACROSS: "two CPUs"}
 _SCRATCH = "ceilings"
 
@@ -63,6 +65,10 @@ class CeilingTaker:
         sharing = next(names for names in self._servers if treatment in names)
         if sharing not in self._trips:
             subject = self._server(treatment)
+            if self._platforms[treatment].address.inside is not None:
+                unknown = Ceiling(kind=CeilingKind.ROUND_TRIP, subject=subject, unknown=_TUNNEL)
+                self._trips[sharing] = replace(unknown, treatments=sharing)
+                return
             (taken,) = or_why_not(
                 CeilingKind.ROUND_TRIP,
                 subject,
@@ -73,6 +79,8 @@ class CeilingTaker:
     def _server(self, treatment: str) -> str:
         target = self._experiment.treatment(treatment).target
         where = f"at {target.place}" if isinstance(target, EndpointTarget) else target.connection
+        if isinstance(target, CloudNativePgTarget | RedisKubernetesTarget):
+            where = target.label
         return f"{self._engine.label(treatment)}, {where}"
 
     def _round_trip(self, tools: CeilingTools, treatment: str, subject: str) -> Ceiling:

@@ -12,9 +12,16 @@ from steelyard.engines.postgres.settings import refused_names
 from steelyard.experiment.document import Issue, KeyPath, Value
 from steelyard.experiment.form import WorkloadForm
 from steelyard.experiment.form_measure import MeasureForm
+from steelyard.experiment.form_target import POSTGRES_TARGETS, REDIS_TARGETS
 from steelyard.experiment.form_values import BUILTINS, word
 from steelyard.experiment.host_checks import linux_issues, manual_issues
 from steelyard.experiment.load_checks import load_issues, measures_open_loops_only
+from steelyard.experiment.redis_checks import (
+    builtin_issues,
+    engine_issues,
+    redis_work_issues,
+    stray_keys,
+)
 from steelyard.experiment.suggestions import (
     COMMAND_SECRET,
     SECRET,
@@ -23,8 +30,9 @@ from steelyard.experiment.suggestions import (
     shown,
     strings,
 )
-from steelyard.experiment.validation import Draft, level_paths
-from steelyard.model.experiment import Design, SwitchCost
+from steelyard.experiment.validation import Draft, level_paths, password_source
+from steelyard.model.experiment import Design, EngineName
+from steelyard.model.measure import SwitchCost
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
 _COMMANDS: Final = ("command", "restart_command")
@@ -32,7 +40,9 @@ _COMMANDS: Final = ("command", "restart_command")
 
 def checked(draft: Draft) -> Iterator[Issue]:
     """Yield everything that is wrong between the parts of a file."""
-    yield from _secrets(draft.document.value, ())
+    kinds = REDIS_TARGETS if draft.engine is EngineName.REDIS else POSTGRES_TARGETS
+    yield from _secrets(draft.document.value, (), password_source(kinds[0]))
+    yield from engine_issues(draft)
     yield from _workloads(draft)
     yield from load_issues(draft)
     yield from _measure(draft)
@@ -54,18 +64,18 @@ def _in_command(value: Value) -> bool:
     return bool(SECRET.search(words) or COMMAND_SECRET.search(words))
 
 
-def _secrets(value: Value, path: KeyPath) -> Iterator[Issue]:
+def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
     if path and path[-1] in _COMMANDS and _in_command(value):
         hint = "Records carry no secrets: let the command read it from a file of its own."
         yield Issue(path=path, message="the command has a password in it", hint=hint)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _secrets(item, (*path, key))
+            yield from _secrets(item, (*path, key), source)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _secrets(item, (*path, index))
+            yield from _secrets(item, (*path, index), source)
     elif any(SECRET.search(text) for text in strings(value)):
-        hint = "Records carry no secrets: use ~/.pgpass or PGPASSWORD."
+        hint = f"Records carry no secrets: use {source}."
         yield Issue(path=path, message="the value has a password in it", hint=hint)
 
 
@@ -77,8 +87,17 @@ def _workloads(draft: Draft) -> Iterator[Issue]:
         message = f"there are two workloads called {shown(name)}"
         hint = "Give each its own name."
         yield Issue(path=("workloads", index, "name"), message=message, hint=hint)
+    for index, item in enumerate(items):
+        builtin = item.get("builtin") if isinstance(item, dict) else None
+        if isinstance(builtin, str):
+            yield from builtin_issues(("workloads", index, "builtin"), builtin.strip(), draft)
     for index, workload in draft.workloads.items():
-        yield from _workload(("workloads", index), workload)
+        path = ("workloads", index)
+        yield from stray_keys(path, workload, draft.engine)
+        if draft.engine is EngineName.REDIS:
+            yield from redis_work_issues(draft, path, workload)
+        else:
+            yield from _workload(path, workload)
 
 
 def _repeated(names: list[Value]) -> Iterator[tuple[int, Value]]:
@@ -94,11 +113,12 @@ def _workload(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
         message = "`builtin` and `scripts` exclude each other"
         hint = "Make two workloads of them."
         yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
-    if workload.builtin is None and not workload.scripts:
+    strays = any(key in workload.model_fields_set for key in ("command", "read_share"))
+    if workload.builtin is None and not workload.scripts and not strays:
         message = "the workload has neither `builtin` nor `scripts`"
         hint = f"Add `builtin`: {listed(BUILTINS)}."
         yield Issue(path=path, message=message, hint=hint, at_key=True)
-    if workload.builtin and workload.scale_factor is None:
+    if workload.builtin in BUILTINS and workload.scale_factor is None:
         message = f"`{workload.builtin}` needs pgbench's tables, and `scale_factor` is missing"
         hint = "Add `scale_factor: 10` (about 150 MB) or what your memory calls for."
         yield Issue(path=(*path, "builtin"), message=message, hint=hint)

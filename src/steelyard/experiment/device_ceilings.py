@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from steelyard.engines.engine import CeilingTools, SyncRate
+from steelyard.engines.reading import CeilingTools, SyncRate
 from steelyard.experiment.ceiling_values import or_why_not, timed
 from steelyard.gateways.direct_read import READERS, direct_reads
 from steelyard.gateways.files import largest_file, make_directory, read_text, remove_tree

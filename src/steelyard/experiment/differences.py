@@ -4,14 +4,16 @@ from itertools import combinations
 
 from steelyard.engines.engine import Engine
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment, Layer, Reset, SwitchCost, Treatment
+from steelyard.model.experiment import EngineName, Experiment, Layer, Treatment
 from steelyard.model.host_settings import switch_cost_of
+from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.schedule import Mode
+from steelyard.model.target import CloudNativePgTarget, RedisKubernetesTarget, Target
 
 
 def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
-    """Return the names of PostgreSQL settings that the two ask for differently."""
-    return _differing(one, other, Layer.POSTGRES)
+    """Return the names of the server's own settings that the two ask for differently."""
+    return _differing(one, other, one.server_layer)
 
 
 def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
@@ -38,7 +40,7 @@ def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
 
 def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
     if one.target != other.target:
-        return SwitchCost.RESTART
+        return _target_cost(one.target, other.target)
     names = differing_settings(one, other)
     costs = [engine.switch_cost(one.name, names) if names else SwitchCost.SESSION]
     costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
@@ -47,6 +49,27 @@ def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
     if one.manual or other.manual:  # equal steps too: one command may serve all treatments
         costs.append(SwitchCost.RESTART)  # nobody knows what it does to a running server
     return max(costs, key=lambda cost: cost.rank)
+
+
+def _require_kept_data(experiment: Experiment) -> None:
+    """Raise where a restart would not keep what was written.
+
+    Raises:
+        InputError: It is a Redis server, which keeps what its treatment persists.
+    """
+    if experiment.engine is EngineName.REDIS:
+        raise InputError(
+            "a Redis server that is restarted keeps what its treatment persists, so without a reset"
+            " for each visit the treatments would run on different keys",
+            hint="Leave `measure.reset` out.",
+        )
+
+
+def _target_cost(one: Target, other: Target) -> SwitchCost:
+    """Return what it takes to go to another target: servers in clusters are made for each visit."""
+    pods = CloudNativePgTarget | RedisKubernetesTarget
+    made = all(isinstance(each, pods) and each.is_made for each in (one, other))
+    return SwitchCost.REPROVISION if made else SwitchCost.RESTART
 
 
 def _differing(one: Treatment, other: Treatment, layer: Layer) -> tuple[str, ...]:
@@ -62,10 +85,13 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
     Back to back on data that no workload changes, there is nothing to reset, and a reset would
     cost a restart and a warm-up in every block.
     """
-    if experiment.measure.switch is SwitchCost.REPROVISION:
+    if experiment.is_made_anew:
         return Reset.VISIT
-    if experiment.measure.reset is not None:
-        return experiment.measure.reset
+    asked = experiment.measure.reset
+    if asked is not None:
+        if asked is not Reset.VISIT and writes and mode is Mode.VISITS:
+            _require_kept_data(experiment)
+        return asked
     if mode is Mode.BACK_TO_BACK and not writes:
         return Reset.CAMPAIGN
     return Reset.VISIT

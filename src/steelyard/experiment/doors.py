@@ -1,5 +1,6 @@
 """All doors to the outside in one hand, so that a test can replace any of them."""
 
+import os
 from dataclasses import dataclass, field
 
 from steelyard.gateways.cgroups import Cgroups, SystemCgroups
@@ -7,9 +8,17 @@ from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.cpu_latency import CpuLatency, SystemCpuLatency
 from steelyard.gateways.host import Host, LocalHost
 from steelyard.gateways.kernel import KernelFiles, LocalKernelFiles
+from steelyard.gateways.kubernetes.api import Kubernetes
+from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.operator import NoOperator, Operator
 from steelyard.gateways.process import Processes, SystemProcesses
+from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.gateways.xfs import Volumes, XfsVolumes
+
+
+def _volumes() -> Volumes:
+    return XfsVolumes(SystemProcesses(), is_root=os.geteuid() == 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +33,9 @@ class Doors:
     kernel: KernelFiles = field(default_factory=LocalKernelFiles)
     latency: CpuLatency = field(default_factory=SystemCpuLatency)
     operator: Operator = field(default_factory=NoOperator)
+    kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
+    redis: RedisDoor = field(default_factory=RedisPy)
+    volumes: Volumes = field(default_factory=_volumes)
 
 
 def system_doors() -> Doors:

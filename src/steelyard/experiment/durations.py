@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-from steelyard.model.experiment import Experiment, Reset
+from steelyard.model.experiment import Experiment
 from steelyard.model.load import Load
+from steelyard.model.measure import Reset
+from steelyard.model.plan import settling_s
 from steelyard.model.schedule import Mode
 
 # From research on one machine; replaced by measured values before the plan is frozen.
@@ -12,8 +14,23 @@ GUESSED_RESTORE_S_PER_GIB = 3.0
 GUESSED_PREPARE_S_PER_SCALE = 0.1
 GUESSED_PREPARE_S = 2.0
 GUESSED_SWITCH_S = 0.1
+# Measured with Redis 7.0.15 on two busy CPUs: 16,000 keys/s, and 30 MB/s of large ones with their
+# dump and append-only file.
+GUESSED_FILL_S_PER_KEY = 1 / 16_000
+GUESSED_FILL_S_PER_GIB = 35.0
+# Of Clusters: seen on one small cluster with local volumes (23 to 58 s to healthy, 3 to 20 s for a
+# restart); what a storage product needs to make a volume comes on top and is not known before.
+GUESSED_CLUSTER_S = 60.0
+GUESSED_STANDBY_S = 30.0
+GUESSED_ROLLOUT_S = 15.0
+# Of Redis servers in pods: 11 s to make one with a local volume, 6 to 8 s for a start were seen.
+GUESSED_REDIS_SET_S = 15.0
+GUESSED_POD_START_S = 8.0
 # Process start, connections and the last transactions of a run: measured at 8 clients, rounded up.
 RUN_OVERHEAD_S = 0.25
+# Placing an order in a pod, agreeing on an instant, fetching what came of it: 1 to 3 s were seen on
+# a small busy cluster.
+POD_RUN_OVERHEAD_S = 2.0
 DEFAULT_DISCARD_S = 20.0  # METHOD 3.7
 # An open loop goes on for so long, because pgbench forgets what was due and not sent at its end.
 TAIL_S = 1.0
@@ -39,9 +56,14 @@ def tail_s(load: Load) -> float:
     return TAIL_S if load.is_open else 0.0
 
 
+def run_overhead_s(experiment: Experiment) -> float:
+    """Return the seconds that a run takes beside the time that it measures."""
+    return POD_RUN_OVERHEAD_S if experiment.is_in_kubernetes else RUN_OVERHEAD_S
+
+
 def run_s(experiment: Experiment) -> float:
     """Return the seconds one run of a closed loop takes, ramp and overhead included."""
-    return experiment.measure.ramp_s + experiment.measure.slice_s + RUN_OVERHEAD_S
+    return experiment.measure.ramp_s + experiment.measure.slice_s + run_overhead_s(experiment)
 
 
 def cells_s(experiment: Experiment) -> float:
@@ -63,9 +85,12 @@ def block_s(
     arms = len(experiment.treatments)
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
     runs = arms * rounds * cells_s(experiment)
-    discards = discard_s + len(experiment.workloads) * RUN_OVERHEAD_S if discard_s else 0.0
+    between_s = len(experiment.workloads) * run_overhead_s(experiment)
+    discards = discard_s + between_s if discard_s else 0.0
     if mode is Mode.BACK_TO_BACK:
         again = times.restore_s + times.start_s + discards if reset is not Reset.CAMPAIGN else 0.0
-        return again + runs + arms * cells * times.switch_s
+        settling = float(settling_s(experiment.engine, discard_s))
+        settling += run_overhead_s(experiment) if settling else 0.0
+        return again + runs + arms * cells * (times.switch_s + settling)
     restores = {Reset.VISIT: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]
     return restores * times.restore_s + arms * (times.start_s + discards) + runs

@@ -3,13 +3,14 @@
 What they become is in ``combining``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
 from steelyard.experiment.document import Document, Issue, KeyPath, Place, Value
 from steelyard.experiment.form import SETTING_KEYS, LevelForm
+from steelyard.experiment.form_redis import redis_value
 from steelyard.experiment.form_values import setting_value, word
 from steelyard.experiment.lineage import merge
 from steelyard.experiment.suggestions import shown
@@ -51,7 +52,8 @@ def _lengthened(document: Document, path: KeyPath) -> Document:
     assert isinstance(settings, dict)  # noqa: S101 - it is short
     name, pair = next(iter(settings.items()))
     written = (*path, layer, name)
-    if trouble := _not_a_pair(settings, pair):
+    read = redis_value if layer == "redis" else setting_value
+    if trouble := _not_a_pair(settings, pair, read):
         hint = "Write two values as in `{postgres: {shared_buffers: [128MB, 2GB]}}`, or two levels."
         problem = document.problem(Issue(path=written, message=trouble, hint=hint))
         emptied = _with(document, path, {}, {})
@@ -60,7 +62,7 @@ def _lengthened(document: Document, path: KeyPath) -> Document:
     levels: dict[str, Value] = {}
     places: dict[KeyPath, Place] = {}
     for index, value in enumerate(pair):
-        level = setting_value(value) or ""
+        level = read(value) or ""
         place = document.place((*written, index))
         levels[level] = {layer: {name: value}}
         below = (*path, level)
@@ -70,7 +72,9 @@ def _lengthened(document: Document, path: KeyPath) -> Document:
     return _with(document, path, levels, places)
 
 
-def _not_a_pair(settings: Mapping[str, Value], pair: Value) -> str:
+def _not_a_pair(
+    settings: Mapping[str, Value], pair: Value, read: Callable[[object], str | None]
+) -> str:
     """Return why a short form cannot be read; empty when it can."""
     if len(settings) > 1:
         return f"the short form of a factor is for one setting, and there are {len(settings)}"
@@ -81,7 +85,7 @@ def _not_a_pair(settings: Mapping[str, Value], pair: Value) -> str:
         )
     if any(value is None or isinstance(value, list | dict) for value in pair):
         return "the two levels are not values of a setting"
-    if setting_value(pair[0]) == setting_value(pair[1]):
+    if read(pair[0]) == read(pair[1]):
         return "the two levels are the same"
     return ""
 
@@ -223,6 +227,7 @@ def _set_by(level: LevelForm, path: KeyPath, facts: MachineFacts) -> SettingKeys
     for key in level.cgroup.model_fields_set:
         settings["cgroup", key] = (*path, "cgroup", key)
     settings |= {("linux", name): (*path, "linux", name) for name in level.linux}
+    settings |= {("redis", name.lower()): (*path, "redis", name) for name in level.redis}
     settings |= _outside(level, path)
     for given in level.target.model_dump(exclude_none=True):
         settings["target", given] = (*path, "target", given)
@@ -249,6 +254,7 @@ def _missing(draft: Draft, kind: str, facts: MachineFacts) -> Iterator[Issue]:
             vain = [("postgres", name) for name in merged.missing]
             vain += [("cgroup", key) for key in merged.missing_limits]
             vain += [("linux", name) for name in merged.missing_linux]
+            vain += [("redis", name) for name in merged.missing_redis]
             for layer, setting in vain:
                 message = f"there is no inherited `{setting}` to remove"
                 hint = "Remove the line, or give it in the treatment that all combinations share."

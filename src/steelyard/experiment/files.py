@@ -20,12 +20,21 @@ from steelyard.experiment.lineage import (
 )
 from steelyard.experiment.overrides import apply_overrides
 from steelyard.experiment.presets import preset_text
+from steelyard.experiment.redis_checks import memory_issues
 from steelyard.experiment.resolution import Surroundings, resolve
 from steelyard.experiment.scripts import read_scripts
 from steelyard.experiment.validation import Draft, validate
 from steelyard.model.errors import ExperimentFileError, InputError, Problem
 from steelyard.model.experiment import Experiment
-from steelyard.model.target import EndpointTarget
+from steelyard.model.target import (
+    CloudNativePgTarget,
+    EndpointTarget,
+    LocalTarget,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    RedisLocalTarget,
+    Target,
+)
 from steelyard.tuning.profiles import MachineFacts
 
 PRESET = "preset:"
@@ -126,7 +135,8 @@ def load_text(
     unsound = (*issues, *factor_issues(draft, surroundings.facts))
     plan = None if unsound or document.problems else combined(draft, surroundings.facts)
     own = merged_treatments(draft, surroundings.facts)
-    found = (*unsound, *_between_sections(draft, own, plan), *scripts.issues)
+    between = (*_between_sections(draft, own, plan), *memory_issues(draft, surroundings.facts))
+    found = (*unsound, *between, *scripts.issues)
     problems = [*document.problems, *map(document.problem, found)]
     if problems or draft.form is None:
         raise ExperimentFileError(source, in_line_order(problems))
@@ -181,21 +191,33 @@ def _file_text(path: Path) -> str:
 
 
 def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
-    """Return the experiment with the use of named databases allowed in all its endpoints.
+    """Return the experiment with what it names on servers that are there allowed: their use.
+
+    That is a database of an endpoint, or the settings of a Cluster.
 
     Raises:
-        InputError: It has no endpoint.
+        InputError: It has neither.
     """
     experiment = loaded.experiment
-    if not experiment.endpoint_targets:
+    there = [t.name for t in experiment.treatments if _is_there(t.target)]
+    if not there:
         raise InputError(
-            "--allow-existing is for endpoints, and the experiment has none",
+            "--allow-existing is for servers that are there, and the experiment has none",
             hint="Leave it out.",
         )
     treatments = tuple(
-        replace(t, target=replace(t.target, allow_existing=True))
-        if isinstance(t.target, EndpointTarget)
-        else t
-        for t in experiment.treatments
+        replace(treatment, target=_allowed(treatment.target)) for treatment in experiment.treatments
     )
     return replace(loaded, experiment=replace(experiment, treatments=treatments))
+
+
+def _is_there(target: Target) -> bool:
+    if isinstance(target, RedisKubernetesTarget | CloudNativePgTarget):
+        return not target.is_made
+    return isinstance(target, EndpointTarget | RedisEndpointTarget)
+
+
+def _allowed(target: Target) -> Target:
+    if isinstance(target, LocalTarget | RedisLocalTarget) or not _is_there(target):
+        return target
+    return replace(target, allow_existing=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from steelyard.analysis.contrasts import headline_count
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
+from steelyard.engines.redis.room import aof_bytes
 from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.capacity import capacity_s
@@ -16,7 +17,8 @@ from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choos
 from steelyard.experiment.schedule import blocks_planned, mode_for
 from steelyard.gateways.files import free_bytes
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
+from steelyard.model.experiment import Experiment, Layer, Treatment
+from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.noise import ASSUMED_NOISE, NoiseProfile
 from steelyard.model.plan import RoundsFor, StoppingRule
 from steelyard.model.schedule import Mode
@@ -208,8 +210,9 @@ def require_disk(expected: Forecast) -> None:
             raise PreflightError(
                 f"{directory} has {format_bytes(free)} free; this campaign needs"
                 f" {format_bytes(needed)} there",
-                hint="Lower the scale factor or max_wal_size, or name another place with"
-                " `directory:` in the target.",
+                hint="Lower the scale factor or max_wal_size (Redis: `loaded`, `value_bytes` or"
+                " auto-aof-rewrite-min-size), or name another place with `directory:` in the"
+                " target.",
             )
 
 
@@ -225,13 +228,21 @@ def expected_discard_s(experiment: Experiment, measured: NoiseProfile | None = N
 
 
 def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTimes:
-    size = _EMPTY_DATA_DIRECTORY_BYTES + sum(d.expected_bytes for d in engine.datasets())
+    size = _empty_bytes(experiment) + sum(d.expected_bytes for d in engine.datasets())
     prewarm = size / GIB if experiment.measure.prewarm else 0.0
     copy_s = 0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB
     return durations.SwitchTimes(
-        restore_s=_loading_s(engine) if _made_anew(experiment) else copy_s,
-        start_s=durations.GUESSED_START_S + prewarm,
+        restore_s=_making_s(experiment, engine) if experiment.is_made_anew else copy_s,
+        start_s=_starting_s(experiment) + prewarm,
     )
+
+
+def _starting_s(experiment: Experiment) -> float:
+    """Return about how long a server takes to start; a Cluster that is there rolls out."""
+    if any(target.is_made for target in experiment.redis_in_kubernetes.values()):
+        return durations.GUESSED_POD_START_S
+    rolls = experiment.cluster_targets and not experiment.is_made_anew
+    return durations.GUESSED_ROLLOUT_S if rolls else durations.GUESSED_START_S
 
 
 def _times(
@@ -250,7 +261,7 @@ def _times(
 
 def _preparation_s(experiment: Experiment, engine: Engine, times: durations.SwitchTimes) -> float:
     states = {engine.program(t.name).identity for t in experiment.treatments}
-    loading = 0.0 if _made_anew(experiment) else _loading_s(engine)
+    loading = 0.0 if experiment.is_made_anew else _making_s(experiment, engine)
     activation = times.restore_s + times.start_s
     arms = len(experiment.treatments)
     calibration = experiment.measure.calibration
@@ -260,37 +271,61 @@ def _preparation_s(experiment: Experiment, engine: Engine, times: durations.Swit
     return len(states) * loading + arms * restarts * (activation + calibration.run_s)
 
 
-def _made_anew(experiment: Experiment) -> bool:
-    """Return whether every visit makes its server, so that no prepared data are kept."""
-    return experiment.measure.switch is SwitchCost.REPROVISION
+def _making_s(experiment: Experiment, engine: Engine) -> float:
+    """Return about how long it takes to make a server with its data."""
+    made = [target for target in experiment.cluster_targets.values() if target.is_made]
+    most = max((target.instances for target in made), default=0)
+    return (
+        _loading_s(engine)
+        + durations.GUESSED_REDIS_SET_S * (bool(experiment.made_targets) and not made)
+        + durations.GUESSED_CLUSTER_S * bool(made)
+        + durations.GUESSED_STANDBY_S * max(most - 1, 0)
+    )
 
 
 def _loading_s(engine: Engine) -> float:
-    """Return about how long it takes to make a server with its data."""
+    """Return about how long it takes to load the data."""
     scale = sum(dataset.scale_factor or 0 for dataset in engine.datasets())
-    return durations.GUESSED_PREPARE_S + durations.GUESSED_PREPARE_S_PER_SCALE * scale
+    tables_s = durations.GUESSED_PREPARE_S_PER_SCALE * scale
+    keys = sum(each.space.loaded for each in engine.datasets() if each.space is not None)
+    size = sum(each.expected_memory_bytes for each in engine.datasets())
+    keys_s = durations.GUESSED_FILL_S_PER_KEY * keys + durations.GUESSED_FILL_S_PER_GIB * size / GIB
+    return durations.GUESSED_PREPARE_S + tables_s + keys_s
 
 
 def _disk(
     experiment: Experiment, assembly: Assembly, *, cached_all: bool
 ) -> Mapping[Path, tuple[int, int]]:
     data = sum(d.expected_bytes for d in assembly.engine.datasets())
-    one = int((_EMPTY_DATA_DIRECTORY_BYTES + data) * _GROWTH)
+    one = int((_empty_bytes(experiment) + data) * _GROWTH)
     needs: dict[Path, int] = {}
     places = {t.name: assembly.platforms[t.name].root for t in experiment.treatments}
     for root in dict.fromkeys(path for path in places.values() if path is not None):
         here = [t for t in experiment.treatments if places[t.name] == root]
         states = {assembly.engine.program(t.name).identity for t in here}
-        anew = _made_anew(experiment)
+        anew = experiment.is_made_anew
         prepared = 0 if cached_all or anew else len(states) * one
         live = sum((1 if anew else _copies(here)) * one for _ in states)
-        needs[root] = prepared + live + max(_max_wal_bytes(treatment) for treatment in here)
+        needs[root] = prepared + live + max(_written_bytes(treatment, data) for treatment in here)
     return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
 
 
 def _copies(treatments: Sequence[Treatment]) -> int:
     """Return how many live copies of the data there may be: a template keeps one beside it."""
-    return 1 if all(t.target.restore in ("copy", "reflink") for t in treatments) else 2
+    copied = all(t.target.restore in ("copy", "reflink") for t in treatments)
+    return 1 if copied or treatments[0].server_layer is Layer.REDIS else 2
+
+
+def _empty_bytes(experiment: Experiment) -> int:
+    """Return how large a data directory without data is; that of Redis holds nothing then."""
+    return 0 if experiment.redis_targets else _EMPTY_DATA_DIRECTORY_BYTES
+
+
+def _written_bytes(treatment: Treatment, data: int) -> int:
+    """Return how much a server writes beside its data, by its settings."""
+    if treatment.server_layer is Layer.REDIS:
+        return aof_bytes(treatment.asked_folded(), data)
+    return _max_wal_bytes(treatment)
 
 
 def _max_wal_bytes(treatment: Treatment) -> int:

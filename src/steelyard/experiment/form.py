@@ -18,19 +18,31 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from steelyard.engines.redis.benchmark import BUILTINS
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import KeyPath
 from steelyard.experiment.form_cgroup import CgroupForm
 from steelyard.experiment.form_host import KvmForm, LinuxSettings, ManualForm
+from steelyard.experiment.form_kubernetes import (
+    GeneratorsForm,
+    ResourcesForm,
+    ServiceForm,
+    SynchronousForm,
+)
 from steelyard.experiment.form_loads import CapacityForm, Goal, LoadsForm
 from steelyard.experiment.form_measure import CalibrationForm, MeasureForm
-from steelyard.experiment.form_target import Form, TargetForm
-from steelyard.experiment.form_values import empty_as_mapping, refusal
+from steelyard.experiment.form_redis import (
+    ProgramWord,
+    RedisValue,
+    RedisWorkForm,
+)
+from steelyard.experiment.form_target import TargetForm
+from steelyard.experiment.form_values import Form, empty_as_mapping, refusal
 from steelyard.experiment.suggestions import choice, shown
 from steelyard.tuning.profiles import profile_names
 
-SETTING_KEYS: Final = ("postgres", "cgroup", "linux")  # the layers with settings by name
-LATER_LAYERS: Final = ("kubernetes", "redis")
+SETTING_KEYS: Final = ("postgres", "redis", "cgroup", "linux")  # the layers with settings by name
+LATER_LAYERS: Final = ("kubernetes",)
 
 
 class ScriptForm(Form):
@@ -45,12 +57,21 @@ class ScriptForm(Form):
     )
 
 
-class WorkloadForm(Form):
-    """What is asked of the server: a builtin script, or script files with weights."""
+Builtin = Annotated[
+    str,
+    PlainValidator(values.text),
+    WithJsonSchema({"enum": [*values.BUILTINS, *BUILTINS]}),
+]
+
+
+class _PostgresWorkForm(Form):
+    """What is asked of PostgreSQL: a builtin script, or script files with weights."""
 
     name: values.Name = Field(description="Unique among the workloads.", examples=["reads"])
-    builtin: values.Builtin | None = Field(
-        default=None, description="A script that pgbench brings.", examples=["select-only"]
+    builtin: Builtin | None = Field(
+        default=None,
+        description="A script that pgbench brings, or a test of redis-benchmark.",
+        examples=["select-only", "set"],
     )
     scale_factor: values.Count | None = Field(
         default=None,
@@ -67,6 +88,13 @@ class WorkloadForm(Form):
         description="Own pgbench scripts.",
         examples=[[{"file": "new-order.sql", "weight": 9}]],
     )
+
+
+POSTGRES_WORK_KEYS: Final = ("scale_factor", "prepare", "scripts")
+
+
+class WorkloadForm(RedisWorkForm, _PostgresWorkForm):
+    """What is asked of the server."""
 
 
 class StopForm(Form):
@@ -91,6 +119,11 @@ class StopForm(Form):
 class GeneratorForm(Form):
     """The load generator."""
 
+    program: ProgramWord | None = Field(
+        default=None,
+        description="Which program puts the load on; redis-benchmark for Redis, pgbench else.",
+        examples=["redis-benchmark"],
+    )
     flags: values.Texts = Field(
         default_factory=list,
         description="Handed to the generator unchanged.",
@@ -147,6 +180,12 @@ class LevelForm(Form):
         default_factory=dict,
         description="PostgreSQL settings; null removes an inherited one.",
         examples=[{"shared_buffers": "2GB"}],
+    )
+    redis: Annotated[dict[str, RedisValue], BeforeValidator(empty_as_mapping)] = Field(
+        default_factory=dict,
+        description="Redis settings, as CONFIG SET takes them; null removes an inherited one, an "
+        "empty text is a value.",
+        examples=[{"appendonly": "yes", "appendfsync": "everysec"}],
     )
     cgroup: Annotated[CgroupForm, BeforeValidator(empty_as_mapping)] = Field(
         default_factory=CgroupForm,
@@ -276,7 +315,8 @@ class ExperimentForm(Form):
         default=None, description="Fixes the order; drawn when left out.", examples=[20261121]
     )
     generator: Annotated[GeneratorForm, BeforeValidator(empty_as_mapping)] = Field(
-        default_factory=GeneratorForm, description="What goes to the load generator as it is."
+        default_factory=GeneratorForm,
+        description="Which load generator, and what goes to it as it is.",
     )
     treatments: Treatments | None = Field(
         default=None,
@@ -312,6 +352,19 @@ def section(path: KeyPath) -> type[Form] | None:
     return None
 
 
+_OF_A_LEVEL: Final[Mapping[tuple[str, ...], type[Form]]] = {
+    ("target",): TargetForm,
+    ("target", "resources"): ResourcesForm,
+    ("target", "synchronous"): SynchronousForm,
+    ("target", "generators"): GeneratorsForm,
+    ("target", "generators", "resources"): ResourcesForm,
+    ("target", "kubernetes"): ServiceForm,
+    ("target", "kubernetes", "generators"): GeneratorsForm,
+    ("target", "kubernetes", "generators", "resources"): ResourcesForm,
+    ("cgroup",): CgroupForm,
+    ("kvm",): KvmForm,
+    ("manual",): ManualForm,
+}
 SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
     (): ExperimentForm,
     ("workloads", "*"): WorkloadForm,
@@ -323,19 +376,11 @@ SECTIONS: Final[Mapping[tuple[str, ...], type[Form]]] = {
     ("stop",): StopForm,
     ("generator",): GeneratorForm,
     ("treatments", "*"): TreatmentForm,
-    ("treatments", "*", "target"): TargetForm,
-    ("treatments", "*", "cgroup"): CgroupForm,
-    ("treatments", "*", "kvm"): KvmForm,
-    ("treatments", "*", "manual"): ManualForm,
+    **{("treatments", "*", *rest): form for rest, form in _OF_A_LEVEL.items()},
+    **{(kind, "*", "*"): LevelForm for kind in WHAT_IS_COMPARED[1:]},
     **{
         (kind, "*", "*", *rest): form
         for kind in WHAT_IS_COMPARED[1:]
-        for rest, form in (
-            ((), LevelForm),
-            (("target",), TargetForm),
-            (("cgroup",), CgroupForm),
-            (("kvm",), KvmForm),
-            (("manual",), ManualForm),
-        )
+        for rest, form in _OF_A_LEVEL.items()
     },
 }

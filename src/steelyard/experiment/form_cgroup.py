@@ -6,8 +6,7 @@ from typing import Annotated, Final
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from steelyard.experiment import form_values as values
-from steelyard.experiment.form_target import Form
-from steelyard.experiment.form_values import refusal
+from steelyard.experiment.form_values import Form, refusal
 from steelyard.experiment.suggestions import shown
 from steelyard.model.cgroup import PARSERS
 from steelyard.model.errors import InputError

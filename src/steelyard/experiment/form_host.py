@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from steelyard.experiment import form_values as values
-from steelyard.experiment.form_target import Form
-from steelyard.experiment.form_values import empty_as_mapping, refusal
+from steelyard.experiment.form_values import Form, empty_as_mapping, refusal
 from steelyard.experiment.suggestions import shown
 
 

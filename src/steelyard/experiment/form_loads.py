@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from steelyard.experiment import form_values as values
 from steelyard.experiment.document import WrittenFloat, WrittenInt
-from steelyard.experiment.form_target import Form
-from steelyard.experiment.form_values import refusal
+from steelyard.experiment.form_values import Form, refusal
 from steelyard.experiment.suggestions import shown
 from steelyard.model.errors import InputError
 from steelyard.model.latency import LatencyGoal
@@ -161,6 +160,11 @@ class LoadsForm(Form):
         description="Processes of the generator, among which clients, threads and rate are "
         "divided.",
         examples=[2],
+    )
+    pipeline: values.Counts = Field(
+        default_factory=lambda: [1],
+        description="Redis: requests that a client sends before it waits for their answers.",
+        examples=[1],
     )
     protocol: values.Protocol = Field(
         default="simple", description="pgbench's query mode.", examples=["prepared"]

@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from steelyard.experiment import form_values as values
-from steelyard.experiment.form_target import Form
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS
+from steelyard.experiment.form_values import Form
+from steelyard.model.measure import DEFAULT_NEIGHBOURS
 
 
 class CalibrationForm(Form):
@@ -28,7 +28,9 @@ class MeasureForm(Form):
         default=5.0, description="Measured length of a run.", examples=["5s"]
     )
     ramp: values.Ramp = Field(
-        default=2.0, description="Thrown away at the start of each run.", examples=["2s"]
+        default=2.0,
+        description="Thrown away at the start of each run; 0 for Redis.",
+        examples=["2s"],
     )
     discard: values.Discard = Field(
         default=None,

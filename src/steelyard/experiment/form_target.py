@@ -1,27 +1,25 @@
 """The section ``target`` of an experiment file: where the server runs, or is there already."""
 
 import re
-import shlex
 from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from steelyard.experiment import form_values as values
-from steelyard.experiment.form_values import refusal
-from steelyard.experiment.suggestions import choice, did_you_mean, shown
+from steelyard.experiment.form_kubernetes import ClusterForm, Service
+from steelyard.experiment.form_redis import RedisServerForm
+from steelyard.experiment.form_values import Form, refusal
+from steelyard.experiment.suggestions import choice, did_you_mean, listed, shown
 from steelyard.gateways.libpq import parsed_uri
 from steelyard.model.errors import InputError
+from steelyard.model.redis_uri import is_redis_uri, parse_redis_uri
 
-TARGETS: Final = ("local", "endpoint")
+POSTGRES_TARGETS: Final = ("local", "endpoint", "cloudnative-pg")
+REDIS_TARGETS: Final = ("redis-local", "redis-endpoint", "redis-kubernetes")
+TARGETS: Final = (*POSTGRES_TARGETS, *REDIS_TARGETS)
 # Known from the design, so that they are told apart from misspellings.
-LATER_TARGETS: Final = (
-    "cloudnative-pg",
-    "rds",
-    "aurora",
-    "redis-local",
-    "redis-endpoint",
-    "redis-kubernetes",
-)
+LATER_TARGETS: Final = ("rds", "aurora")
+REDIS_SERVERS: Final = ("redis-server", "valkey-server")
 _GOVERNED_INITDB: Final = re.compile(
     r"-[DUWA]|--(pgdata|username|pwprompt|pwfile|auth|auth-host|auth-local)\b"
 )
@@ -30,17 +28,11 @@ _PROGRAMS: Final = (
 )
 
 
-class Form(BaseModel):
-    """A section of the file; unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 def _target_kind(value: object) -> str:
     kind = values.text(value)
     if kind in LATER_TARGETS:
         message = f"the target kind `{kind}` is not supported in this version"
-        raise refusal(message, "Use `kind: local` or `kind: endpoint`.")
+        raise refusal(message, f"Use one of these kinds: {listed(TARGETS)}.")
     if kind not in TARGETS:
         raise refusal(f"{shown(kind)} is no kind of target", choice(kind, TARGETS))
     return kind
@@ -49,7 +41,7 @@ def _target_kind(value: object) -> str:
 def _uri(value: object) -> str:
     uri = values.text(value)
     try:
-        parsed_uri(uri)
+        parse_redis_uri(uri) if is_redis_uri(uri) else parsed_uri(uri)
     except InputError as error:
         raise refusal(error.message, error.hint) from None
     return uri
@@ -69,16 +61,22 @@ def _initdb_option(value: object) -> str:
 
 def _programs(value: object) -> str:
     given = values.text(value)
-    is_path = "/" in given or given.startswith("~")
-    if (
-        given != "embedded"
-        and not is_path
-        and not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given)
-    ):
+    known = given in ("embedded", *REDIS_SERVERS)
+    if not known and not is_directory(given) and not is_version(given):
         message = f"{shown(given)} is neither `embedded`, nor a version, nor a directory"
-        hint = did_you_mean(given, ["embedded"]) or _PROGRAMS
+        hint = did_you_mean(given, ["embedded", *REDIS_SERVERS]) or _PROGRAMS
         raise refusal(message, hint)
     return given
+
+
+def is_directory(given: str) -> bool:
+    """Return whether programs are named by a directory, or by the path of a program."""
+    return "/" in given or given.startswith("~")
+
+
+def is_version(given: str) -> bool:
+    """Return whether programs are named by a version of PostgreSQL."""
+    return re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", given) is not None
 
 
 Programs = Annotated[str, PlainValidator(_programs), WithJsonSchema({"type": ["string", "number"]})]
@@ -89,27 +87,20 @@ InitdbOptions = Annotated[
 ]
 
 
-def _words(value: object) -> tuple[str, ...]:
-    try:
-        words = shlex.split(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise refusal(f"{shown(value)} has an open quote", "Write a list of words.") from error
-    if not isinstance(words, list | tuple) or not words:
-        raise refusal(f"{shown(value)} is no command", "Write a list of words.")
-    return tuple(values.text(word) for word in words)
+RestartCommand = Annotated[
+    tuple[str, ...], PlainValidator(values.command_words), WithJsonSchema(values.TEXTS)
+]
 
 
-RestartCommand = Annotated[tuple[str, ...], PlainValidator(_words), WithJsonSchema(values.TEXTS)]
-
-
-class TargetForm(Form):
-    """Where the server runs; what is not given is inherited."""
+class ServerForm(Form):
+    """What a target has that is a server of this machine, or any that is there already."""
 
     kind: TargetKind | None = Field(default=None, description="The kind of target.")
     bin: Programs | None = Field(
         default=None,
-        description="`embedded`, a version such as 15, or the directory of the programs.",
-        examples=["embedded", "15", "/usr/lib/postgresql/15/bin"],
+        description="`embedded`, a version such as 15, or the directory of the programs; of Redis "
+        "`redis-server`, `valkey-server` or the directory.",
+        examples=["embedded", "15", "/usr/lib/postgresql/15/bin", "valkey-server"],
     )
     directory: values.Text | None = Field(
         default=None, description="Where data directories are made.", examples=["/mnt/nvme"]
@@ -140,8 +131,11 @@ class TargetForm(Form):
     )
     uri: Uri | None = Field(
         default=None,
-        description="libpq URI of an endpoint, without a password.",
-        examples=["postgresql://bench@db.example.com/postgres?sslmode=require"],
+        description="libpq URI of an endpoint, or the URI of a Redis server, without a password.",
+        examples=[
+            "postgresql://bench@db.example.com/postgres?sslmode=require",
+            "rediss://bench@cache.example.com:6379/3",
+        ],
     )
     host: values.Text | None = Field(
         default=None,
@@ -155,15 +149,29 @@ class TargetForm(Form):
         default=None, description="Database of an endpoint to connect to.", examples=["postgres"]
     )
     service: values.Text | None = Field(
-        default=None, description="Section of libpq's service file.", examples=["bench"]
+        default=None,
+        description="Section of libpq's service file; of `redis-kubernetes` the Service of a "
+        "server that is there.",
+        examples=["bench"],
     )
     allow_existing: values.Switch | None = Field(
         default=None,
-        description="Measure in the named database, which Steelyard did not make.",
+        description="Measure in the named database, which Steelyard did not make; of Redis: change "
+        "settings of a server that holds keys, and put them back.",
         examples=[True],
     )
     restart_command: RestartCommand | None = Field(
         default=None,
         description="Restarts an endpoint's server; run on this machine, without a shell.",
         examples=[["ssh", "db.example.com", "systemctl", "restart", "postgresql"]],
+    )
+
+
+class TargetForm(RedisServerForm, ClusterForm, ServerForm):
+    """Where the server runs; what is not given is inherited."""
+
+    kubernetes: Service | None = Field(
+        default=None,
+        description="A server in a Kubernetes cluster, by the names of its Service and Secret.",
+        examples=[{"service": "db", "secret": "db-user"}],
     )

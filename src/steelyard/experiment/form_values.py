@@ -2,11 +2,12 @@
 
 import math
 import re
+import shlex
 from collections.abc import Callable
 from typing import Annotated, Final, NoReturn
 
 from annotated_types import MinLen
-from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from steelyard.experiment.document import WrittenFloat, WrittenInt
@@ -19,6 +20,12 @@ SEED_LIMIT: Final = 2**31
 BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
 _EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
 PROTOCOLS: Final = ("simple", "extended", "prepared")
+
+
+class Form(BaseModel):
+    """A section of the file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def refusal(message: str, hint: str = "") -> PydanticCustomError:
@@ -187,6 +194,17 @@ def setting_value(value: object) -> str | None:
     return value
 
 
+def command_words(value: object) -> tuple[str, ...]:
+    """Return the words of a command: of a list, or of one line in the shell's quoting."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise refusal(f"{shown(value)} has an open quote", "Write a list of words.") from error
+    if not isinstance(words, list | tuple) or not words:
+        raise refusal(f"{shown(value)} is no command", "Write a list of words.")
+    return tuple(text(word) for word in words)
+
+
 def empty_as_mapping(value: object) -> object:
     """Return an empty mapping for ``key:`` with nothing after it."""
     return {} if value is None else value
@@ -236,7 +254,6 @@ Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLO
 Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
 Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
 SettingValue = Annotated[str | None, PlainValidator(setting_value), _schema(**_SETTING)]
-Builtin = Annotated[str, PlainValidator(one_of(*BUILTINS)), _schema(enum=list(BUILTINS))]
 Protocol = Annotated[str, PlainValidator(one_of(*PROTOCOLS)), _schema(enum=list(PROTOCOLS))]
 Connection = Annotated[
     str, PlainValidator(one_of("socket", "tcp")), _schema(enum=["socket", "tcp"])

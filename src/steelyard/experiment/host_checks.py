@@ -11,6 +11,7 @@ from steelyard.experiment.form import LevelForm
 from steelyard.experiment.form_host import ManualForm
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.form_values import setting_value
+from steelyard.experiment.kubernetes_checks import is_here, is_in_kubernetes
 from steelyard.experiment.suggestions import did_you_mean, shown
 from steelyard.experiment.validation import Draft
 from steelyard.model import host_settings
@@ -91,14 +92,22 @@ def host_issues(draft: Draft, merged: Mapping[str, HasHost]) -> Iterator[Issue]:
 
 
 def _misplaced(name: str, treatment: HasHost) -> Iterator[tuple[str, str, str]]:
-    local = (treatment.target.kind or "local") == "local"
+    local, pod = is_here(treatment.target), is_in_kubernetes(treatment.target)
     if treatment.linux and not local:
+        what = "a pod" if pod else "an endpoint"
         yield (
             "linux",
-            f"the server of `{name}` is an endpoint, and `linux` turns knobs of this machine",
+            f"the server of `{name}` is {what}, and `linux` turns knobs of this machine",
             "Remove `linux`, use `kind: local`, or turn them by `manual` with a command.",
         )
     if treatment.domain is None:
+        return
+    if pod:
+        yield (
+            "kvm",
+            f"the server of `{name}` is a pod, whose node is no virtual machine of this libvirt",
+            "Remove `kvm`, or name the guest's server with `kind: endpoint`.",
+        )
         return
     if local:
         yield (

@@ -1,36 +1,34 @@
 """What a campaign makes outside its record, and how it is undone after a death."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from steelyard.engines.residue import residue_of
 from steelyard.experiment import registry
+from steelyard.experiment.cluster_leftovers import not_ours, split, undo_placed
 from steelyard.experiment.doors import Doors
-from steelyard.experiment.stack_doors import stack_doors
-from steelyard.gateways.cgroups import Cgroups
+from steelyard.experiment.knob_leftovers import require_as_it_was, turn_back
+from steelyard.experiment.local_leftovers import is_alive, is_our_group, our_mounts
+from steelyard.experiment.server_leftovers import undo_on_server
+from steelyard.experiment.troubles import raise_all, trouble_of
+from steelyard.experiment.unmounting import unmounted
 from steelyard.gateways.files import remove_tree, tree_bytes
-from steelyard.model.errors import (
-    Interrupted,
-    LeftBehindError,
-    PreflightError,
-    RecordError,
-    SteelyardError,
-    TargetError,
-)
-from steelyard.model.outside import OnServer, TurnedKnob, knob_label
+from steelyard.model.errors import LeftBehindError, PreflightError, RecordError, SteelyardError
+from steelyard.model.outside import InCluster, OnServer, TurnedKnob, in_undoing_order, knob_label
 from steelyard.model.stack import Knob
-from steelyard.platforms.endpoint.restarting import Means
-from steelyard.platforms.endpoint.undoing import undo as undo_on_server
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import remove_group
 from steelyard.platforms.log_place import MEMORY
 from steelyard.record.directory import (
+    COPY_NOTE,
     CampaignDirectory,
     is_held,
     left_groups,
+    left_in_clusters,
     left_knobs,
     left_on_servers,
     left_over,
@@ -78,6 +76,15 @@ class JournalLedger:
         """Note that it is gone again."""
         self._journal.append(Removed(resource="cgroup", name=str(directory)))
 
+    def placed(self, thing: InCluster) -> None:
+        """Note what is about to be made or changed in a Kubernetes cluster."""
+        self._journal.append(Created(resource="in-cluster", name=thing.label, placed=thing))
+        registry.note_placed(self._campaign_id, thing)
+
+    def taken_away(self, thing: InCluster) -> None:
+        """Note that it is gone, or as it was."""
+        self._journal.append(Removed(resource="in-cluster", name=thing.label))
+
     def kept(self, knob: Knob) -> str | None:
         """Return what was at a knob's place before this session turned it; None: it did not."""
         return self._turned.get(knob_label(knob))
@@ -110,6 +117,9 @@ class Leftover:
         knobs: Of the stack, turned and not put back.
         foreign: Knobs of the record that this account's registry does not know: another account
             or another cache turned them, or nobody did.
+        placed: Made or changed in Kubernetes clusters and not undone.
+        foreign_placed: Changes there that this account's registry does not know.
+        mounts: Where file systems of a crash test are mounted.
     """
 
     campaign_id: str
@@ -121,6 +131,9 @@ class Leftover:
     groups: tuple[Path, ...] = ()
     knobs: tuple[TurnedKnob, ...] = ()
     foreign: tuple[TurnedKnob, ...] = ()
+    placed: tuple[InCluster, ...] = ()
+    foreign_placed: tuple[InCluster, ...] = ()
+    mounts: tuple[Path, ...] = ()
 
 
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
@@ -132,6 +145,7 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
 
     Raises:
         RecordError: One of ``records`` holds no campaign, or is damaged.
+        PreflightError: One is a copy of a record that is in a cluster.
     """
     found = []
     for campaign_id, record in _candidates(records):
@@ -158,13 +172,24 @@ def refuse_while_running() -> None:
 
 
 def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
-    if records:
-        return [(read_campaign(path).campaign_id, path) for path in records]
-    return registry.records()
+    if not records:
+        return [(name, path) for name, path in registry.records() if not _is_copy(path)]
+    for path in records:
+        if _is_copy(path):
+            raise PreflightError(
+                f"{path} is a copy of a record whose campaign runs in a cluster",
+                hint="`steelyard attach NAME --remove` removes it there; the command is in"
+                f" {path / COPY_NOTE}.",
+            )
+    return [(read_campaign(path).campaign_id, path) for path in records]
+
+
+def _is_copy(record: Path) -> bool:
+    return (record / COPY_NOTE).exists()
 
 
 def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
-    if (record / "journal.jsonl").exists() and is_held(record):
+    if is_alive(record):
         return None
     known = registry.knobs(campaign_id)
     foreign: tuple[TurnedKnob, ...] = ()
@@ -174,12 +199,16 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         # A record may come from somebody else: it cannot name what root writes into the kernel.
         knobs = tuple(knob for knob in left_knobs(record) if knob in known)
         foreign = tuple(knob for knob in left_knobs(record) if knob not in known)
+        placed = left_in_clusters(record)
     except RecordError:  # the record was deleted or is damaged
         names, things = registry.directories(campaign_id)[1:], registry.things(campaign_id)
         grouped, knobs = registry.groups(campaign_id), known
+        placed = registry.placed(campaign_id)
+    placed, strange = split(placed, campaign_id)
     directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
-    groups = tuple(path for path in grouped if _is_our_group(path, campaign_id, doors.cgroups))
-    if not any((directories, things, groups, knobs, foreign)):
+    groups = tuple(path for path in grouped if is_our_group(path, campaign_id, doors.cgroups))
+    mounts = tuple(our_mounts(campaign_id, directories, doors))
+    if not any((directories, things, groups, knobs, foreign, placed, strange)):
         return None
     return Leftover(
         campaign_id=campaign_id,
@@ -191,14 +220,10 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         groups=groups,
         knobs=knobs,
         foreign=foreign,
+        placed=placed,
+        foreign_placed=strange,
+        mounts=mounts,
     )
-
-
-def _is_our_group(path: Path, campaign_id: str, cgroups: Cgroups) -> bool:
-    """Return whether a path is an existing group with the name of one that the campaign made."""
-    name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
-    named = path.parent in cgroups.roots() and re.fullmatch(name, path.name) is not None
-    return named and cgroups.exists(path)
 
 
 def _is_ours(path: Path, campaign_id: str) -> bool:
@@ -223,26 +248,16 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     """
     for directory in leftover.directories:
         end_processes(directory, doors)
-    for thing in leftover.things:
-        _undo_on_server(thing, doors)
-        with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="on-server", name=thing.label))
-    troubles = _turned_back(leftover, doors)
-    for group in leftover.groups:
-        remove_group(group, doors.cgroups, doors.clock)
-        with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="cgroup", name=str(group)))
-    for directory in leftover.directories:
-        _free_shared_memory(directory, doors)
-        try:
-            remove_tree(directory)
-        except SteelyardError as error:
-            raise LeftBehindError(error.message, hint=error.hint) from error
-    # Without a readable journal there is nowhere to note it, and nothing to note it for.
-    with suppress(RecordError):
-        gone = [Removed(resource="directory", name=str(path)) for path in leftover.directories]
-        _note(leftover, doors, *gone)
-    _raise_all(troubles)
+    for place in leftover.mounts:  # before their directories
+        unmounted(place, doors)
+    troubles = [
+        # The servers first: a way to one may lead through what is taken away after it.
+        *_undone(leftover, doors),
+        *_taken_away(leftover, doors),
+        *_turned_back(leftover, doors),
+        *_removed(leftover, doors),
+    ]
+    raise_all(troubles)
     registry.unregister(leftover.campaign_id)
 
 
@@ -252,21 +267,39 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
     Raises:
         LeftBehindError: Something is still there.
     """
-    troubles = []
-    for leftover in found:
-        try:
-            undo(leftover, doors)
-        except LeftBehindError as error:
-            troubles.append(error)
-    _raise_all(troubles)
+    tried = [trouble_of(partial(undo, leftover, doors)) for leftover in found]
+    raise_all([trouble for trouble in tried if trouble is not None])
 
 
-def _raise_all(troubles: Sequence[LeftBehindError]) -> None:
-    if troubles:
-        raise LeftBehindError(
-            "; ".join(error.message for error in troubles),
-            hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
-        )
+def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
+    """Undo what is on servers, note it, and yield what is left."""
+    for thing in in_undoing_order(leftover.things):
+        trouble = trouble_of(partial(undo_on_server, thing, doors))
+        if trouble is not None:
+            yield trouble
+            continue
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="on-server", name=thing.label))
+
+
+def _removed(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
+    """Remove groups and directories, note it, and yield what is left."""
+    for group in leftover.groups:
+        trouble = trouble_of(partial(remove_group, group, doors.cgroups, doors.clock))
+        if trouble is not None:
+            yield trouble
+            continue
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="cgroup", name=str(group)))
+    for directory in leftover.directories:
+        _free_shared_memory(directory, doors)
+        trouble = trouble_of(partial(remove_tree, directory))
+        if trouble is not None:
+            yield trouble
+            continue
+        # Without a readable journal there is nowhere to note it, and nothing to note it for.
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="directory", name=str(directory)))
 
 
 def _turned_back(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
@@ -275,9 +308,9 @@ def _turned_back(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
     for turned in (*leftover.knobs, *leftover.foreign):
         try:
             if turned in leftover.foreign:
-                _require_as_it_was(turned, doors)
+                require_as_it_was(turned, doors)
             else:
-                _turn_back(turned, doors)
+                turn_back(turned, doors)
         except LeftBehindError as error:
             troubles.append(error)
             continue
@@ -286,40 +319,18 @@ def _turned_back(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
     return troubles
 
 
-def _turn_back(turned: TurnedKnob, doors: Doors) -> None:
-    try:
-        stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
-    except (Interrupted, RecordError):
-        raise
-    except SteelyardError as error:
-        raise LeftBehindError(
-            f"{turned.label} is not as it was: {error.message}",
-            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
-        ) from error
-
-
-def _require_as_it_was(turned: TurnedKnob, doors: Doors) -> None:
-    """Look whether a knob that is not ours to turn was turned back by somebody else."""
-    with suppress(SteelyardError, KeyError):
-        if stack_doors(doors)[turned.knob.kind].snapshot(turned.knob) == turned.snapshot:
-            return
-    raise LeftBehindError(
-        f"{turned.label} is not as it was, and is not turned back from here, because the cache of"
-        f" this account does not know of it; it was {turned.before}",
-        hint="Clean as the account that ran the campaign, with its cache; or put it back by hand,"
-        " then name the record's directory to `steelyard clean`.",
-    )
-
-
-def _undo_on_server(thing: OnServer, doors: Doors) -> None:
-    try:
-        undo_on_server(thing, Means(sql=doors.sql, processes=doors.processes, clock=doors.clock))
-    except TargetError as error:
-        raise LeftBehindError(
-            f"{thing.label} is left behind: {error.message}",
-            hint="Run `steelyard clean` again with the password in PGPASSWORD or ~/.pgpass, when"
-            " the server can be reached.",
-        ) from error
+def _taken_away(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
+    """Undo what is in clusters, note it, and return what is left."""
+    troubles = [not_ours(thing) for thing in leftover.foreign_placed]
+    for thing in leftover.placed:
+        try:
+            undo_placed(thing, doors)
+        except LeftBehindError as error:
+            troubles.append(error)
+            continue
+        with suppress(RecordError):
+            _note(leftover, doors, Removed(resource="in-cluster", name=thing.label))
+    return troubles
 
 
 def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
@@ -374,6 +385,7 @@ def require_nothing_left(directory: Path) -> None:
         made = [*left_over(directory), *left_groups(directory)]
         names = [name for name in made if Path(name).exists()]
         names += [thing.label for thing in left_on_servers(directory)]
+        names += [thing.label for thing in left_in_clusters(directory)]
         names += [knob.label for knob in left_knobs(directory)]
     except RecordError:
         return

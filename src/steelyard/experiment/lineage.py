@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from steelyard.experiment.document import Issue, Value
 from steelyard.experiment.form import LevelForm, TreatmentForm
 from steelyard.experiment.form_host import ManualForm
+from steelyard.experiment.form_kubernetes import NESTED
 from steelyard.experiment.form_target import TargetForm
 from steelyard.experiment.host_checks import host_issues
 from steelyard.experiment.merged_targets import target_issues
@@ -26,6 +27,8 @@ class Merged:
         missing_limits: Keys of ``cgroup`` it removes without inheriting them.
         linux: Value by name of a kernel setting, as written.
         missing_linux: Kernel settings it removes without inheriting them.
+        redis: Value by name of a Redis setting, in small letters.
+        missing_redis: Redis settings it removes without inheriting them.
         domain: File of its virtual machine.
         manual: What is done by hand.
     """
@@ -39,6 +42,8 @@ class Merged:
     missing_limits: tuple[str, ...] = ()
     linux: Mapping[str, str] = field(default_factory=dict)
     missing_linux: tuple[str, ...] = ()
+    redis: Mapping[str, str] = field(default_factory=dict)
+    missing_redis: tuple[str, ...] = ()
     domain: str | None = None
     manual: ManualForm | None = None
 
@@ -113,15 +118,19 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
     without: list[str] = []
     linux: dict[str, str] = {}
     without_linux: list[str] = []
+    redis: dict[str, str] = {}
+    without_redis: list[str] = []
     domain: str | None = None
     manual: ManualForm | None = None
     for form in forms:
-        target |= form.target.model_dump(exclude_none=True)
+        target = _inherited(target, form.target.model_dump(exclude_none=True))
         protocol = form.protocol or protocol
         profiles += [profile for profile in form.profile if profile not in profiles]
         settings.apply(form, facts)
         without = _overlaid(limits, form.cgroup.model_dump(include=form.cgroup.model_fields_set))
         without_linux = _overlaid(linux, form.linux)
+        folded = {name.lower(): value for name, value in form.redis.items()}
+        without_redis = _overlaid(redis, folded)
         domain = form.kvm.domain or domain
         manual = form.manual if form.manual.model_fields_set else manual
     return Merged(
@@ -134,9 +143,21 @@ def merge(forms: Sequence[LevelForm], facts: MachineFacts) -> Merged:
         missing_limits=tuple(without),
         linux=linux,
         missing_linux=tuple(without_linux),
+        redis=redis,
+        missing_redis=tuple(without_redis),
         domain=domain,
         manual=manual,
     )
+
+
+def _inherited(target: Mapping[str, object], given: Mapping[str, object]) -> dict[str, object]:
+    """Return a target with keys put over it; the keys of some sections are inherited one by one."""
+    whole = {**target, **given}
+    for key in NESTED:
+        before, after = target.get(key), given.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            whole[key] = _inherited(before, after)
+    return whole
 
 
 def _overlaid(values: dict[str, str], given: Mapping[str, str | None]) -> list[str]:
@@ -190,6 +211,7 @@ def merged_issues(draft: Draft, merged: Mapping[str, Merged]) -> Iterator[Issue]
         for layer, names in (
             ("cgroup", treatment.missing_limits),
             ("linux", treatment.missing_linux),
+            ("redis", treatment.missing_redis),
         ):
             for missing in names:
                 yield Issue(

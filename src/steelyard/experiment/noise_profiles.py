@@ -15,10 +15,18 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.experiment.doors import system_doors
 from steelyard.gateways.files import cache_directory, make_directory, read_text, write_text
 from steelyard.gateways.host import Host
-from steelyard.model.experiment import Experiment, Workload
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
-from steelyard.model.target import LocalTarget, Target
+from steelyard.model.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    Target,
+)
+from steelyard.model.target import place_of as place_in_cluster
+from steelyard.model.workload import Workload
 from steelyard.platforms.local.machine import capacity, machine_facts
 
 FORMAT = 1
@@ -126,17 +134,36 @@ def _profile(
 
 def place_of(experiment: Experiment, host: Host) -> str:
     """Return machine and target of an experiment's baseline, in words that tell places apart."""
+    target = experiment.treatment(experiment.baseline).target
+    if experiment.is_in_kubernetes:
+        return _in_kubernetes(target)
     facts = {fact.name: fact.value for fact in machine_facts(host, Path("/"))}
     usable = capacity(host)
     memory_gib = usable.memory_bytes / 1024**3
     machine = f"{facts['cpu model']}, {usable.cpus:g} CPUs, {memory_gib:.1f} GiB"
-    return f"{machine}; {_target(experiment.treatment(experiment.baseline).target)}"
+    return f"{machine}; {_target(target)}"
+
+
+def _in_kubernetes(target: Target) -> str:
+    """Return cluster, Cluster and generators; this machine has no part in what is measured."""
+    place = place_in_cluster(target)
+    context = "the current context" if place is None or place.context is None else place.context
+    namespace = "" if place is None or place.namespace is None else f"/{place.namespace}"
+    # Every key counts: another class, node or limit is another place.
+    digest = hashlib.sha256(repr(target).encode()).hexdigest()[:_KEY_LENGTH]
+    return f"Kubernetes {context}{namespace}; {_target(target)}, {digest}"
 
 
 def _target(target: Target) -> str:
-    if isinstance(target, LocalTarget):
+    if isinstance(target, AnyLocalTarget):
         where = f" in {target.directory}" if target.directory else ""
         return f"local, {target.bin} by {target.connection}{where}"
+    if isinstance(target, CloudNativePgTarget):
+        return f"{target.kind}, {target.label}"
+    if isinstance(target, RedisKubernetesTarget):
+        return f"{target.kind}, {target.label}"
+    if isinstance(target, RedisEndpointTarget):
+        return f"{target.kind}, {target.place}"
     named = f", database {target.dbname}" if target.allow_existing else ""
     return f"{target.kind}, {target.place}{named}"
 
@@ -148,6 +175,7 @@ def content_of(workload: Workload) -> str:
         workload.scale_factor,
         [script.text for script in workload.prepare],
         [(script.text, script.weight) for script in workload.scripts],
+        *(() if workload.redis is None else (workload.redis,)),
     )
     return hashlib.sha256(repr(said).encode()).hexdigest()[:_KEY_LENGTH]
 

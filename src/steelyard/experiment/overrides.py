@@ -13,6 +13,7 @@ from steelyard.experiment.document import (
 )
 from steelyard.experiment.form import WHAT_IS_COMPARED
 from steelyard.experiment.retargeting import (
+    fitting_target,
     require_no_targets_below,
     retargeted,
     treatments_of,
@@ -75,7 +76,8 @@ def _retarget(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPa
     if isinstance(root, dict) and treatments is not None:
         try:
             require_no_targets_below(root)
-            root["treatments"] = retargeted(treatments, override.partition("=")[2])
+            target = fitting_target(root, override.partition("=")[2])
+            root["treatments"] = retargeted(treatments, target)
         except InputError as error:
             problem = Problem(message=error.message, hint=error.hint, path="--target")
             raise _Refused(problem) from None
@@ -120,7 +122,7 @@ def _steps(root: Value, words: str) -> list[str]:
     if parts[0] in WHAT_IS_COMPARED[1:]:
         parts = _with_level(root, parts)
     for place in _SETTINGS_AT.get(parts[0], ()):
-        if len(parts) > place + 2 and parts[place] in ("postgres", "linux"):
+        if len(parts) > place + 2 and parts[place] in ("postgres", "redis", "linux"):
             return [*parts[: place + 1], ".".join(parts[place + 1 :])]
     return parts
 

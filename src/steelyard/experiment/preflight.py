@@ -33,7 +33,8 @@ def check(loaded: LoadedExperiment, assembly: Assembly) -> tuple[Finding, ...]:
     places = dict.fromkeys(assembly.platforms.values())
     found = (finding for platform in places for finding in platform.findings())
     stack = () if assembly.stack is None else assembly.stack.findings()
-    return (*assembly.engine.findings(), *found, *stack)
+    site = () if assembly.site is None else assembly.site.findings()
+    return (*assembly.engine.findings(), *found, *stack, *site)
 
 
 def _problems(loaded: LoadedExperiment, assembly: Assembly) -> Iterator[Problem]:

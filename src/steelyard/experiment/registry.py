@@ -18,13 +18,16 @@ from steelyard.gateways.files import (
     translated,
     write_text,
 )
-from steelyard.model.outside import OnServer, TurnedKnob
+from steelyard.model.outside import InCluster, OnServer, TurnedKnob
 
 _T = TypeVar("_T")
 _THING: Final = TypeAdapter(OnServer)
 _KNOB: Final = TypeAdapter(TurnedKnob)
+_PLACED: Final = "in-cluster "  # begins the line of an object in a Kubernetes cluster
+_PLACED_FORM: Final = TypeAdapter(InCluster)
 _TURNED: Final = "knob "  # begins the line of a knob
 _GROUP: Final = "cgroup "  # begins the line of a control group; a directory's begins with "/"
+_MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
 
 
 def directory() -> Path:
@@ -56,9 +59,19 @@ def note_group(campaign_id: str, path: Path) -> None:
     _note(campaign_id, f"{_GROUP}{path}")
 
 
+def note_mount(campaign_id: str, place: Path) -> None:
+    """Note a directory where a file system is about to be mounted."""
+    _note(campaign_id, f"{_MOUNT}{place}")
+
+
 def note_thing(campaign_id: str, thing: OnServer) -> None:
     """Note what is about to be made or changed on a server."""
     _note(campaign_id, _THING.dump_json(thing).decode())
+
+
+def note_placed(campaign_id: str, thing: InCluster) -> None:
+    """Note what is about to be made or changed in a Kubernetes cluster."""
+    _note(campaign_id, f"{_PLACED}{_PLACED_FORM.dump_json(thing).decode()}")
 
 
 def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
@@ -84,7 +97,8 @@ def records() -> list[tuple[str, Path]]:
 def directories(campaign_id: str) -> list[Path]:
     """Return the record's directory and those the campaign made."""
     lines = _lines(campaign_id)
-    return [Path(line) for line in lines if not line.startswith(("{", _GROUP, _TURNED))]
+    others = ("{", _GROUP, _MOUNT, _TURNED, _PLACED)
+    return [Path(line) for line in lines if not line.startswith(others)]
 
 
 def groups(campaign_id: str) -> list[Path]:
@@ -93,10 +107,22 @@ def groups(campaign_id: str) -> list[Path]:
     return [Path(line.removeprefix(_GROUP)) for line in lines if line.startswith(_GROUP)]
 
 
+def mounts(campaign_id: str) -> list[Path]:
+    """Return where the campaign mounted file systems."""
+    lines = _lines(campaign_id)
+    return [Path(line.removeprefix(_MOUNT)) for line in lines if line.startswith(_MOUNT)]
+
+
 def things(campaign_id: str) -> tuple[OnServer, ...]:
     """Return what the campaign did on servers, last first."""
     noted = (line for line in reversed(_lines(campaign_id)) if line.startswith("{"))
     return tuple(_whole(_THING, noted))
+
+
+def placed(campaign_id: str) -> tuple[InCluster, ...]:
+    """Return what the campaign made or changed in clusters, last first."""
+    lines = (line for line in reversed(_lines(campaign_id)) if line.startswith(_PLACED))
+    return tuple(_whole(_PLACED_FORM, (line.removeprefix(_PLACED) for line in lines)))
 
 
 def knobs(campaign_id: str) -> tuple[TurnedKnob, ...]:

@@ -11,29 +11,40 @@ from steelyard.experiment.form import ExperimentForm, StopForm, WorkloadForm
 from steelyard.experiment.form_host import ManualForm
 from steelyard.experiment.form_loads import CapacityForm, LoadsForm, asked_rates
 from steelyard.experiment.form_measure import CalibrationForm, MeasureForm
-from steelyard.experiment.form_target import TargetForm
+from steelyard.experiment.form_target import REDIS_TARGETS, TargetForm
 from steelyard.experiment.form_values import SEED_LIMIT
+from steelyard.experiment.kubernetes_checks import CLUSTER
+from steelyard.experiment.kubernetes_resolution import (
+    cluster_service,
+    cluster_target,
+    generator_cpus,
+)
 from steelyard.experiment.lineage import Merged
+from steelyard.experiment.redis_resolution import (
+    DEFAULTS,
+    generator_threads,
+    one_test,
+    redis_target,
+    redis_work,
+)
 from steelyard.model.ceilings import CeilingsAsked
 from steelyard.model.experiment import (
-    Calibration,
     CapacityAsked,
     Design,
+    EngineName,
     Experiment,
+    GeneratorName,
     Layer,
     ManualStep,
-    Measure,
-    Reset,
-    Script,
     Setting,
     Stop,
-    SwitchCost,
     Treatment,
-    Workload,
 )
 from steelyard.model.latency import LatencyGoal, LogPolicy
 from steelyard.model.load import Load
-from steelyard.model.target import EndpointTarget, LocalTarget, Target
+from steelyard.model.measure import Calibration, Measure, Reset, SwitchCost
+from steelyard.model.target import EndpointTarget, LocalTarget, RedisTarget, Target, place_of
+from steelyard.model.workload import Script, Workload
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -62,27 +73,37 @@ def resolve(
 ) -> Experiment:
     """Return the experiment of a form that all checks have passed."""
     names = tuple(merged)
-    loads = _loads(form.loads, form.slo, surroundings.facts)
+    treatments = tuple(
+        _treatment(name, treatment, texts, surroundings.base) for name, treatment in merged.items()
+    )
+    engine = _engine(treatments)
+    generator = GeneratorName(form.generator.program or DEFAULTS[engine])
+    cpus = _generator_cpus(treatments, form.loads, surroundings)
+    loads = _loads(form.loads, form.slo, cpus, generator)
     return Experiment(
         name=form.name,
         description=form.description or "",
         baseline=form.baseline or implied_baseline(names) or names[0],
-        treatments=tuple(
-            _treatment(name, treatment, texts, surroundings.base)
-            for name, treatment in merged.items()
-        ),
-        workloads=tuple(_workload(workload, texts) for workload in form.workloads),
+        treatments=treatments,
+        workloads=tuple(_workload(workload, texts, generator) for workload in form.workloads),
         loads=loads,
         protocol=form.loads.protocol,
-        measure=_measure(form.measure),
+        measure=_measure(form.measure, engine),
         stop=_stop(form.stop),
         seed=_seed(surroundings.seed, form.seed),
+        engine=engine,
         design=Design(form.design),
         capacity=_capacity(form.capacity, loads),
         goal=form.slo,
         sustained_s=form.sustain,
+        generator=generator,
         generator_flags=(*form.generator.flags, *surroundings.generator_flags),
     )
+
+
+def _engine(treatments: Sequence[Treatment]) -> EngineName:
+    redis = any(isinstance(treatment.target, RedisTarget) for treatment in treatments)
+    return EngineName.REDIS if redis else EngineName.POSTGRES
 
 
 def _seed(asked: int | None, written: int | None) -> int:
@@ -99,6 +120,7 @@ def _treatment(name: str, merged: Merged, texts: Mapping[str, str], base: Path) 
                 Setting(layer=layer, name=setting, value=value)
                 for layer, asked in (
                     (Layer.POSTGRES, merged.settings),
+                    (Layer.REDIS, merged.redis),
                     (Layer.CGROUP, merged.limits),
                     (Layer.LINUX, merged.linux),
                     (Layer.KVM, {} if merged.domain is None else {"domain": merged.domain}),
@@ -118,6 +140,10 @@ def _manual(form: ManualForm) -> ManualStep:
 
 
 def _target(form: TargetForm, base: Path) -> Target:
+    if form.kind == CLUSTER:
+        return cluster_target(form)
+    if form.kind in REDIS_TARGETS:
+        return redis_target(form, lambda given: str(_path(given, base)))
     return _endpoint(form) if form.kind == "endpoint" else _local(form, base)
 
 
@@ -133,6 +159,7 @@ def _endpoint(form: TargetForm) -> EndpointTarget:
         restart_command=form.restart_command or (),
         restore=form.restore,
         burst_lasts_s=form.burst_lasts,
+        inside=None if form.kubernetes is None else cluster_service(form.kubernetes),
     )
 
 
@@ -160,21 +187,33 @@ def _path(given: str, base: Path) -> Path:
     return (base / expanded).absolute()
 
 
-def _workload(form: WorkloadForm, texts: Mapping[str, str]) -> Workload:
+def _workload(form: WorkloadForm, texts: Mapping[str, str], generator: GeneratorName) -> Workload:
     return Workload(
         name=form.name,
-        builtin=form.builtin,
+        builtin=one_test(form.builtin, generator),
         scale_factor=form.scale_factor,
         prepare=tuple(Script(name=name, text=texts[name]) for name in form.prepare),
         scripts=tuple(
             Script(name=script.file, text=texts[script.file], weight=script.weight)
             for script in form.scripts
         ),
+        redis=None if generator is GeneratorName.PGBENCH else redis_work(form, generator),
     )
 
 
-def _loads(form: LoadsForm, goal: LatencyGoal | None, facts: MachineFacts) -> tuple[Load, ...]:
-    cpus = max(1, math.floor(facts.cpus), form.generators)
+def _generator_cpus(
+    treatments: Sequence[Treatment], form: LoadsForm, surroundings: Surroundings
+) -> int:
+    """Return how many threads have a CPU of their own: here, or in all pods of generators."""
+    place = place_of(treatments[0].target) if treatments else None
+    if place is not None:
+        return generator_cpus(place.generators) * form.generators
+    return max(1, math.floor(surroundings.facts.cpus), form.generators)
+
+
+def _loads(
+    form: LoadsForm, goal: LatencyGoal | None, cpus: int, generator: GeneratorName
+) -> tuple[Load, ...]:
     return tuple(
         Load(
             clients=clients,
@@ -183,10 +222,14 @@ def _loads(form: LoadsForm, goal: LatencyGoal | None, facts: MachineFacts) -> tu
             share=rate.share,
             latency_limit_s=None if rate.is_closed else form.latency_limit,
             generators=form.generators,
+            pipeline=pipeline,
         )
         for clients in form.clients
-        for threads in (form.threads or (min(clients, cpus),))
+        for threads in (
+            form.threads or (generator_threads(generator, clients, cpus, form.generators),)
+        )
         if threads <= clients
+        for pipeline in form.pipeline
         for rate in asked_rates(form, goal)
     )
 
@@ -201,10 +244,12 @@ def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked
     return CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
 
 
-def _measure(form: MeasureForm) -> Measure:
+def _measure(form: MeasureForm, engine: EngineName) -> Measure:
+    # The generators of Redis cannot leave a ramp out; one that is asked for is refused.
+    ramp_s = 0.0 if engine is EngineName.REDIS else form.ramp
     return Measure(
         slice_s=form.slice,
-        ramp_s=form.ramp,
+        ramp_s=ramp_s,
         discard_s=form.discard,
         calibration=None if form.calibration is None else _calibration(form.calibration),
         reset=None if form.reset == "auto" else Reset(form.reset),

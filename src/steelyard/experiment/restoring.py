@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from steelyard.experiment.bench import TEMPLATE, Bench
 from steelyard.gateways.clock import Clock
 from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment
 from steelyard.model.plan import ANEW
 
 
@@ -27,7 +27,7 @@ def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restorin
     Raises:
         PreflightError: The means asked for does not work here.
     """
-    if experiment.measure.switch is SwitchCost.REPROVISION:
+    if experiment.is_made_anew:
         return Restoring(means=ANEW, tried_s=())
     baseline = experiment.treatment(experiment.baseline)
     state, platform = bench.state(baseline.name), bench.platform(baseline.name)
@@ -48,10 +48,18 @@ def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restorin
         return Restoring(
             means="reflink", tried_s=(("reflink", platform.restore(state, "reflink")),)
         )
-    copy_s = platform.restore(state, "copy")
+    return _weighed(bench, baseline.name, clock)
+
+
+def _weighed(bench: Bench, treatment: str, clock: Clock) -> Restoring:
+    """Return the faster of a copy of the files and one inside the server, where it makes such."""
+    platform = bench.platform(treatment)
+    copy_s = platform.restore(bench.state(treatment), "copy")
     copied = (("copy", round(copy_s, 3)),)
+    if TEMPLATE not in platform.means():
+        return Restoring(means="copy", tried_s=copied)
     try:
-        template_s = _template_s(bench, baseline.name, clock)
+        template_s = _template_s(bench, treatment, clock)
     except TargetError:
         return Restoring(means="copy", tried_s=copied)  # it does not work here
     tried = (*copied, (TEMPLATE, round(template_s, 3)))

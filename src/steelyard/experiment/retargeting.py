@@ -3,36 +3,57 @@
 from collections.abc import Mapping
 from typing import Final
 
+from steelyard.engines.redis.benchmark import BUILTINS as TESTS
 from steelyard.experiment.document import Value, parse_document
-from steelyard.experiment.form_target import LATER_TARGETS, TARGETS
+from steelyard.experiment.form import POSTGRES_WORK_KEYS
+from steelyard.experiment.form_redis import REDIS_WORK_KEYS
+from steelyard.experiment.form_target import (
+    LATER_TARGETS,
+    REDIS_SERVERS,
+    REDIS_TARGETS,
+    TARGETS,
+    is_directory,
+    is_version,
+)
+from steelyard.experiment.form_values import BUILTINS
+from steelyard.experiment.kubernetes_checks import CLUSTER
 from steelyard.experiment.suggestions import listed, shown
 from steelyard.model.attribution import AttributionKind
 from steelyard.model.errors import InputError
+from steelyard.model.redis_uri import is_redis_uri
 
 _EXCLUDING: Final = "Change them one by one: `--set treatments.NAME.target={kind: ..., ...}`."
 _KINDS: Final = tuple(kind.value for kind in AttributionKind)
+_IN_KUBERNETES: Final = "kubernetes://"
+_EMBEDDED: Final = "embedded"
 _SHARED: Final = "default"  # what the combination of all first levels is called by itself
 _ROOM: Final = "max_connections"  # what a preset asks for so that its clients fit
 
 
-def retargeted(treatments: Mapping[str, Value], text: str) -> dict[str, Value]:
-    """Return treatments that all run on the target of a text.
+def retargeted(treatments: Mapping[str, Value], target: Mapping[str, Value]) -> dict[str, Value]:
+    """Return treatments that all run on one target.
 
     On a server that is there already and that nobody restarts, ``max_connections`` is left as it
     is where all treatments ask for the same: it makes room there and is not what is compared.
 
     Raises:
-        InputError: The text is no target, or the treatments differ by their targets.
+        InputError: The treatments differ by their targets.
     """
-    target = target_of(text)
     own = [form.get("target") for form in treatments.values() if isinstance(form, dict)]
     stated = [target for target in own if target is not None]
     if any(each != stated[0] for each in stated):
         raise InputError("the treatments have targets of their own", hint=_EXCLUDING)
-    replaced = {name: _on(target, form) for name, form in treatments.items()}
-    if target.get("kind") != "local" and "restart_command" not in target:
+    replaced = {name: _on(dict(target), form) for name, form in treatments.items()}
+    if _keeps_its_settings(target):
         _leave_room_to_server(replaced)
     return replaced
+
+
+def _keeps_its_settings(target: Mapping[str, Value]) -> bool:
+    """Return whether a server is there already and nobody restarts it for an experiment."""
+    if target.get("kind") == CLUSTER:
+        return "cluster" in target and not target.get("allow_existing")
+    return target.get("kind") != "local" and "restart_command" not in target
 
 
 def treatments_of(root: Mapping[str, Value]) -> dict[str, Value] | None:
@@ -66,6 +87,39 @@ def require_no_targets_below(root: Mapping[str, Value]) -> None:
                 )
 
 
+def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
+    """Return the target of a text for the work of a file; a directory has that work's programs.
+
+    Raises:
+        InputError: The text is no target, or one of another database system.
+    """
+    target = target_of(text)
+    items = root.get("workloads")
+    works = [work for work in (items if isinstance(items, list) else []) if isinstance(work, dict)]
+    for_redis = any(_is_of(work, redis=True) for work in works)
+    for_postgres = any(_is_of(work, redis=False) for work in works)
+    if for_redis == for_postgres:
+        return target  # nothing says which, or the file is told of what does not fit
+    if target.get("kind") == "local" and "bin" in target:
+        programs = str(target["bin"])
+        if is_directory(programs):
+            return {"kind": "redis-local", "bin": programs} if for_redis else target
+        if programs != _EMBEDDED and not is_version(programs):
+            return target  # no programs at all, which its form tells
+    if (target.get("kind") in REDIS_TARGETS) == for_redis:
+        return target
+    system, here = ("Redis", "PostgreSQL") if for_redis else ("PostgreSQL", "Redis")
+    hint = "`steelyard presets` lists experiments; those for Redis begin with `redis-`."
+    message = f"the experiment puts load on {system}, and the target is a server of {here}"
+    raise InputError(message, hint=hint)
+
+
+def _is_of(work: Mapping[str, Value], *, redis: bool) -> bool:
+    """Return whether a workload is for Redis, or for PostgreSQL, and for nothing else."""
+    keys, builtins = (REDIS_WORK_KEYS, TESTS) if redis else (POSTGRES_WORK_KEYS, BUILTINS)
+    return any(key in work for key in keys) or work.get("builtin") in builtins
+
+
 def _mapping(value: Value) -> Mapping[str, Value]:
     return value if isinstance(value, dict) else {}
 
@@ -86,11 +140,32 @@ def target_of(text: str) -> dict[str, Value]:
         raise InputError(
             "the target is empty", hint=f"Name a URI, a version, or {listed(TARGETS)}."
         )
-    if "://" in text:
-        return {"kind": "endpoint", "uri": text}
+    return _at(text) if "://" in text else _by_word(text)
+
+
+def _at(uri: str) -> dict[str, Value]:
+    if uri.startswith(_IN_KUBERNETES):
+        return _existing_cluster(uri.removeprefix(_IN_KUBERNETES))
+    return {"kind": "redis-endpoint" if is_redis_uri(uri) else "endpoint", "uri": uri}
+
+
+def _by_word(text: str) -> dict[str, Value]:
     if text in (*TARGETS, *LATER_TARGETS):
         return {"kind": text}
-    return {"kind": "local", "bin": text}
+    return {"kind": "redis-local" if text in REDIS_SERVERS else "local", "bin": text}
+
+
+def _existing_cluster(path: str) -> dict[str, Value]:
+    """Return the target that ``kubernetes://NAMESPACE/CLUSTER`` stands for."""
+    *namespace, cluster = path.split("/")
+    if len(namespace) > 1 or not all((*namespace, cluster)):
+        raise InputError(
+            f"{shown(_IN_KUBERNETES + path)} names no Cluster",
+            hint="Write kubernetes://CLUSTER or kubernetes://NAMESPACE/CLUSTER for one that is"
+            f" there, {CLUSTER} for one that Steelyard makes.",
+        )
+    there: dict[str, Value] = {"kind": CLUSTER, "cluster": cluster}
+    return {**there, "namespace": namespace[0]} if namespace else there
 
 
 def _has(form: Value, key: str) -> bool:

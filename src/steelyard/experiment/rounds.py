@@ -14,8 +14,9 @@ from steelyard.experiment import durations
 from steelyard.experiment.differences import differing_settings
 from steelyard.model.environment import ServerEnvironment
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment, Reset, SwitchCost, Treatment
+from steelyard.model.experiment import Experiment, Treatment
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.model.plan import RoundsFor
 from steelyard.model.schedule import Mode

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.load import Load
+from steelyard.model.measure import DEFAULT_NEIGHBOURS
 from steelyard.model.measurement import Measurement
+from steelyard.model.work_words import POSTGRES_WORDS, WorkWords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +20,15 @@ class RunFacts:
         log_trouble: Why its log of transactions cannot be used; empty where it can; None: there is
             none.
         server_died: It was not there any more after the run.
+        last_words: Of the server that died, by its log; empty where it logged nothing.
         deviations: A sentence for each setting that is not in force as asked.
         asked: Settings of the treatment's server, by name.
         limits: Control group limits that the treatment asks for, by name.
         in_force: Settings as the running server reports them, by name.
         asked_s: Length of the measured part as it was asked for; None: as long as it took.
         skipped: Transactions that were never started, after the ramp; None: no result.
+        words: What the work is called.
+        takes_time: The generator was told how long to run, not how many requests to send.
         neighbours: Share of CPU and disk that others may use; None: whatever they like.
     """
 
@@ -36,6 +40,7 @@ class RunFacts:
     failure: str = ""
     log_trouble: str | None = None
     server_died: bool = False
+    last_words: str = ""
     deviations: tuple[str, ...] = ()
     asked: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
@@ -43,6 +48,8 @@ class RunFacts:
     asked_s: float | None = None
     skipped: int | None = None
     neighbours: float | None = DEFAULT_NEIGHBOURS
+    words: WorkWords = POSTGRES_WORDS
+    takes_time: bool = True
 
     @property
     def offered(self) -> float | None:

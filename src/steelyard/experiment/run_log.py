@@ -138,14 +138,19 @@ class RunLog:
         finally:
             self._files.remove()
 
-    def begin(self, reader: Callable[[float], LogReader], ramp_s: float) -> None:
+    def begin(
+        self, reader: Callable[[float], LogReader], ramp_s: float, *, is_elsewhere: bool = False
+    ) -> None:
         """Watch the log grow from now on.
 
         Args:
             reader: Makes what reads it, from the latest end of the ramp in seconds.
             ramp_s: When the ramp will be over, if connecting takes no time.
+            is_elsewhere: It is written on another machine and read when all of it is here.
         """
         self._make, self._ramp_s = reader, ramp_s
+        if is_elsewhere:
+            return  # also because nobody knows before when its clock says that it began
         self._thread = threading.Thread(target=self._follow, name="log of the run", daemon=True)
         self._thread.start()
 

@@ -6,12 +6,18 @@ What a treatment brings about itself stays in; the rules for that are in ``analy
 from collections.abc import Iterator
 from typing import Final
 
-from steelyard.experiment.generator_rules import LOG_UNUSABLE, SATURATED
+from steelyard.experiment.generator_rules import (
+    APART,
+    LOG_UNUSABLE,
+    SATURATED,
+    SLICE_LENGTH,
+    THROTTLED,
+)
 from steelyard.experiment.rate_rules import RATE_NOT_REACHED
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.model.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.findings import Severity
+from steelyard.model.measure import DEFAULT_NEIGHBOURS
 from steelyard.model.rules import (
     FOREIGN_DISK,
     KEPT,
@@ -31,6 +37,10 @@ from steelyard.model.units import format_bytes, format_share
 CLOCK_JUMP_S: Final = 0.5  # wall against monotonic clock over one run; NTP slews by far less
 STEAL_SHARE: Final = 0.05
 _ON: Final = frozenset({"on", "true", "yes", "1"})
+_OWN_NODE: Final = (
+    "Give the database a node of its own (a taint, `node_selector` and `tolerations`), or allow"
+    " more with `measure.neighbours`."
+)
 _LOG: Final = "Look into the server's log in raw/."
 
 
@@ -40,8 +50,9 @@ def _generator_failed(facts: RunFacts) -> Iterator[Ruling]:
 
 def _server_died(facts: RunFacts) -> Iterator[Ruling]:
     if facts.server_died:
-        how = facts.failure or "pgbench still ended normally"
-        yield broken(f"the server died or was out of reach during the run ({how})")
+        how = facts.failure or f"{facts.words.generator} still ended normally"
+        said = f"; its last words: {facts.last_words}" if facts.last_words else ""
+        yield broken(f"the server died or was out of reach during the run ({how}){said}")
     else:
         yield KEPT
 
@@ -102,7 +113,8 @@ def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
     )
     yield broken(
         f"other processes used {format_share(share)} of the machine's CPU time"
-        f" (more than {format_share(facts.allowance)}){named}"
+        f" (more than {format_share(facts.allowance)}){named}",
+        remedy=_OWN_NODE if facts.level(Quantity.SERVER_CPUS) is not None else "",
     )
 
 
@@ -180,7 +192,7 @@ def _no_transactions(facts: RunFacts) -> Iterator[Ruling]:
     if taken is None:
         yield lacking("a result")
     elif taken.transactions < 1:
-        yield broken(f"no transaction ended in {taken.seconds:.1f} s; it counts as a stall")
+        yield broken(f"no {facts.words.one} ended in {taken.seconds:.1f} s; it counts as a stall")
     else:
         yield KEPT
 
@@ -190,7 +202,7 @@ def _failed_transactions(facts: RunFacts) -> Iterator[Ruling]:
     if taken is None:
         yield lacking("a result")
     elif taken.failed:
-        yield broken(f"{taken.failed} transactions failed; they are not counted")
+        yield broken(f"{taken.failed} {facts.words.many} failed; they are not counted")
     else:
         yield KEPT
 
@@ -317,7 +329,10 @@ RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
         judge=_foreign_disk,
     ),
     SATURATED,
+    THROTTLED,
+    APART,
     LOG_UNUSABLE,
+    SLICE_LENGTH,
     Rule(
         code="shared-cpus",
         judges=Judges.RUN,

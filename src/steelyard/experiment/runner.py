@@ -4,7 +4,6 @@ Invariants: everything is in the journal before the next step rests on it; a blo
 when all its runs do; whatever ends the campaign, the bench is destroyed and the journal says why.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -18,6 +17,7 @@ from steelyard.experiment import durations
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
+from steelyard.experiment.calibration_runs import warm_up_runs
 from steelyard.experiment.capacity import (
     CapacityTaker,
     asked_capacity,
@@ -30,7 +30,6 @@ from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.log_choice import choose_logs
 from steelyard.experiment.noise_profiles import profile_for
 from steelyard.experiment.progress import Progress
-from steelyard.experiment.redoing import MAX_TRIES
 from steelyard.experiment.restoring import choose_means
 from steelyard.experiment.rounds import (
     Rounds,
@@ -42,24 +41,24 @@ from steelyard.experiment.rounds import (
 from steelyard.experiment.schedule import blocks_planned, mode_for, schedule_of
 from steelyard.experiment.sustained import SustainedTaker, sustained_runs
 from steelyard.experiment.taking import Taker
-from steelyard.experiment.validity import validity_of
 from steelyard.gateways.clock import Clock
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import Capacity
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
 from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.measurement import Measurement
+from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
-from steelyard.model.schedule import CellKey, PlannedRun, Schedule
+from steelyard.model.schedule import Schedule
 from steelyard.model.units import format_duration
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.entries import (
     Ended,
+    Entry,
     EnvironmentRead,
     Noted,
     Planned,
+    Provisioned,
     SustainedFinished,
 )
 
@@ -79,6 +78,7 @@ class Campaign:
     ceilings: CeilingTaker | None = None
     cpus: int = 1  # that the generator may use
     _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
+    _seen: dict[Fact, None] = field(default_factory=dict)  # of places that came about meanwhile
 
     def run(self) -> CampaignAnalysis:
         """Run to a verdict, a precision, the budget or an interruption.
@@ -108,7 +108,8 @@ class Campaign:
                 self._end_at_last(Status.FAILED)
             raise
         except BaseException:
-            self.bench.destroy()
+            with suppress(SteelyardError):  # likewise
+                self.bench.destroy()
             raise
         return analyse(self.directory.read())
 
@@ -139,7 +140,7 @@ class Campaign:
         taker = SustainedTaker(
             experiment=self.experiment,
             plan=plan,
-            taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
+            taker=self._taker,
             told=self.progress.stage,
             raw=self.directory,
         )
@@ -161,6 +162,7 @@ class Campaign:
                 clock=self.clock,
                 started=self.progress.run_started,
                 raw=self.directory,
+                made=lambda made: self._append(Provisioned(server=made)),
             ),
             directory=self.directory,
             told=self.progress.block_ended,
@@ -180,6 +182,9 @@ class Campaign:
             block_s = max(plan.block_s, completer.lasted_s)
             status = self._look(record)
         return status or (Status.PASSED if single else Status.BUDGET)
+
+    def _append(self, entry: Entry) -> None:
+        self.directory.journal.append(entry)
 
     def _look(self, record: CampaignRecord) -> Status | None:
         analysis = analyse(record, curves=False)
@@ -282,6 +287,7 @@ class Campaign:
                 )
             if self.ceilings is not None:
                 self.ceilings.activated(treatment.name, activation.effective)
+            self._seen |= dict.fromkeys(self._place_facts(treatment.name))
             restore_s = max(restore_s, activation.restore_s)
             start_s = max(start_s, activation.start_s)
             self._servers[treatment.name] = ServerEnvironment(
@@ -293,6 +299,10 @@ class Campaign:
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
 
+    @property
+    def _taker(self) -> Taker:
+        return Taker(engine=self.engine, bench=self.bench, clock=self.clock)
+
     def _discard(self, means: str) -> DiscardChoice:
         declared = declared_discard(self.experiment)
         calibration = self.experiment.measure.calibration
@@ -300,7 +310,7 @@ class Campaign:
             assert declared is not None  # noqa: S101 - None only asks for a calibration
             return declared
         self.progress.stage("measuring the warm-up")
-        return calibrate(self.experiment, calibration, self._calibration_taker(means))
+        return calibrate(self.experiment, calibration, warm_up_runs(self._taker, means))
 
     def _capacities(self, means: str, discard: DiscardChoice) -> tuple[Capacity, ...]:
         """Find the most that the baseline sustains, where loads are shares of it."""
@@ -308,7 +318,7 @@ class Campaign:
         if asked is None:
             return ()
         return CapacityTaker(
-            taker=Taker(engine=self.engine, bench=self.bench, clock=self.clock),
+            taker=self._taker,
             asked=asked,
             loads=closed_loads(self.experiment, asked, cpus=self.cpus),
             means=means,
@@ -318,31 +328,15 @@ class Campaign:
             search=self.directory.capacity_searches(),
         ).take()
 
-    def _calibration_taker(self, means: str) -> Callable[[str, str, int], Measurement]:
-        taker = Taker(engine=self.engine, bench=self.bench, clock=self.clock)
-
-        def take(treatment: str, workload: str, seconds: int) -> Measurement:
-            cell = CellKey(workload=workload, load=self.bench.warming_load)
-            planned = PlannedRun(treatment=treatment, cell=cell)
-            reason = ""
-            for attempt in range(1, MAX_TRIES + 1):
-                self.bench.activate(treatment, restore=True, means=means)
-                last = attempt == MAX_TRIES  # what the neighbour does then is in the discard
-                taken = taker.take(planned, seconds=seconds, ramp_s=0.0, bearing=last)
-                valid = validity_of(taken.findings) is not Validity.INVALID
-                if taken.measurement is not None and valid:
-                    return taken.measurement
-                reason = "; ".join(finding.message for finding in taken.findings)
-            raise MeasurementError(
-                f"measuring the warm-up failed {MAX_TRIES} times: {reason}",
-                hint="Remove the cause, or declare a discard in `measure.discard`.",
-            )
-
-        return take
+    def _place_facts(self, treatment: str) -> tuple[Fact, ...]:
+        """Return what a server's place says while it is there: in a cluster, made just now."""
+        if not self.experiment.is_in_kubernetes:
+            return ()  # they are among the others
+        return self.bench.platform(treatment).facts()
 
     def _write_environment(self) -> None:
         environment = Environment(
-            facts=self.facts,
+            facts=(*self.facts, *self._seen),
             servers=tuple(
                 self._servers[t.name] for t in self.experiment.treatments if t.name in self._servers
             ),

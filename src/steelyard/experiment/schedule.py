@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from steelyard.analysis.stopping import blocks_within
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import SwitchCost
 from steelyard.model.schedule import (
     CellKey,
     Mode,

@@ -21,6 +21,8 @@ from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceilings import CeilingTaker
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.forecast import forecast, require_disk
+from steelyard.experiment.kubernetes_resolution import generator_cpus
+from steelyard.experiment.kubernetes_site import SERVER
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.runner import Campaign
 from steelyard.model.campaign import CampaignRecord
@@ -29,12 +31,13 @@ from steelyard.model.errors import InputError, PreflightError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.plan import Status
+from steelyard.model.target import place_of
 from steelyard.platforms.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
-from steelyard.record.directory import CampaignDirectory, read_campaign
+from steelyard.record.directory import COPY_NOTE, CampaignDirectory, read_campaign
 from steelyard.record.entries import Resumed, Started
 from steelyard.tuning.facts.wakeups import recorded_wakeups
 
-_FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
+FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +48,14 @@ class Request:
         text: The experiment file as given.
         command: The command line that reproduces the campaign.
         findings: Of the preflight.
+        campaign_id: Chosen before; empty: made of the directory's name.
     """
 
     experiment: Experiment
     text: str
     command: str
     findings: tuple[Finding, ...] = ()
+    campaign_id: str = ""
 
 
 def new_campaign(
@@ -61,9 +66,7 @@ def new_campaign(
     Raises:
         SteelyardError: It failed or was interrupted; the record tells what there is.
     """
-    # As a file name in the registry and the cache: never hidden, never odd.
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.absolute().name).strip("-") or "campaign"
-    campaign_id = f"{name}-{secrets.token_hex(3)}"
+    campaign_id = request.campaign_id or new_id(path)
     directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
     try:
         directory.journal.append(
@@ -81,6 +84,13 @@ def new_campaign(
         _forget_if_clean(campaign_id, path)
 
 
+def new_id(path: Path) -> str:
+    """Return an id for a new campaign in a directory, which no other has."""
+    # As a file name in the registry and the cache: never hidden, never odd.
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.absolute().name).strip("-") or "campaign"
+    return f"{name}-{secrets.token_hex(3)}"
+
+
 def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAnalysis:
     """Go on with a campaign; what its last session left behind is removed first.
 
@@ -88,7 +98,7 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
         SteelyardError: It failed or was interrupted again; the record tells what there is.
     """
     record = read_campaign(path)
-    if record.status in _FINISHED:
+    if record.status in FINISHED:
         # It may have died after its last line, when it was writing its reports.
         CampaignDirectory.reopen(path, doors.clock).close()
         _forget_if_clean(record.campaign_id, path)
@@ -120,11 +130,29 @@ def _work(
         doors,
         campaign_id=campaign_id,
         ledger=ledger.JournalLedger(directory.journal, campaign_id),
+        told=progress.stage,
     )
+    try:
+        analysis = _campaign(assembly, experiment, directory, doors, progress, findings).run()
+    finally:
+        assembly.close()  # also what a failure before the first step left
+    ledger.require_nothing_left(directory.path)
+    return analysis
+
+
+def _campaign(
+    assembly: Assembly,
+    experiment: Experiment,
+    directory: CampaignDirectory,
+    doors: Doors,
+    progress: Progress,
+    findings: tuple[Finding, ...],
+) -> Campaign:
     record = directory.read()
     _require_same_versions(record, assembly.engine)
+    _require_same_cluster(record, assembly)
     bench = Bench(experiment, assembly, doors.clock, doors.host)
-    campaign = Campaign(
+    return Campaign(
         experiment=experiment,
         engine=assembly.engine,
         bench=bench,
@@ -134,11 +162,16 @@ def _work(
         facts=facts_of(experiment, assembly, doors),
         findings=findings,
         ceilings=CeilingTaker(experiment, assembly.engine, bench, doors.processes),
-        cpus=max(1, math.floor(capacity(doors.host).cpus)),
+        cpus=_generator_cpus(experiment, doors),
     )
-    analysis = campaign.run()
-    ledger.require_nothing_left(directory.path)
-    return analysis
+
+
+def _generator_cpus(experiment: Experiment, doors: Doors) -> int:
+    """Return how many CPUs a search for the capacity may use for its generator."""
+    place = place_of(experiment.treatment(experiment.baseline).target)
+    if place is None:
+        return max(1, math.floor(capacity(doors.host).cpus))
+    return generator_cpus(place.generators)
 
 
 def _require_room(record: CampaignRecord, doors: Doors) -> None:
@@ -149,6 +182,7 @@ def _require_room(record: CampaignRecord, doors: Doors) -> None:
     """
     # Under its own name, so that what its last session left is not taken for somebody else's.
     assembly = assemble(record.experiment, doors, campaign_id=record.campaign_id)
+    _require_same_cluster(record, assembly)
     for platform in dict.fromkeys(assembly.platforms.values()):
         platform.require_ready()
     if assembly.stack is not None:
@@ -172,20 +206,48 @@ def _require_same_versions(record: CampaignRecord, engine: Engine) -> None:
             )
 
 
+def _require_same_cluster(record: CampaignRecord, assembly: Assembly) -> None:
+    """Refuse to go on in another cluster than the one that a campaign began in.
+
+    Raises:
+        PreflightError: The context means another one now.
+    """
+    if assembly.site is None or record.environment is None:
+        return
+    here = {fact.value for fact in assembly.site.facts() if fact.name == SERVER}
+    then = {fact.value for fact in record.environment.facts if fact.name == SERVER}
+    if then and here != then:
+        raise PreflightError(
+            f"the campaign began at {', '.join(then)}, and the context"
+            f" {assembly.site.api.context} means {', '.join(here)} now",
+            hint="Name a kubeconfig in KUBECONFIG whose context means that cluster.",
+        )
+
+
 def facts_of(experiment: Experiment, assembly: Assembly, doors: Doors) -> tuple[Fact, ...]:
-    """Return the facts of machine and tools, in the order to print them."""
+    """Return the facts of machine and tools, in the order to print them.
+
+    Of a cluster: this machine has no part in what pods do, and what their places say is read when
+    they are there.
+    """
+    if assembly.site is not None:
+        return (*assembly.site.facts(), *_tools(assembly))
     root = assembly.platforms[experiment.baseline].root
+    return (
+        *_machine(doors, root),
+        *recorded_wakeups(doors.host),
+        *(fact for place in dict.fromkeys(assembly.platforms.values()) for fact in place.facts()),
+        *_tools(assembly),
+    )
+
+
+def _tools(assembly: Assembly) -> tuple[Fact, ...]:
     tools = {
         "steelyard": steelyard.__version__,
         "python": sys.version.split()[0],
         **assembly.engine.tools(),
     }
-    return (
-        *_machine(doors, root),
-        *recorded_wakeups(doors.host),
-        *(fact for place in dict.fromkeys(assembly.platforms.values()) for fact in place.facts()),
-        *(Fact(name=name, value=value, subject="tools") for name, value in tools.items()),
-    )
+    return tuple(Fact(name=name, value=value, subject="tools") for name, value in tools.items())
 
 
 def _machine(doors: Doors, root: Path | None) -> tuple[Fact, ...]:
@@ -215,16 +277,13 @@ def command_line(
     overrides: Sequence[str],
     flags: Sequence[str],
     *,
-    yes: bool = False,
-    allow_existing: bool = False,
+    switches: Sequence[str] = (),
 ) -> str:
     """Return the command that repeats a campaign in the same order."""
     words = ["steelyard", "run", source, "--seed", str(seed)]
     for override in overrides:
         words += ["--set", override]
-    words += ["--yes"] if yes else []
-    words += ["--allow-existing"] if allow_existing else []
-    return shlex.join([*words, *(["--", *flags] if flags else [])])
+    return shlex.join([*words, *switches, *(["--", *flags] if flags else [])])
 
 
 def require_resumable(path: Path, given: Sequence[str]) -> None:
@@ -233,6 +292,11 @@ def require_resumable(path: Path, given: Sequence[str]) -> None:
     Raises:
         InputError: It keeps its experiment, seed, budget and number of looks.
     """
+    if (path / COPY_NOTE).exists():
+        raise InputError(
+            f"{path} is a copy of a campaign that runs in a cluster",
+            hint=f"Go on with it there: the command is in {path / COPY_NOTE}.",
+        )
     if given:
         raise InputError(
             f"{', '.join(given)} cannot be changed when a campaign is resumed",

@@ -27,8 +27,8 @@ def check_settings(
 ) -> tuple[Problem, ...]:
     """Return a problem for every setting that its treatment's server does not know.
 
-    Names with a dot belong to extensions, which are not loaded yet: they pass. Treatments
-    without a catalogue are not checked.
+    PostgreSQL's names with a dot belong to extensions, which are not loaded yet: they pass.
+    Treatments without a catalogue are not checked.
     """
     problems = dict.fromkeys(
         problem
@@ -44,8 +44,9 @@ def _unknown(
 ) -> Iterator[Problem]:
     known = {name.lower() for name in catalogue.names}
     for setting in treatment.settings:
-        if setting.layer is Layer.POSTGRES and "." not in setting.name:
-            if setting.name.lower() in known:
+        if setting.layer is treatment.server_layer:
+            of_extension = setting.layer is Layer.POSTGRES and "." in setting.name
+            if of_extension or setting.name.lower() in known:
                 continue
             path = ("treatments", treatment.name, setting.layer.value, setting.name)
             hint = did_you_mean(setting.name, sorted(catalogue.names))

@@ -22,7 +22,6 @@ from steelyard.gateways.host import Host
 from steelyard.model import host_settings
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import (
-    Interrupted,
     LeftBehindError,
     PreflightError,
     PrivilegeError,
@@ -153,7 +152,7 @@ class StackSettings:
                 self._turn(self._counted(treatment, turned.knob))
             elif (snapshot := self._means.ledger.kept(turned.knob)) is not None:
                 self._door(turned.knob).revert(turned.knob, snapshot)
-        except (Interrupted, RecordError):
+        except RecordError:
             raise
         except SteelyardError as error:
             self._troubles[key] = f"{turned.setting.label}: {error.message}"
@@ -269,7 +268,7 @@ class StackSettings:
             try:
                 put_back(knob, self._door(knob), self._means.ledger)
                 self._kept.remove(knob)
-            except (Interrupted, RecordError):
+            except RecordError:
                 raise
             except SteelyardError as error:
                 troubles.append(error)

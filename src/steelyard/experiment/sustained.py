@@ -86,7 +86,7 @@ def most_further_s(experiment: Experiment) -> float:
 def _around_s(experiment: Experiment) -> float:
     """Return what a long run takes beside its length."""
     tail_s = durations.tail_s(experiment.largest_load)
-    return experiment.measure.ramp_s + tail_s + durations.RUN_OVERHEAD_S
+    return experiment.measure.ramp_s + tail_s + durations.run_overhead_s(experiment)
 
 
 def is_settled(recorded: Sequence[SustainedRun]) -> bool:

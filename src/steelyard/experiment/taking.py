@@ -1,8 +1,9 @@
 """One use of the load generator: from a planned run to a measurement with its findings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 from steelyard.engines.engine import Engine, RunRequest
 from steelyard.experiment import durations
@@ -71,6 +72,15 @@ class _Done:
     jump_s: float | None = None
     failure: str = ""
 
+    def began_at(self, wall: float) -> float:
+        """Return when it began by the clock of the generator, which is ours where it ran here."""
+        return min(self.clocks(wall))
+
+    def clocks(self, wall: float) -> list[float]:
+        """Return when each generator began, by its own clock."""
+        known = [one.began_at for one in self.completed if one.began_at is not None]
+        return known if known and len(known) == len(self.completed) else [wall]
+
     @property
     def output(self) -> str:
         """Return what all generators printed, one after the other."""
@@ -107,7 +117,7 @@ class Taker:
     def _log(
         self, planned: PlannedRun, order: LogOrder | None
     ) -> AbstractContextManager[RunLog | None]:
-        if order is None:
+        if order is None or not self.engine.logs_transactions():
             return nullcontext()
         return RunLog(self.bench.log_directory(planned.treatment), order)
 
@@ -126,18 +136,26 @@ class Taker:
         watch = Watch(probes=self.bench.probes(planned, ramp_s=length.ramp_s), clock=self.clock)
         done = _Done()
         try:
-            done.completed = watch.around(lambda: self._run(planned, request, log, wall, length))
-            done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
+            self.bench.rehearse(planned, request)
+            wall, monotonic = self.clock.now(), self.clock.monotonic()
+            started = partial(self._begin, request, log, wall, length, done)
+            done.completed = watch.around(lambda: self._run(planned, request, started))
+            if request.address.inside is None:  # the clock of pods is not ours
+                done.jump_s = (self.clock.now() - wall) - (self.clock.monotonic() - monotonic)
             done.measurement = self.engine.parse_run(
-                done.completed, ramp_s=length.ramp_s, started_at=wall, slice_s=length.slice_s
+                done.completed,
+                ramp_s=length.ramp_s,
+                started_at=done.began_at(wall),
+                slice_s=length.slice_s,
             )
+            self.engine.learn(request, done.completed)
         except MeasurementError as error:
             done.failure = error.message
         evidence = watch.evidence()
         # Backends may outlive their postmaster to the end of a run.
         died = not self.bench.is_running()
         logged = self._logged(log, done, length)
-        latency = logged.latency if logged is not None else None
+        latency = logged.latency if logged is not None else self._printed(done)
         facts = replace(
             self._asked(planned),
             measurement=done.measurement,
@@ -148,6 +166,7 @@ class Taker:
             log_trouble=logged.trouble if logged is not None else None,
             skipped=done.measurement.skipped if done.measurement is not None else None,
             server_died=died,
+            last_words=self.bench.last_words(planned.treatment) if died else "",
         )
         return Taken(
             wall=wall,
@@ -161,21 +180,25 @@ class Taker:
         )
 
     def _run(
-        self,
-        planned: PlannedRun,
-        request: RunRequest,
-        log: RunLog | None,
-        wall: float,
-        length: _Length,
+        self, planned: PlannedRun, request: RunRequest, started: Callable[[], None]
     ) -> tuple[Completed, ...]:
-        if log is not None:
-            log.begin(
-                lambda ramp_s: self.engine.log_reader(
-                    request, started_at=wall, ramp_s=ramp_s, slice_s=length.slice_s
-                ),
-                self.clock.now() - wall + length.ramp_s,
-            )
+        started()
         return self.bench.run(planned, request)
+
+    def _begin(
+        self, request: RunRequest, log: RunLog | None, wall: float, length: _Length, done: _Done
+    ) -> None:
+        """Let the log of a run that begins now be read; of one in pods when it is here."""
+        if log is None:
+            return
+        elsewhere = request.address.inside is not None
+        log.begin(
+            lambda ramp_s: self.engine.log_reader(
+                request, started_at=done.clocks(wall), ramp_s=ramp_s, slice_s=length.slice_s
+            ),
+            length.ramp_s if elsewhere else self.clock.now() - wall + length.ramp_s,
+            is_elsewhere=elsewhere,
+        )
 
     def _logged(self, log: RunLog | None, done: _Done, length: _Length) -> Logged | None:
         """Return what a run's log says; None where there is none, or no result to belong to."""
@@ -184,6 +207,10 @@ class Taker:
         return log.result(
             length.ramp_over_s(done.measurement.series), self.engine.processed(done.completed)
         )
+
+    def _printed(self, done: _Done) -> RunLatency | None:
+        """Return the latencies that the generator prints instead of a log."""
+        return None if done.measurement is None else self.engine.latency(done.completed)
 
     def _asked(self, planned: PlannedRun) -> RunFacts:
         """Return what is known of a run beforehand."""
@@ -196,4 +223,6 @@ class Taker:
             limits=treatment.asked(Layer.CGROUP),
             in_force=self.bench.in_force,
             neighbours=experiment.measure.neighbours,
+            words=experiment.words,
+            takes_time=experiment.generator.takes_time,
         )

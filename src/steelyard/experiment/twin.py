@@ -11,7 +11,8 @@ from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import Forecast
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Design, Experiment, Stop, SwitchCost, TwinOf
+from steelyard.model.experiment import Design, Experiment, Stop, TwinOf
+from steelyard.model.measure import SwitchCost
 
 AGAIN = "again"
 # As long as a first answer may take: six-minute campaigns have 8 or 9 blocks, this about 14.

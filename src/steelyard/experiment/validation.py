@@ -25,9 +25,10 @@ from steelyard.experiment.form import (
 )
 from steelyard.experiment.form_loads import CapacityForm, LoadsForm, goal
 from steelyard.experiment.form_measure import MeasureForm
-from steelyard.experiment.form_target import LATER_TARGETS, Form
-from steelyard.experiment.form_values import REFUSED
+from steelyard.experiment.form_target import LATER_TARGETS, REDIS_TARGETS, TARGETS
+from steelyard.experiment.form_values import REFUSED, Form
 from steelyard.experiment.suggestions import closest, did_you_mean, listed, shown, written
+from steelyard.model.experiment import EngineName
 from steelyard.model.latency import LatencyGoal
 
 FormT = TypeVar("FormT", bound=Form)
@@ -35,6 +36,7 @@ FormT = TypeVar("FormT", bound=Form)
 # Levels take a treatment's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 _RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
+_POSTGRES: Final = EngineName.POSTGRES
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
     "model_type": _MAPPING,
@@ -73,6 +75,23 @@ class Draft:
         """Return the names of all treatments, sound or not."""
         named = self.document.at(("treatments",))
         return tuple(named) if isinstance(named, dict) else ()
+
+    @property
+    def homes(self) -> tuple[KeyPath, ...]:
+        """Return where keys of a treatment may stand: treatments, and levels of factors."""
+        treatments = (("treatments", name) for name in self.treatment_names)
+        return (*treatments, *level_paths(self.document))
+
+    @property
+    def engine(self) -> EngineName:
+        """Return which database system the targets are of: Redis where the kind of any says so.
+
+        A misspelled kind counts as what it most likely means, so that the rest of the file is not
+        told to be of the other system.
+        """
+        kinds = (self.document.at((*home, "target", "kind")) for home in self.homes)
+        meant = (closest(kind, TARGETS) for kind in kinds if isinstance(kind, str))
+        return EngineName.REDIS if any(kind in REDIS_TARGETS for kind in meant) else _POSTGRES
 
     @property
     def factor_kinds(self) -> tuple[str, ...]:
@@ -170,8 +189,10 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
     *parents, key = path
     holder = tuple(parents)
     form = section(holder)
-    if holder[-1:] == ("target",) and str(key).lower() in ("password", "passfile", "pgpassword"):
-        hint = "Records carry no secrets: use ~/.pgpass or PGPASSWORD."
+    if "target" in holder and str(key).lower() in ("password", "passfile", "pgpassword"):
+        hint = f"Records carry no secrets: use {password_source(document.at((*holder, 'kind')))}."
+        if holder[-1] == "kubernetes":
+            hint = "Records carry no secrets: name the Secret that holds it with `secret`."
         message = f"{shown(key)} has no place in an experiment file"
         yield Issue(path=path, message=message, hint=hint, at_key=True)
         return
@@ -179,11 +200,16 @@ def _unknown_key(document: Document, path: KeyPath) -> Iterator[Issue]:
         return  # what such a target needs is not known here; its kind is already refused
     if form in (TreatmentForm, LevelForm) and key in LATER_LAYERS:
         message = f"the layer `{key}` is not supported yet"
-        hint = "Remove it: this version sets `postgres:`, `cgroup:`, `linux:` and `kvm:`."
+        hint = "Remove it: this version sets `postgres:`, `redis:`, `cgroup:`, `linux:` and `kvm:`."
     else:
         message = f"unknown key {shown(key)}"
         hint = _way_out(str(key), form)
     yield Issue(path=path, message=message, hint=hint, at_key=True)
+
+
+def password_source(kind: Value) -> str:
+    """Return where the password for a target of a kind comes from."""
+    return "REDISCLI_AUTH" if kind in REDIS_TARGETS else "~/.pgpass or PGPASSWORD"
 
 
 def _way_out(key: str, form: type[Form] | None) -> str:

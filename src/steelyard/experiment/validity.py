@@ -67,9 +67,9 @@ def _borne(finding: Finding, facts: RunFacts, *, bearing: bool) -> Finding:
     return replace(finding, severity=Severity.WARNING, remedy=_BORNE) if bearing else finding
 
 
-def generator_failed(message: str, *, server_died: bool) -> Finding:
+def generator_failed(message: str, *, server_died: bool, last_words: str = "") -> Finding:
     """Return the finding that a run has no result."""
-    (finding,) = judge(RunFacts(failure=message, server_died=server_died))
+    (finding,) = judge(RunFacts(failure=message, server_died=server_died, last_words=last_words))
     return finding
 
 

@@ -24,11 +24,16 @@ _NOT_CARRIED: Final = frozenset(
         *("connect_timeout", "client_encoding", "target_session_attrs", "load_balance_hosts"),
     }
 )
+_FROM_OUTSIDE: Final = "Put it into ~/.pgpass or PGPASSWORD; it has no place in an experiment file."
+_FROM_INSIDE: Final = (
+    "User and password come from a Secret beside the server: correct it, or name another one"
+    " (`secret`)."
+)
 _FAILURES: Final = (
     (
         r"password authentication failed|no password supplied|password supplied",
         "the server at {where} refused the password of {user}, or got none",
-        "Put it into ~/.pgpass or PGPASSWORD; it has no place in an experiment file.",
+        _FROM_OUTSIDE,
     ),
     (
         r"pg_hba.conf.*SSL encryption",
@@ -130,11 +135,21 @@ def address_of(connection: "psycopg.Connection[tuple[object, ...]]") -> ServerAd
     )
 
 
-def connection_failure(text: str, *, where: str, user: str) -> TargetError:
-    """Return a failed connection in words of fact, with the way out."""
+def connection_failure(
+    text: str, *, where: str, user: str, in_cluster: bool = False
+) -> TargetError:
+    """Return a failed connection in words of fact, with the way out.
+
+    Args:
+        text: What libpq said.
+        where: The server.
+        user: Who was not let in; empty for this account.
+        in_cluster: The server is in a cluster, and the password from a Secret there.
+    """
     named = user or "this account"
     for pattern, message, hint in _FAILURES:
         if re.search(pattern, text):
+            hint = _FROM_INSIDE if in_cluster and hint is _FROM_OUTSIDE else hint  # noqa: PLW2901
             return TargetError(message.format(where=where, user=named, text=text), hint=hint)
     return TargetError(
         f"the server at {where} cannot be reached: {text}",

@@ -20,7 +20,7 @@ from steelyard.gateways.patience import PATIENCE_S, PatientConnection
 from steelyard.gateways.prepared import PreparedStatements
 from steelyard.gateways.roundtrip import time_round_trips
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import RefusedError, TargetError
 
 _CONNECT_TIMEOUT_S = 10
 _NAME = "steelyard"
@@ -269,14 +269,17 @@ def _lacks_database(error: psycopg.Error) -> bool:
 
 
 def _translated(error: psycopg.Error, address: ServerAddress) -> TargetError:
-    where = f"{address.host}:{address.port}"
+    # A forwarded port says nothing to anybody: it is the server's service that is named.
+    host, port = address.inside or (address.host, address.port)
+    where = f"{host}:{port}"
     text = " ".join(str(error).split())
     if isinstance(error, psycopg.OperationalError) and error.sqlstate is None:
-        return connection_failure(text, where=where, user=address.user)
+        in_cluster = address.inside is not None
+        return connection_failure(text, where=where, user=address.user, in_cluster=in_cluster)
     if isinstance(error, psycopg.errors.QueryCanceled):
         return TargetError(
             f"the server at {where} broke a statement off: {text}",
             hint="If statement_timeout is too short for this user, set it to 0: ALTER ROLE ... SET"
             " statement_timeout = 0.",
         )
-    return TargetError(f"the server at {where} refused: {text}")
+    return RefusedError(f"the server at {where} refused: {text}")

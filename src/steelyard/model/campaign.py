@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steelyard.model.environment import Environment
+from steelyard.model.environment import Environment, Fact
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Validity
 from steelyard.model.measurement import Run, SustainedRun
@@ -32,6 +32,21 @@ class BlockOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerMade:
+    """A server that was made for one visit, and what its place said of it.
+
+    Attributes:
+        facts: Of its nodes and volumes, which differ from one to the next.
+    """
+
+    block: int
+    attempt: int
+    visit: int
+    treatment: str
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:
     """Everything the journal holds, in order.
 
@@ -44,6 +59,7 @@ class CampaignRecord:
         command: The command line that reproduces the campaign.
         sustained: Long runs after the last block, in run order, failed tries too.
         planned_at_s: Seconds of work until the plan was frozen; None when it was not.
+        made: Servers that were made for a visit each, in run order, failed tries too.
     """
 
     campaign_id: str
@@ -59,6 +75,7 @@ class CampaignRecord:
     command: str
     sustained: tuple[SustainedRun, ...] = ()
     planned_at_s: float | None = None
+    made: tuple[ServerMade, ...] = ()
 
     @property
     def complete_blocks(self) -> tuple[tuple[int, int], ...]:

@@ -28,12 +28,17 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """What a finished command printed."""
+    """What a finished command printed.
+
+    Attributes:
+        began_at: Wall clock of the machine that ran it, when it began; None: it ran here.
+    """
 
     argv: tuple[str, ...]
     exit_status: int
     stdout: str
     stderr: str
+    began_at: float | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -47,6 +52,18 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """A user of a server that is made for one campaign's load generator and goes with it.
+
+    Some generators take a password as an argument only, where others can read it: so they come as
+    somebody who may do nothing but send the load.
+    """
+
+    name: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
     """How to reach a server: libpq's words, which Redis shares where they apply.
 
@@ -56,6 +73,12 @@ class ServerAddress:
         parameters: Further libpq keywords with their values, such as ``sslmode``; no secrets.
         databases: The database of each data set where a platform made it; elsewhere it is
             called like the data set and made by the engine.
+        inside: Host and port by which programs reach it that run elsewhere, beside the server;
+            None: they take the same way. There the password comes from a Secret.
+        beside: The replica that a platform started beside it; None: there is none, or it is not
+            the platform's.
+        guest: As whom a generator comes that cannot keep the password to itself; None: as
+            ``user``.
     """
 
     host: str
@@ -65,6 +88,9 @@ class ServerAddress:
     password: str = field(default="", repr=False)
     parameters: tuple[tuple[str, str], ...] = ()
     databases: tuple[tuple[str, str], ...] = ()
+    inside: tuple[str, int] | None = None
+    beside: "ServerAddress | None" = None
+    guest: Guest | None = None
 
     def at(self, dataset: str) -> "ServerAddress":
         """Return the address of a data set's database."""

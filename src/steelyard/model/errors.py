@@ -1,6 +1,7 @@
 """Every expected failure: a sentence of fact, the way out, and an exit code.
 
-Foreign errors are translated at the gateways; ``cli`` catches ``SteelyardError`` once.
+Foreign errors are translated at the gateways; ``cli`` catches ``SteelyardError`` and
+``Interrupted`` once.
 """
 
 from collections.abc import Sequence
@@ -52,6 +53,14 @@ class TargetError(SteelyardError):
     exit_code = ExitCode.TARGET
 
 
+class RefusedError(TargetError):
+    """The server answered, with an error in words of its own."""
+
+
+class SilentError(TargetError):
+    """A server that runs did not answer in time: what it would have said is not known."""
+
+
 class MeasurementError(SteelyardError):
     """Runs failed, and repeating them did not help."""
 
@@ -76,10 +85,19 @@ class PrivilegeError(SteelyardError):
     exit_code = ExitCode.PRIVILEGE
 
 
-class Interrupted(SteelyardError):  # noqa: N818 - an interruption is no error of anything
-    """The operator stopped the campaign; what was measured is kept."""
+class Interrupted(BaseException):
+    """The operator stopped the campaign; what was measured is kept.
+
+    It can come in the middle of anything, so it is none of the failures that waiting for a server,
+    trying again and libraries expect and swallow.
+    """
 
     exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

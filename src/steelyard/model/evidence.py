@@ -45,7 +45,7 @@ class Quantity(StrEnum):
     them; those of the machine are of the whole machine unless they name a process.
     """
 
-    # Of the server, by SQL; differences.
+    # Of a PostgreSQL server, by SQL; differences.
     COMMITS = "commits"
     ROLLBACKS = "rollbacks"
     ROWS_RETURNED = "rows_returned"
@@ -67,16 +67,65 @@ class Quantity(StrEnum):
     WAL_SYNCS = "wal_syncs"
     CHECKPOINTS = "checkpoints"
     AUTOVACUUMS = "autovacuums"
-    # Of the server, by SQL; levels at the end.
+    # Of a PostgreSQL server, by SQL; levels at the end.
     DATABASE_BYTES = "database_bytes"
     SHARED_BUFFERS_BYTES = "shared_buffers_bytes"
+    # Of a Redis server, by INFO; differences.
+    COMMANDS = "commands"  # of clients and primaries, without those of the probe
+    COMMAND_S = "command_s"  # of its main thread, executing them
+    ERROR_REPLIES = "error_replies"
+    KEYSPACE_HITS = "keyspace_hits"
+    KEYSPACE_MISSES = "keyspace_misses"
+    EVICTED_KEYS = "evicted_keys"
+    EXPIRED_KEYS = "expired_keys"
+    NETWORK_IN_BYTES = "network_in_bytes"
+    NETWORK_OUT_BYTES = "network_out_bytes"
+    # Growth of the append-only file; what it grew by between the last look before the end of a
+    # rewrite and that end, a tenth of a second at most, is not in it.
+    AOF_BYTES = "aof_bytes"
+    AOF_DELAYED_FSYNCS = "aof_delayed_fsyncs"  # writes that waited for an fsync of the background
+    AOF_FSYNC_PENDING_S = "aof_fsync_pending_s"  # with such an fsync waiting or at work, sampled
+    AOF_REWRITES = "aof_rewrites"  # begun
+    AOF_REWRITING_S = "aof_rewriting_s"  # with one at work, sampled
+    RDB_SAVES = "rdb_saves"
+    RDB_SAVING_S = "rdb_saving_s"  # with one at work, sampled
+    FORKS = "forks"
+    FORK_S = "fork_s"  # for which the main thread stood still to fork
+    REPLICATION_BYTES = "replication_bytes"  # of the stream to replicas
+    MAIN_THREAD_CPU_S = "main_thread_cpu_s"
+    # By /proc, where it is on this machine: ready to run without a CPU; in uninterruptible sleep,
+    # sampled, which is how the kernel shows that it waits for storage or for a lock of a file.
+    MAIN_THREAD_RUN_QUEUE_S = "main_thread_run_queue_s"
+    MAIN_THREAD_BLOCKED_S = "main_thread_blocked_s"
+    BACKGROUND_CPU_S = "background_cpu_s"  # of all other threads: fsync, freeing, input and output
+    CHILDREN_CPU_S = "children_cpu_s"  # of processes that saved or rewrote, once they have ended
+    # Of a Redis server; levels at the end, or the largest of the run.
+    KEYS = "keys"  # in all its databases
+    USED_MEMORY_BYTES = "used_memory_bytes"  # that it has allocated
+    RESIDENT_BYTES = "resident_bytes"
+    MAXMEMORY_BYTES = "maxmemory_bytes"  # 0: no limit
+    COPIED_BYTES = "copied_bytes"  # copy-on-write of one child, the most in the run
+    REPLICAS = "replicas"
+    # Of the stream, the most in the run: by the primary, which knows once a second; and by both,
+    # asked one after the other, where the replica is beside it.
+    REPLICA_BEHIND_BYTES = "replica_behind_bytes"
+    REPLICA_LAG_BYTES = "replica_lag_bytes"
+    SLOW_COMMANDS = "slow_commands"  # that its slow log has of the run
+    SLOWEST_COMMAND_S = "slowest_command_s"
+    # The worst of each kind of event in the run, by its latency monitor.
+    WORST_COMMAND_S = "worst_command_s"
+    WORST_FORK_S = "worst_fork_s"
+    WORST_AOF_WRITE_S = "worst_aof_write_s"  # a write() of the append-only file
+    WORST_AOF_FSYNC_S = "worst_aof_fsync_s"  # of the main thread: appendfsync always
+    WORST_EXPIRY_S = "worst_expiry_s"  # a cycle of expiry or eviction
     # CPU and scheduling; differences.
     SERVER_CPU_S = "server_cpu_s"
     SERVER_RUN_QUEUE_S = "server_run_queue_s"
+    REPLICA_CPU_S = "replica_cpu_s"  # of the replica beside the server, on the same machine
     GENERATOR_CPU_S = "generator_cpu_s"
     GENERATOR_RUN_QUEUE_S = "generator_run_queue_s"
     STEELYARD_CPU_S = "steelyard_cpu_s"
-    OTHERS_CPU_S = "others_cpu_s"  # all processes but the three above
+    OTHERS_CPU_S = "others_cpu_s"  # all processes but those of the lines above
     CPU_USER_S = "cpu_user_s"
     CPU_SYSTEM_S = "cpu_system_s"
     CPU_IOWAIT_S = "cpu_iowait_s"
@@ -92,6 +141,10 @@ class Quantity(StrEnum):
     QUOTA_PERIODS = "quota_periods"
     THROTTLED_PERIODS = "throttled_periods"
     THROTTLED_S = "throttled_s"
+    # CPU limits of the pods of load generators, added up; differences.
+    GENERATOR_QUOTA_PERIODS = "generator_quota_periods"
+    GENERATOR_THROTTLED_PERIODS = "generator_throttled_periods"
+    GENERATOR_THROTTLED_S = "generator_throttled_s"
     # The block device of the data directory, by /proc/diskstats; differences.
     DEVICE_READS = "device_reads"
     DEVICE_READ_BYTES = "device_read_bytes"
@@ -121,7 +174,18 @@ class Quantity(StrEnum):
     HUGE_PAGES = "huge_pages"
     HUGE_PAGES_FREE = "huge_pages_free"
     SERVER_HUGE_BYTES = "server_huge_bytes"  # of the server's shared memory, on huge pages
+    SERVER_TRANSPARENT_HUGE = "server_transparent_huge"  # 1: the kernel may give it huge pages
     SERVER_REMOTE_NODE_FRACTION = "server_remote_node_fraction"  # of its pages, outside one node
+    # Of containers; levels at the end.
+    SERVER_MEMORY_BYTES = "server_memory_bytes"  # what its control group is charged for
+    SERVER_WORKING_SET_BYTES = "server_working_set_bytes"  # without files nobody has used lately
+    SERVER_CPUS = "server_cpus"  # that its limit or its CPU set allows
+    GENERATOR_CPUS = "generator_cpus"  # likewise, added up over the generators
+    GENERATOR_BUSIEST_FRACTION = "generator_busiest_fraction"  # of its CPUs that one of them used
+    GENERATORS_APART_S = "generators_apart_s"  # that their beginnings lay apart at least
+    # Of the fastest-used network link of this machine, in its busier direction; no loopback.
+    LINK_BUSIEST_FRACTION = "link_busiest_fraction"
+    GENERATORS_BESIDE = "generators_beside"  # their pods on the machine of the server
     DISK_FREE_BYTES = "disk_free_bytes"
     DISK_BYTES = "disk_bytes"
 

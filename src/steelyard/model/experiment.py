@@ -7,15 +7,23 @@ None, and the record says what it became.
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from steelyard.model.attribution import Attribution
-from steelyard.model.ceilings import CeilingsAsked
-from steelyard.model.latency import LatencyGoal, LogPolicy
+from steelyard.model.latency import LatencyGoal
 from steelyard.model.load import Load
-from steelyard.model.target import EndpointTarget, LocalTarget, Target
-
-DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
+from steelyard.model.measure import Measure, SwitchCost
+from steelyard.model.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    EndpointTarget,
+    LocalTarget,
+    RedisKubernetesTarget,
+    RedisTarget,
+    Target,
+    place_of,
+)
+from steelyard.model.work_words import POSTGRES_WORDS, WorkWords, redis_words
+from steelyard.model.workload import Workload
 
 
 class Layer(StrEnum):
@@ -40,26 +48,30 @@ class EngineName(StrEnum):
     REDIS = "redis"
 
 
-class SwitchCost(StrEnum):
-    """What it takes to go from one treatment to another, cheapest first."""
+class GeneratorName(StrEnum):
+    """A program that puts load on a server."""
 
-    SESSION = "session"
-    RELOAD = "reload"
-    RESTART = "restart"
-    REPROVISION = "reprovision"
+    PGBENCH = "pgbench"
+    REDIS_BENCHMARK = "redis-benchmark"
+    MEMTIER = "memtier_benchmark"
 
     @property
-    def rank(self) -> int:
-        """Return the place in the order of cost, 0 for the cheapest."""
-        return list(SwitchCost).index(self)
+    def takes_time(self) -> bool:
+        """Return whether it is told how long to run; the other is told how many requests."""
+        return self is not GeneratorName.REDIS_BENCHMARK
 
+    @property
+    def logs_transactions(self) -> bool:
+        """Return whether it can log each of them; the others print how long they took together."""
+        return self is GeneratorName.PGBENCH
 
-class Reset(StrEnum):
-    """When the data go back to the prepared state."""
+    @property
+    def longest_latency_s(self) -> float | None:
+        """Return the latency above which it tells none apart; None where it tells all.
 
-    VISIT = "visit"
-    BLOCK = "block"
-    CAMPAIGN = "campaign"
+        CONFIG_LATENCY_HISTOGRAM_MAX_VALUE of redis-benchmark.c, LATENCY_HDR_MAX_VALUE of memtier.
+        """
+        return {GeneratorName.REDIS_BENCHMARK: 3.0, GeneratorName.MEMTIER: 60.0}.get(self)
 
 
 class Design(StrEnum):
@@ -120,97 +132,19 @@ class Treatment:
     domain_xml: str = ""
     manual: ManualStep | None = None
 
-    def asked(self, layer: Layer = Layer.POSTGRES) -> dict[str, str]:
-        """Return the values that it asks of one layer, by name as written."""
-        return {s.name: s.value for s in self.settings if s.layer is layer}
+    @property
+    def server_layer(self) -> Layer:
+        """Return the layer of its server's own settings."""
+        return Layer.REDIS if isinstance(self.target, RedisTarget) else Layer.POSTGRES
+
+    def asked(self, layer: Layer | None = None) -> dict[str, str]:
+        """Return the values that it asks of one layer, by name as written; None: of its server."""
+        wanted = layer or self.server_layer
+        return {s.name: s.value for s in self.settings if s.layer is wanted}
 
     def asked_folded(self) -> dict[str, str]:
-        """Return what it asks of PostgreSQL, whose names have no case, by name in small letters."""
+        """Return what it asks of its server, whose names have no case, by name in small letters."""
         return {name.lower(): value for name, value in self.asked().items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
-    """A script file with its text, so that the record needs no other file.
-
-    Attributes:
-        name: File name as given.
-        text: Its content.
-        weight: Relative frequency among the workload's scripts.
-    """
-
-    name: str
-    text: str
-    weight: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """What is asked of the server.
-
-    Attributes:
-        name: As in the experiment file.
-        builtin: Name of a builtin script, or None when ``scripts`` are given.
-        scale_factor: Size of the generator's own data set; None when ``prepare`` makes the data.
-        prepare: SQL scripts run once; their result is part of the prepared state.
-        scripts: Own scripts with weights.
-    """
-
-    name: str
-    builtin: str | None = None
-    scale_factor: int | None = None
-    prepare: tuple[Script, ...] = ()
-    scripts: tuple[Script, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """How the discard after a restart is measured.
-
-    Attributes:
-        restarts: Activations per treatment.
-        run_s: Length of the run after each.
-        at_least_s: The discard is never shorter than this.
-    """
-
-    restarts: int = 5
-    run_s: float = 90.0
-    at_least_s: float = 20.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """How a run is taken.
-
-    Attributes:
-        slice_s: Measured length of a run.
-        ramp_s: Thrown away at the start of each run, while connections open.
-        discard_s: Thrown away after each activation, the same for all treatments; None: auto.
-        calibration: Measures the discard before the first block; None: it is declared, or the
-            floor of METHOD 3.7.
-        reset: When the data are restored; None: auto.
-        switch: Least switch cost to assume; None: what the differences need.
-        rounds: Runs of each cell in a visit; None: auto.
-        prewarm: Load the data into memory after each activation, before the discard.
-        ceilings: What the place can do at most is measured before the first block.
-        neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
-            None: as much as they like, and it is noted.
-        log: What becomes of the generator's log of every transaction.
-        log_sampling: Share of the transactions that are logged.
-    """
-
-    slice_s: float = 5.0
-    ramp_s: float = 2.0
-    discard_s: float | None = None
-    calibration: Calibration | None = None
-    reset: Reset | None = None
-    switch: SwitchCost | None = None
-    prewarm: bool = False
-    rounds: int | None = None
-    ceilings: CeilingsAsked = CeilingsAsked.AUTO
-    neighbours: float | None = DEFAULT_NEIGHBOURS
-    log: LogPolicy = LogPolicy.HISTOGRAMS
-    log_sampling: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +212,7 @@ class Experiment:
         design: Blocks, or a single unrepeated pass of one treatment.
         sustained_s: Least length of one long run per treatment and workload after the last block;
             None: no long runs.
+        generator: What puts the load on.
         generator_flags: Flags handed to the generator unchanged (after ``--``).
         description: Why the question is asked; empty when the file does not say.
         attribution: What the treatments stand for when factors were varied; None when they were
@@ -299,6 +234,7 @@ class Experiment:
     engine: EngineName = EngineName.POSTGRES
     design: Design = Design.BLOCKS
     sustained_s: float | None = None
+    generator: GeneratorName = GeneratorName.PGBENCH
     generator_flags: tuple[str, ...] = ()
     description: str = ""
     attribution: Attribution | None = None
@@ -315,19 +251,80 @@ class Experiment:
         return next(w for w in self.workloads if w.name == name)
 
     @property
+    def words(self) -> WorkWords:
+        """Return what its work is called."""
+        if self.engine is EngineName.REDIS:
+            return redis_words(self.generator.value)
+        return POSTGRES_WORDS
+
+    @property
     def is_single_pass(self) -> bool:
         """Return whether each cell is run once, in file order, and nothing is compared."""
         return self.design is Design.ONCE
 
     @property
     def local_targets(self) -> dict[str, LocalTarget]:
-        """Return the targets on this machine by treatment."""
+        """Return the PostgreSQL targets on this machine by treatment."""
         return {t.name: t.target for t in self.treatments if isinstance(t.target, LocalTarget)}
+
+    @property
+    def places_here(self) -> dict[str, AnyLocalTarget]:
+        """Return the targets whose data directories are made here, by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, AnyLocalTarget)}
+
+    @property
+    def redis_targets(self) -> dict[str, RedisTarget]:
+        """Return the Redis targets by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, RedisTarget)}
 
     @property
     def endpoint_targets(self) -> dict[str, EndpointTarget]:
         """Return the targets that are there already by treatment."""
         return {t.name: t.target for t in self.treatments if isinstance(t.target, EndpointTarget)}
+
+    @property
+    def cluster_targets(self) -> dict[str, CloudNativePgTarget]:
+        """Return the targets that CloudNativePG runs by treatment."""
+        return {
+            t.name: t.target for t in self.treatments if isinstance(t.target, CloudNativePgTarget)
+        }
+
+    @property
+    def redis_in_kubernetes(self) -> dict[str, RedisKubernetesTarget]:
+        """Return the Redis targets that are pods by treatment."""
+        return {
+            t.name: t.target for t in self.treatments if isinstance(t.target, RedisKubernetesTarget)
+        }
+
+    @property
+    def made_targets(self) -> dict[str, CloudNativePgTarget | RedisKubernetesTarget]:
+        """Return the targets that Steelyard makes in a cluster by treatment."""
+        return {
+            t.name: t.target
+            for t in self.treatments
+            if isinstance(t.target, CloudNativePgTarget | RedisKubernetesTarget)
+            and t.target.is_made
+        }
+
+    @property
+    def makes_all_in_kubernetes(self) -> bool:
+        """Return whether every server is one that Steelyard makes in a cluster."""
+        return len(self.made_targets) == len(self.treatments)
+
+    @property
+    def is_in_kubernetes(self) -> bool:
+        """Return whether servers and generators are pods; one experiment never has both kinds."""
+        return any(place_of(t.target) is not None for t in self.treatments)
+
+    @property
+    def is_made_anew(self) -> bool:
+        """Return whether every visit makes its server and data from nothing.
+
+        It was asked for, or the treatments have servers in Kubernetes that differ, and Steelyard
+        makes them.
+        """
+        made = set(self.made_targets.values())
+        return self.measure.switch is SwitchCost.REPROVISION or len(made) > 1
 
     @property
     def closed_loads(self) -> tuple[Load, ...]:

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import SwitchCost
+from steelyard.model.measure import SwitchCost
 from steelyard.model.units import KIB, parse_bytes
 
 HUGE_PAGES: Final = "vm.nr_hugepages"

@@ -17,6 +17,7 @@ class Load:
             (pgbench's ``--latency-limit``); None: none is.
         generators: Processes of the generator, started together, among which clients, threads and
             rate are divided.
+        pipeline: Requests that a client sends before it waits for their answers (Redis).
     """
 
     clients: int
@@ -25,6 +26,7 @@ class Load:
     share: float | None = None
     latency_limit_s: float | None = None
     generators: int = 1
+    pipeline: int = 1
 
     def __lt__(self, other: "Load") -> bool:
         return self._rank < other._rank
@@ -33,7 +35,7 @@ class Load:
     def _rank(self) -> tuple[float, ...]:
         """Return what orders loads: closed loops before open ones."""
         rates = (self.rate_per_s or 0.0, self.share or 0.0, self.latency_limit_s or 0.0)
-        return (self.clients, self.threads, *rates, self.generators)
+        return (self.clients, self.threads, *rates, self.generators, self.pipeline)
 
     @property
     def is_open(self) -> bool:
@@ -66,4 +68,5 @@ class Load:
     def label(self) -> str:
         """Return the load as a short word for tables: ``8 clients at 500/s``."""
         rate = f" at {self.rate_label}" if self.is_open else ""
-        return f"{self.clients} client{'s' if self.clients != 1 else ''}{rate}"
+        piped = f", pipeline {self.pipeline}" if self.pipeline != 1 else ""
+        return f"{self.clients} client{'s' if self.clients != 1 else ''}{piped}{rate}"

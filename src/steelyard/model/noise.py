@@ -6,7 +6,7 @@ All deviations are of ln(tps): 0.02 means about 2 %.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from steelyard.model.experiment import SwitchCost
+from steelyard.model.measure import SwitchCost
 
 # Stalls, neighbours and checkpoints are in no part of a modelled noise. Without this factor
 # half-widths on the method's simulator are 8 to 11 % wider than the parts say (calm), 17 to 21 %

@@ -1,10 +1,12 @@
 """What a campaign freezes before its first block, and how it ended."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard.model.capacity import Capacity, CellRate
-from steelyard.model.experiment import Reset, SwitchCost
+from steelyard.model.experiment import EngineName
+from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.schedule import Mode
 
 
@@ -42,6 +44,8 @@ class DiscardChoice:
     restarts: int = 0
 
 
+# In place of the ramp, which the generators of Redis cannot leave out; as long as it is by itself.
+_SETTLING_S = 2
 ANEW = "reprovision"  # the means of restoring where every visit makes its server and data
 
 
@@ -113,3 +117,12 @@ class CampaignPlan:
     rounds_reason: str = ""
     capacities: tuple[Capacity, ...] = ()
     rates: tuple[CellRate, ...] = ()
+
+
+def settling_s(engine: EngineName, discard_s: float) -> int:
+    """Return how long a run is thrown away after each switch on a running server.
+
+    What the treatment before left is done with in it: pages that are not written, an fsync of them.
+    Only where the generator leaves out no ramp; where nothing is to be discarded, nothing is.
+    """
+    return min(_SETTLING_S, math.ceil(discard_s)) if engine is EngineName.REDIS else 0

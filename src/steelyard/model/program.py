@@ -1,6 +1,7 @@
 """What a platform must know of a server program; an engine supplies it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -52,3 +53,23 @@ class ServerProgram(Protocol):
     def is_ready(self, address: ServerAddress) -> bool:
         """Return whether the server answers."""
         ...
+
+    def is_loading(self, address: ServerAddress) -> bool:
+        """Return whether one that does not answer yet says that it is reading its data."""
+        ...
+
+    def companion(self, settings: Mapping[str, str], address: ServerAddress) -> "Companion | None":
+        """Return the server that is started beside a running one with these settings, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Companion:
+    """A second server, started after the first and stopped before it: a replica of it.
+
+    Attributes:
+        program: Its data directory begins empty; it is ready when it has all that the first has.
+    """
+
+    program: ServerProgram
+    settings: Mapping[str, str]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
+from steelyard.model.experiment import EngineName
 from steelyard.model.findings import Finding, Severity
 
 NEIGHBOUR_CPU: Final = "neighbour-cpu"
@@ -100,6 +101,7 @@ class Rule(Generic[Facts]):
         remedy: The way out.
         source: Where the rule comes from.
         judge: Yields a ruling for each thing that it looks at.
+        engine: Whose servers it judges; None: all.
     """
 
     code: str
@@ -111,6 +113,11 @@ class Rule(Generic[Facts]):
     source: str
     judge: Callable[[Facts], Iterable[Ruling]]
     thresholds: tuple[Threshold, ...] = ()
+    engine: EngineName | None = None
+
+    def concerns(self, engine: EngineName) -> bool:
+        """Return whether it judges servers of an engine."""
+        return self.engine in (None, engine)
 
     def finding(self, ruling: Ruling) -> Finding:
         """Return the finding of a broken rule."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 
 class Place(StrEnum):
@@ -36,7 +37,12 @@ class KnobKind(StrEnum):
     DOMAIN = "domain"  # place: name of a libvirt domain; value: its XML
     POSTGRES = "postgres"  # place: name of a setting
     MANUAL = "manual"  # place: what to do, in words; value: command to check it, or empty
-    RENDERED = "rendered"  # place: name of the file; an object of a cluster: not applied here
+    RENDERED = "rendered"  # place: name of the file; an object of a cloud: not applied here
+    OBJECT = "object"  # place: name of the file; value: an object of a Kubernetes cluster
+    KUBELET = "kubelet"  # place: name of the file; value: what a node's configuration is to say
+
+
+BY_HAND: Final = frozenset({KnobKind.MANUAL, KnobKind.KUBELET})  # looked at, never turned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,16 +126,23 @@ class PodFacts:
 
     Attributes:
         database: PostgreSQL runs in it.
+        qos_class: ``Guaranteed``, ``Burstable`` or ``BestEffort``, as the cluster says; None: by
+            requests and limits.
         cpus: That its container may really run on; None: not seen.
+        quota_cpus: CPUs that the quota of its container is worth; None: it has none, or not seen.
         throttled_periods: Since it started.
+        charged_huge_bytes: Of huge pages, to its container's control group, reserved or touched.
     """
 
     name: str
     database: bool = False
     requests: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
+    qos_class: str | None = None
     cpus: tuple[int, ...] | None = None
+    quota_cpus: float | None = None
     throttled_periods: int | None = None
+    charged_huge_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,11 +175,14 @@ class KubernetesFacts:
     """What Kubernetes says of the node and of the pods on it.
 
     Attributes:
+        version: Of the node's kubelet.
+        node: Its name.
         shared_cpus: The pool that containers without exclusive CPUs run on.
         non_pod_huge_pages: Of the default size, held by processes outside of pods.
     """
 
     version: str | None = None
+    node: str | None = None
     kubelet: Kubelet | None = None
     shared_cpus: tuple[int, ...] | None = None
     pods: tuple[PodFacts, ...] | None = None
@@ -222,7 +232,10 @@ class RedisFacts:
 
     Attributes:
         save: Its save points as configured; empty: none.
-        storage: Kind of the storage below its data: ``local``, ``longhorn``, ``nfs``, ``ceph``.
+        auto_restart: It is started again by itself.
+        fenced: ``start.sh`` of a split pair started it, which lets it serve only with the data.
+        storage: Kind of the storage below its data: ``local``, ``longhorn``, ``nfs``, ``ceph``,
+            or another over the ``network``.
         memory_limit: Of its container, as Kubernetes writes it.
     """
 
@@ -234,9 +247,11 @@ class RedisFacts:
     no_appendfsync_on_rewrite: bool | None = None
     replicas: int | None = None
     auto_restart: bool | None = None
+    fenced: bool | None = None
     storage: str | None = None
     maxmemory: str | None = None
     memory_limit: str | None = None
+    min_replicas_to_write: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,33 @@
 """Where a server runs: one class per kind of target."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+
+class _ByAddress:
+    """A server that is reached as everybody reaches it."""
+
+    __slots__ = ()
+
+    @property
+    def connection(self) -> str:
+        """Return how the generator connects: by the address, in a cluster that of a Service."""
+        return "address"
+
+
+class _RestoredOneWay(_ByAddress):
+    """A server whose data come back in the one way that there is; the file names none.
+
+    A Cluster of CloudNativePG copies templates while it runs, a Redis database is emptied and
+    filled again, and a StatefulSet that was made has a copy in its volume.
+    """
+
+    __slots__ = ()
+
+    @property
+    def restore(self) -> str | None:
+        """Return None: there is nothing to choose."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +59,125 @@ class LocalTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointTarget:
+class PodResources:
+    """What a container asks for and gets at most, as Kubernetes writes it: ``cpu``, ``memory``...
+
+    Where only one of the two is given, the other is the same: then the pod is Guaranteed.
+    """
+
+    requests: tuple[tuple[str, str], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorPods:
+    """The pods of the load generators.
+
+    Attributes:
+        image: With psql and pgbench; None: the database's.
+        tolerations: As Kubernetes takes them, a JSON list.
+        same_node: They may share a node with the database.
+    """
+
+    image: str | None = None
+    resources: PodResources = PodResources()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: str = "[]"
+    same_node: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesPlace:
+    """Where in which cluster.
+
+    Attributes:
+        context: Of the kubeconfig; None: the current one.
+        namespace: None: one of the campaign's own, made and removed.
+        generators: The pods that put the load on.
+    """
+
+    context: str | None = None
+    namespace: str | None = None
+    generators: GeneratorPods = GeneratorPods()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synchronous:
+    """Synchronous replication as CloudNativePG takes it: ``spec.postgresql.synchronous``."""
+
+    method: str = "any"
+    number: int = 1
+    data_durability: str = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudNativePgTarget(_RestoredOneWay):
+    """A Cluster of the CloudNativePG operator: made for the campaign, or there already.
+
+    Attributes:
+        cluster: Name of one that is there; None: Steelyard makes its own. Of the keys after it
+            only ``allow_existing`` goes with it.
+        allow_existing: Its settings may be changed, and put back.
+        image: Of the database; None: the operator's default.
+        storage: Size of the volume, as Kubernetes writes it.
+        storage_class: None: the cluster's default.
+        wal_storage: Size of a volume of its own for WAL; None: it has none.
+        wal_storage_class: None: that of ``storage_class``.
+        node_selector: Of the database's pods; so the next two.
+        tolerations: A JSON list.
+        affinity: Further keys of the Cluster's ``spec.affinity``, a JSON object.
+        burst_lasts_s: As of a local target; it makes no target another one.
+    """
+
+    kind: Literal["cloudnative-pg"] = "cloudnative-pg"
+    place: KubernetesPlace = KubernetesPlace()
+    cluster: str | None = None
+    allow_existing: bool = False
+    image: str | None = None
+    instances: int = 1
+    storage: str = "10Gi"
+    storage_class: str | None = None
+    wal_storage: str | None = None
+    wal_storage_class: str | None = None
+    resources: PodResources = PodResources()
+    synchronous: Synchronous | None = None
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: str = "[]"
+    affinity: str = "{}"
+    burst_lasts_s: float | None = field(default=None, compare=False)
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether Steelyard makes the Cluster."""
+        return self.cluster is None
+
+    @property
+    def label(self) -> str:
+        """Return what the file says of the place, for people."""
+        if self.cluster is not None:
+            return f"Cluster {self.cluster}"
+        return f"a Cluster on {self.storage_class or 'the default storage class'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterService:
+    """A PostgreSQL server in a cluster, whoever runs it there.
+
+    Attributes:
+        service: Name of its Service.
+        secret: Name of the Secret with user and password, below these keys.
+    """
+
+    place: KubernetesPlace = KubernetesPlace()
+    service: str
+    port: int = 5432
+    secret: str
+    user_key: str = "username"
+    password_key: str = "password"  # noqa: S105 - the name of a key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointTarget(_ByAddress):
     """A server that is there already; what is not given, libpq finds as it always does.
 
     None of its fields can hold a password: that comes from pgpass or ``PGPASSWORD``.
@@ -48,6 +192,8 @@ class EndpointTarget:
         restore: ``template`` or ``vacuum``; None means the best that works.
         burst_lasts_s: How long full burst credits of the platform last at full load; None where
             it has none, or where that is not known. It makes no target another one.
+        inside: A server in a Kubernetes cluster, under load from pods there; then host, port, user
+            and URI are not given.
     """
 
     kind: Literal["endpoint"] = "endpoint"
@@ -61,19 +207,163 @@ class EndpointTarget:
     restart_command: tuple[str, ...] = ()
     restore: str | None = None
     burst_lasts_s: float | None = field(default=None, compare=False)
-
-    @property
-    def connection(self) -> str:
-        """Return how the generator connects: as everybody does, by the address."""
-        return "address"
+    inside: ClusterService | None = None
 
     @property
     def place(self) -> str:
         """Return what the file says of the place, for people."""
         port = f":{self.port}" if self.port else ""
+        if self.inside is not None:
+            return f"service {self.inside.service}"
         named = self.uri or self.service or f"{self.host or ''}{port}"
         return named or "as libpq finds it"
 
 
-# The union grows with the targets: cloudnative-pg, rds, aurora, redis-*. `kind` tells them apart.
-Target = LocalTarget | EndpointTarget
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisLocalTarget:
+    """A Redis server that Steelyard starts on this machine.
+
+    Attributes:
+        bin: Directory of the programs, or the name of the server program as PATH finds it:
+            ``redis-server``, ``valkey-server``.
+        directory: As of a local target; so ``port``, ``connection``, ``run_as``, ``restore`` and
+            ``burst_lasts_s``.
+        replica: Settings of a replica that is started beside the server and follows it; None:
+            there is none. With none of its own it has the server's.
+    """
+
+    kind: Literal["redis-local"] = "redis-local"
+    bin: str = "redis-server"
+    directory: str | None = None
+    port: int | None = None
+    connection: str = "socket"
+    run_as: str | None = None
+    restore: str | None = None
+    replica: tuple[tuple[str, str], ...] | None = None
+    burst_lasts_s: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisEndpointTarget(_RestoredOneWay):
+    """A Redis server that is there already.
+
+    None of its fields can hold a password: that comes from ``REDISCLI_AUTH``.
+
+    Attributes:
+        uri: ``redis://``, ``rediss://`` or ``unix://``, without a password; None when the separate
+            keys are used.
+        host: Name, address, or path of the Unix socket.
+        user: Of the ACL; None: the default user.
+        db: Number of the database that is used; None: an empty one is looked for.
+        tls: The connection is encrypted.
+        cacert: File with the certificates that the server's is checked against.
+        cert: File with the client's certificate; likewise ``key``.
+        allow_existing: Databases that are not used here may hold keys, and settings of the server
+            may be changed, and put back.
+        restart_command: Restarts the server; without it nothing that needs a restart is changed.
+    """
+
+    kind: Literal["redis-endpoint"] = "redis-endpoint"
+    uri: str | None = None
+    host: str | None = None
+    port: int | None = None
+    user: str | None = None
+    db: int | None = None
+    tls: bool = False
+    cacert: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    allow_existing: bool = False
+    restart_command: tuple[str, ...] = ()
+    burst_lasts_s: float | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Return what the file says of the place, for people."""
+        port = f":{self.port}" if self.port else ""
+        return self.uri or f"{self.host or 'localhost'}{port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisKubernetesTarget(_RestoredOneWay):
+    """A Redis server in a Kubernetes cluster: a StatefulSet made for the campaign, or a Service.
+
+    Attributes:
+        service: Of a server that is there; None: Steelyard makes a StatefulSet. Of the keys after
+            it only ``allow_existing`` goes with it.
+        allow_existing: As of a Redis endpoint.
+        image: With redis-server and redis-benchmark.
+        storage: Size of the volume, as Kubernetes writes it.
+        storage_class: None: the cluster's default.
+        node_selector: Of the server's pod; so ``tolerations``, a JSON list.
+    """
+
+    kind: Literal["redis-kubernetes"] = "redis-kubernetes"
+    place: KubernetesPlace = KubernetesPlace()
+    service: ClusterService | None = None
+    allow_existing: bool = False
+    image: str = "redis:7"
+    storage: str = "10Gi"
+    storage_class: str | None = None
+    resources: PodResources = PodResources()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: str = "[]"
+    burst_lasts_s: float | None = field(default=None, compare=False)
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether Steelyard makes the server."""
+        return self.service is None
+
+    @property
+    def home(self) -> KubernetesPlace:
+        """Return where in which cluster it is."""
+        return self.place if self.service is None else self.service.place
+
+    def at(self, place: KubernetesPlace) -> "RedisKubernetesTarget":
+        """Return the same target elsewhere."""
+        if self.service is None:
+            return replace(self, place=place)
+        return replace(self, service=replace(self.service, place=place))
+
+    @property
+    def label(self) -> str:
+        """Return what the file says of the place, for people."""
+        if self.service is not None:
+            return f"service {self.service.service}"
+        return f"a StatefulSet on {self.storage_class or 'the default storage class'}"
+
+
+# The union grows with the targets: rds, aurora. `kind` tells them apart.
+Target = (
+    LocalTarget
+    | EndpointTarget
+    | CloudNativePgTarget
+    | RedisLocalTarget
+    | RedisEndpointTarget
+    | RedisKubernetesTarget
+)
+RedisTarget = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
+AnyLocalTarget = LocalTarget | RedisLocalTarget  # whose data directory Steelyard makes here
+
+
+def is_restarted(target: Target) -> bool:
+    """Return whether Steelyard restarts the server where a setting needs it."""
+    if isinstance(target, EndpointTarget | RedisEndpointTarget):
+        return bool(target.restart_command)
+    if isinstance(target, CloudNativePgTarget):
+        return target.is_made or target.allow_existing
+    if isinstance(target, RedisKubernetesTarget):
+        return target.is_made
+    return True
+
+
+def place_of(target: Target) -> KubernetesPlace | None:
+    """Return where in which Kubernetes cluster a target is; None where it is in none."""
+    if isinstance(target, RedisKubernetesTarget):
+        return target.home
+    if isinstance(target, CloudNativePgTarget):
+        return target.place
+    if isinstance(target, EndpointTarget) and target.inside is not None:
+        return target.inside.place
+    return None

@@ -11,9 +11,11 @@ class Vantage:
     Attributes:
         pid: Of its first process; all others descend from it.
         data: Its data directory.
+        beside: First processes of servers that were started beside it: replicas.
         groups: Directories of its control group, by controller, where it has one of its own.
     """
 
     pid: int
     data: Path
+    beside: tuple[int, ...] = ()
     groups: tuple[Path, ...] = ()

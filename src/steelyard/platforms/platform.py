@@ -8,9 +8,10 @@ from typing import Protocol
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.findings import Finding
-from steelyard.model.outside import OnServer
+from steelyard.model.outside import InCluster, OnServer
 from steelyard.model.program import ServerProgram
 from steelyard.model.vantage import Vantage
+from steelyard.platforms.kubernetes.sight import PodSight
 
 
 class Ledger(Protocol):
@@ -38,6 +39,14 @@ class Ledger(Protocol):
 
     def group_removed(self, directory: Path) -> None:
         """Note that it is gone again."""
+        ...
+
+    def placed(self, thing: InCluster) -> None:
+        """Note what is about to be made or changed in a Kubernetes cluster."""
+        ...
+
+    def taken_away(self, thing: InCluster) -> None:
+        """Note that it is gone, or as it was."""
         ...
 
 
@@ -166,6 +175,10 @@ class Platform(Protocol):
 
     def vantage(self) -> Vantage | None:
         """Return what of the running server this machine can see; None where it is elsewhere."""
+        ...
+
+    def sight(self) -> PodSight | None:
+        """Return the pods of server and generators; None where they are in no cluster."""
         ...
 
     def means(self) -> tuple[str, ...]:

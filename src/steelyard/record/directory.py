@@ -20,12 +20,13 @@ from steelyard.gateways.files import (
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
-from steelyard.model.outside import OnServer, TurnedKnob
+from steelyard.model.outside import InCluster, OnServer, TurnedKnob
 from steelyard.model.schedule import Schedule
 from steelyard.record.entries import Created
 from steelyard.record.journal import Journal, read_lines
 from steelyard.record.replay import replay, resources
 
+COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
 _SCHEDULE = TypeAdapter(Schedule)
@@ -143,7 +144,7 @@ def require_unused(path: Path) -> None:
     Raises:
         RecordError: It holds a campaign already, or something else.
     """
-    if _holds_campaign(path):
+    if has_begun(path):
         raise RecordError(
             f"{path} holds a campaign already",
             hint=f"Go on with it by --resume {path}, or name another directory with --out.",
@@ -196,6 +197,11 @@ def left_on_servers(path: Path) -> tuple[OnServer, ...]:
     return tuple(made.thing for made in _open(path) if made.thing is not None)
 
 
+def left_in_clusters(path: Path) -> tuple[InCluster, ...]:
+    """Return what a campaign made or changed in Kubernetes and did not undo, last first."""
+    return tuple(made.placed for made in _open(path) if made.placed is not None)
+
+
 def left_groups(path: Path) -> tuple[str, ...]:
     """Return the control groups a campaign made and did not remove."""
     return tuple(made.name for made in _open(path) if made.resource == "cgroup")
@@ -231,8 +237,8 @@ def _is_unused(path: Path) -> bool:
     return {entry.name for entry in found} <= _BEFORE_THE_JOURNAL
 
 
-def _holds_campaign(path: Path) -> bool:
-    """Return whether a journal with at least its first line is there."""
+def has_begun(path: Path) -> bool:
+    """Return whether a directory holds a campaign: a journal with at least its first line."""
     journal = path / "journal.jsonl"
     with translated(path, RecordError):
         return journal.exists() and bool(read_lines(journal)[0])

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from steelyard.model.campaign import BlockOutcome
+from steelyard.model.campaign import BlockOutcome, ServerMade
 from steelyard.model.environment import Environment
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.measurement import Run, SustainedRun
-from steelyard.model.outside import OnServer, TurnedKnob
+from steelyard.model.outside import InCluster, OnServer, TurnedKnob
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.stack import Knob
 
@@ -41,18 +41,20 @@ class Created:
     Attributes:
         resource: ``directory`` (a tree to remove, after stopping the processes in it),
             ``on-server`` (made or changed on a server that is not Steelyard's), ``cgroup`` (a
-            control group to remove, when no process is in it), or ``knob`` (of the stack, to put
-            back).
+            control group to remove, when no process is in it), ``knob`` (of the stack, to put
+            back), or ``in-cluster`` (an object in a Kubernetes cluster).
         name: Its path, or what it is called in lists.
         thing: What is on a server, and how to undo it.
         knob: What was turned, and what was there before.
+        placed: What is in a cluster, and how to undo it.
     """
 
     kind: Literal["created"] = "created"
-    resource: Literal["directory", "on-server", "cgroup", "knob"]
+    resource: Literal["directory", "on-server", "cgroup", "knob", "in-cluster"]
     name: str
     thing: OnServer | None = None
     knob: TurnedKnob | None = None
+    placed: InCluster | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class Removed:
     """Something that was made is gone again."""
 
     kind: Literal["removed"] = "removed"
-    resource: Literal["directory", "on-server", "cgroup", "knob"]
+    resource: Literal["directory", "on-server", "cgroup", "knob", "in-cluster"]
     name: str
 
 
@@ -87,6 +89,14 @@ class BlockStarted:
     kind: Literal["block-started"] = "block-started"
     index: int
     attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provisioned:
+    """A server was made for one visit, where nodes and volumes are others each time."""
+
+    kind: Literal["provisioned"] = "provisioned"
+    server: ServerMade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +140,21 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedCluster:
+    """A Kubernetes cluster whose objects a plan turns.
+
+    Attributes:
+        context: Of the kubeconfig.
+        server: URL of its API: it tells clusters apart.
+        namespace: Of the objects that have one.
+    """
+
+    context: str
+    server: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StackBegun:
     """A stack plan is about to be applied; the record's own copy of what it turns.
 
@@ -139,6 +164,7 @@ class StackBegun:
         server_place: What tells that server from a standby, which has the same data; empty where
             its user may not see it.
         machine: Its ``/etc/machine-id``; empty where it has none.
+        cluster: Whose objects are turned; None: none are.
     """
 
     kind: Literal["stack-begun"] = "stack-begun"
@@ -148,6 +174,7 @@ class StackBegun:
     system_identifier: str = ""
     server_place: str = ""
     machine: str = ""
+    cluster: AppliedCluster | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +220,7 @@ Entry = (
     | EnvironmentRead
     | Planned
     | BlockStarted
+    | Provisioned
     | RunFinished
     | BlockEnded
     | SustainedFinished

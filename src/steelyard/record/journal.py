@@ -104,16 +104,37 @@ def read_lines(path: Path) -> tuple[tuple[Line, ...], int]:
     with translated(path, RecordError):
         content = path.read_bytes()
     *whole, torn = content.split(b"\n")
-    lines: list[Line] = []
-    for number, raw in enumerate(whole, 1):
-        try:
-            lines.append(_decode(raw, expected_sequence=len(lines)))
-        except ValueError as error:
-            raise RecordError(
-                f"{path} is damaged at line {number}: {error}",
-                hint="Restore it from a copy, or keep what is before that line in a copy of it.",
-            ) from error
-    return tuple(lines), len(content) - len(torn)
+    lines = tuple(_line(raw, number, str(path)) for number, raw in enumerate(whole))
+    return lines, len(content) - len(torn)
+
+
+class JournalTail:
+    """A journal that is read while another machine writes it, in pieces that end anywhere."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._next = 0
+        self._torn = b""
+
+    def feed(self, piece: bytes) -> tuple[Line, ...]:
+        """Return the lines that are whole now and were not before.
+
+        Raises:
+            RecordError: A line is damaged.
+        """
+        *whole, self._torn = (self._torn + piece).split(b"\n")
+        first, self._next = self._next, self._next + len(whole)
+        return tuple(_line(raw, number, self._name) for number, raw in enumerate(whole, first))
+
+
+def _line(raw: bytes, sequence: int, name: str) -> Line:
+    try:
+        return _decode(raw, expected_sequence=sequence)
+    except ValueError as error:
+        raise RecordError(
+            f"{name} is damaged at line {sequence + 1}: {error}",
+            hint="Restore it from a copy, or keep what is before that line in a copy of it.",
+        ) from error
 
 
 def _decode(raw: bytes, *, expected_sequence: int) -> Line:

@@ -15,6 +15,7 @@ from steelyard.record.entries import (
     Line,
     Noted,
     Planned,
+    Provisioned,
     Removed,
     RunFinished,
     Started,
@@ -54,6 +55,7 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
         command=start.command,
         sustained=tuple(entry.run for entry in entries if isinstance(entry, SustainedFinished)),
         planned_at_s=planned_at[-1] if planned_at else None,
+        made=tuple(entry.server for entry in entries if isinstance(entry, Provisioned)),
     )
 
 

@@ -6,6 +6,7 @@ from steelyard.analysis.attribution import design_limits, design_words
 from steelyard.analysis.results import AttributedEffect, CampaignAnalysis, Comparison, EffectFamily
 from steelyard.model.attribution import Attribution, AttributionKind
 from steelyard.model.verdicts import Estimate
+from steelyard.model.work_words import RATE
 from steelyard.report.document import (
     Align,
     Block,
@@ -93,7 +94,7 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
         Column(name="workload"),
         Column(name="effect"),
         Column(name="of"),
-        Column(name="on tps", align=Align.RIGHT),
+        Column(name=f"on {RATE}", align=Align.RIGHT),
         Column(name=f"{CONFIDENCE} interval", align=Align.RIGHT),
         Column(name="so"),
     )
@@ -177,7 +178,7 @@ def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
         caption=f"Pooled over the loads of each workload: diamonds are {what}s{dots}, each with its"
         f" {CONFIDENCE} interval; the grey band is of no practical weight. Each workload has its"
         " own axis.",
-        alt=f"Effects of factors on tps. {told}.",
+        alt=f"Effects of factors on {RATE}. {told}.",
         columns=(
             *("workload", "treatment", "place", "row", "pooled", "text"),
             *("effect", "low", "high", "below", "margin"),

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
-from steelyard.analysis.budget import BudgetChange, CellBudget, Part, PartChange
+from steelyard.analysis.budget import BudgetChange, CellBudget, PartChange
 from steelyard.analysis.explanation import Explanation
+from steelyard.analysis.latency_parts import Part
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.analysis.watching import Watching
+from steelyard.model.experiment import EngineName
 from steelyard.model.units import format_duration, format_percent
 from steelyard.model.verdicts import Estimate
+from steelyard.model.work_words import MANY, ONE, RATE
 from steelyard.report.costs import POINTWISE
 from steelyard.report.document import (
     Block,
@@ -28,14 +31,21 @@ _NOTABLE_BEYOND = 0.05  # of the latency: a guess
 _LEAST_SHARE = 0.0005
 TITLE = "Where the time goes"
 NOTE = (
-    "Sessions in a class / tps, by Little's law; on a CPU and waiting for one: by the kernel's"
-    " account of the server's processes, where they are on this machine; unseen: clients / tps"
+    f"Sessions in a class / {RATE}, by Little's law; on a CPU and waiting for one: by the kernel's"
+    f" account of the server's processes, where they are on this machine; unseen: clients / {RATE}"
     " minus the rest, which may be below 0 within noise. Differences are taken within blocks."
     f" {POINTWISE} Medians do not add exactly."
 )
+_THREAD_NOTE = (
+    "One thread serves all clients, so each waits while it is with the others: a part is the time"
+    " that the main thread spends so per request, times the requests in flight. Executing and"
+    " forking: as the server counts; blocked by storage: in uninterruptible sleep, sampled at 10 Hz"
+    " and only where the server is on this machine; client: the rest, in which it waits for"
+    f" requests. Differences are taken within blocks. {POINTWISE} Medians do not add exactly."
+)
 _CELL_NOTE = (
-    "Milliseconds, medians over blocks: a closed loop's latency, clients / tps, and its parts."
-    " As the generator tells it the latency lacks its own time between two transactions, and"
+    f"Milliseconds, medians over blocks: a closed loop's latency, clients / {RATE}, and its parts."
+    f" As the generator tells it the latency lacks its own time between two {MANY}, and"
     " has the ramp in it."
 )
 
@@ -51,13 +61,18 @@ def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     blocks: list[Block] = []
     if told:
         items = tuple(explanation_line(analysis, each) for each in told)
-        blocks.append(BulletList(lead="What changed in a transaction's time", items=items))
+        blocks.append(BulletList(lead=f"What changed in a {ONE}'s time", items=items))
     blocks += [change_table(analysis, each) for each in changes if each.parts]
     figure = waterfall_figure(analysis, changes)
     blocks += [] if figure is None else [figure]
     blocks += _cell_tables(analysis, reasons.budget.cells)
     blocks += watching_lines(reasons)
     return (Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
+
+
+def time_note(analysis: CampaignAnalysis) -> str:
+    """Return what the parts of a latency are, and where they come from."""
+    return _THREAD_NOTE if analysis.experiment.engine is EngineName.REDIS else NOTE
 
 
 def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
@@ -169,7 +184,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     note = " ".join(
         [
             _CELL_NOTE,
-            NOTE,
+            time_note(analysis),
             *_beyond(analysis, split),
             *(ended(f"Not split: {text}") for text in missing),
         ]
@@ -190,7 +205,7 @@ def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[st
     ]
     if not told:
         return ()
-    lead = "CPU time of the server per transaction that the samples do not cover"
+    lead = f"CPU time of the server per {ONE} that the samples do not cover"
     why = "of background processes, or samples came late and found sessions waiting again"
     return (f"{lead} ({why}): {'; '.join(told)}.",)
 
@@ -219,8 +234,9 @@ def _cell_row(budget: CellBudget, parts: Iterable[Part]) -> Row:
 def watching_lines(reasons: Reasons) -> list[Block]:
     """Return what was not visible, and what the watching cost."""
     watched = reasons.watching
-    sources = " and ".join(watched.sources) or "nowhere: they were not sampled"
-    lines: list[Block] = [Paragraph(text=f"Wait events come from {sources}. {_cost(watched)}")]
+    sources = " and ".join(watched.sources)
+    told = f"Wait events come from {sources}." if sources else "Wait events were not sampled."
+    lines: list[Block] = [Paragraph(text=f"{told} {_cost(watched)}")]
     if watched.unseen:
         items = tuple(
             f"{each.subject}: {ended(each.reason)} ({count(each.runs, 'run')} of {watched.runs})"

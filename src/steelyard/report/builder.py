@@ -7,7 +7,9 @@ from steelyard.report.budget import budget_section
 from steelyard.report.capacity import capacity_section
 from steelyard.report.costs import cost_section
 from steelyard.report.document import Document, Section
+from steelyard.report.durability import durability_section
 from steelyard.report.figures import chart_section
+from steelyard.report.filling import filled
 from steelyard.report.findings import finding_section
 from steelyard.report.formats import enumeration, utc
 from steelyard.report.headlines import headline_section
@@ -15,6 +17,7 @@ from steelyard.report.latency import latency_section
 from steelyard.report.limits import limits_section
 from steelyard.report.method import command_section, method_section
 from steelyard.report.noise import noise_section
+from steelyard.report.published_requests import requests_section
 from steelyard.report.scalability import scalability_section
 from steelyard.report.single import (
     pass_headline,
@@ -43,12 +46,13 @@ def build_document(analysis: CampaignAnalysis) -> Document:
         contest = design_words(experiment.attribution)
     if len(experiment.treatments) == 1:
         contest = f"{experiment.baseline} alone"
-    return Document(
+    document = Document(
         title=pass_title(analysis) if single else experiment.name,
         subtitle=f"{contest} · {ending(analysis)} · {utc(analysis.started_at)}",
         description=experiment.description,
         sections=_pass_sections(analysis) if single else _sections(analysis),
     )
+    return filled(document, experiment.words)
 
 
 def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
@@ -61,7 +65,9 @@ def _sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         comparison_section(analysis),
+        *requests_section(analysis),
         *latency_section(analysis),
+        *durability_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),
         *timeline_section(analysis),
@@ -82,9 +88,11 @@ def _pass_sections(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     return (
         pass_headline(analysis),
         *published_section(analysis),
+        *requests_section(analysis),
         *(() if charts is None else (charts,)),
         cell_section(analysis),
         *latency_section(analysis),
+        *durability_section(analysis),
         *statement_section(analysis),
         *budget_section(analysis),
         *cost_section(analysis),

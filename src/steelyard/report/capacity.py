@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.capacity import OpenLoops, RatePoint
+from steelyard.analysis.goal_rates import GoalContrast, GoalRate
 from steelyard.analysis.latency_results import MAXIMUM, Timed
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.capacity import Capacity, CapacityPoint
@@ -11,6 +12,7 @@ from steelyard.model.experiment import Experiment
 from steelyard.model.latency import LatencyGoal
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate
+from steelyard.model.work_words import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.report.document import (
     Block,
     BulletList,
@@ -38,7 +40,7 @@ from steelyard.stats.capacity import CAPACITY_COVERAGE
 from steelyard.stats.goal import Reached
 
 TITLE = "Capacity and rates"
-NOT_ENOUGH = "not enough transactions"
+NOT_ENOUGH = f"not enough {MANY}"
 _NO_INTERVAL = "no interval below 6 blocks"
 _SPLIT = "undecided, as many blocks lie below all measured rates as above them"
 _CAPACITY_NOTE = (
@@ -50,10 +52,10 @@ _CAPACITY_NOTE = (
     " treatments."
 )
 _RATE_NOTE = (
-    "Open loops: transactions start by schedule, and latency counts from the scheduled start."
+    f"Open loops: {MANY} start by schedule, and latency counts from the scheduled start."
     f" Medians over blocks with {CONFIDENCE} intervals (none below 6); percentiles and their"
     f' brackets as in the section "{LATENCY}". Lag is from the scheduled start to sending, service'
-    " time from sending to the answer; their sum is the latency. Skipped transactions were late by"
+    f" time from sending to the answer; their sum is the latency. Skipped {MANY} were late by"
     " more than the latency limit already and were never sent; late ones took longer than the"
     " limit. Both are shares of all that were scheduled, and skipped ones are in no percentile."
 )
@@ -72,7 +74,7 @@ _GOAL_NOTE = (
     "The value is read between two measured rates on a line of log latency, the median over blocks;"
     f" the {CONFIDENCE} interval rests on the measured rates alone: it assumes only that latency"
     " does not fall as the rate rises. Rates closer together make it narrower, and tell"
-    " two treatments apart. Skipped and failed transactions count as having missed the goal."
+    f" two treatments apart. Skipped and failed {MANY} count as having missed the goal."
 )
 
 
@@ -326,7 +328,7 @@ def _capacity_table(found: OpenLoops) -> Table:
         Column(name="treatment"),
         number_column("clients"),
         number_column("threads", spare=True),
-        number_column("tps", "1/s"),
+        number_column(RATE, RATE_UNIT),
         number_column("slices", spare=True),
         Column(name="capacity"),
     )
@@ -363,7 +365,7 @@ def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
         title="Throughput of closed loops before the first block",
         caption=f"Medians over the rounds with {CONFIDENCE} intervals; the diamond marks the fewest"
         " clients that are not clearly below the best. Clients on a logarithmic axis.",
-        alt="Transactions per second over clients, by workload. "
+        alt=f"{MANY_FIRST} per second over clients, by workload. "
         + " ".join(_capacity_sentence(capacity) for capacity in found.capacities),
         columns=("workload", "treatment", "clients", "tps", "low", "high", "capacity", "text"),
         rows=tuple(row for capacity in found.capacities for row in _rows(capacity)),

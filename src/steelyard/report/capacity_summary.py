@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from steelyard.analysis.capacity import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.analysis.capacity import OpenLoops, RatePoint
+from steelyard.analysis.goal_rates import GoalContrast, GoalRate
 from steelyard.analysis.latency_results import Timed
 from steelyard.model.capacity import Capacity
 from steelyard.report.json_values import Json, interval, load_json, number, percent

@@ -1,6 +1,8 @@
 """What all charts are laid out with: panels of records, colours, and how panels stand together.
 
-Imports Altair, so import it late.
+Marks are Altair's; how they lie over and beside each other is Vega-Lite as it is written, because
+Altair copies all that a chart holds whenever something is put around it. Imports Altair, so import
+it late.
 """
 
 from dataclasses import dataclass
@@ -14,10 +16,14 @@ from steelyard.report.document import Figure, Value
 Record = dict[str, Value]
 # Altair types a chain of methods as unions that no next method accepts.
 Chart: TypeAlias = Any
+# A part of a Vega-Lite specification.
+Drawing: TypeAlias = dict[str, Any]
 
 CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
 _MOST_IN_LINE = 6  # treatments; more are combinations of factors
+_MOST_NAMED = 12  # runs on one axis: with more, Vega's steps are whole numbers
 _SYMBOL_PX = 40  # of a legend's line and the room around it
+_SCALES_OF_THEIR_OWN = {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +84,33 @@ def chart_of(panel: Panel) -> Chart:
     return alt.Chart(alt.NamedData(name=panel.dataset))
 
 
-def side_by_side(panels: list[Chart], *, apart: int = 84) -> Chart:
-    """Return panels two by two, each with scales of its own."""
+def layered(*marks: Chart, title: str, width: int, height: int) -> Drawing:
+    """Return a panel of marks that lie over each other, the last on top; sizes in pixels."""
+    layers = [mark.to_dict(validate=False, context={"top_level": False}) for mark in marks]
+    return {"title": title, "width": width, "height": height, "layer": layers}
+
+
+def in_columns(drawings: list[Drawing], *, columns: int, row_px: int, column_px: int) -> Drawing:
+    """Return panels in so many columns, each with scales of its own, and so far apart."""
     # Flush: panels line up by their frames, whatever room their labels take.
-    beside = alt.concat(*panels, columns=2, bounds="flush", spacing={"row": apart, "column": 84})
-    return beside.resolve_scale(x="independent", y="independent")
+    spacing = {"row": row_px, "column": column_px}
+    beside = {"concat": drawings, "columns": columns, "bounds": "flush", "spacing": spacing}
+    return beside | _SCALES_OF_THEIR_OWN
 
 
-def stacked(panels: list[Chart]) -> Chart:
+def side_by_side(drawings: list[Drawing], *, apart: int = 84) -> Drawing:
+    """Return panels two by two."""
+    return in_columns(drawings, columns=2, row_px=apart, column_px=84)
+
+
+def stacked(drawings: list[Drawing]) -> Drawing:
     """Return panels one below the other, each with scales of its own."""
-    return alt.vconcat(*panels).resolve_scale(x="independent", y="independent")
+    return {"vconcat": drawings} | _SCALES_OF_THEIR_OWN
+
+
+def run_ticks(places: list[int]) -> Any:  # noqa: ANN401 - Undefined or places
+    """Return the places of runs as an axis's ticks; where they are many, Vega's own choice.
+
+    An axis of few has room for halves, and ``d`` writes 1.5 as 2: the 2 would stand there twice.
+    """
+    return places if len(places) <= _MOST_NAMED else alt.Undefined

@@ -1,22 +1,27 @@
 """From the rows of a figure to a Vega-Lite specification; imports Altair, so import it late.
 
-Different workloads never share an axis: each has its own panel with its own scale.
+Different workloads never share an axis: each has its own panel with its own scale. Channels are
+named by their classes (``alt.X2("high:Q")``): for a bare string Altair searches its whole schema.
 """
 
 import json
 from typing import Any
 
 import altair as alt
+from altair.utils import schemapi
 
 from steelyard.report import chart_theme as theme
 from steelyard.report.capacity_specs import capacity
 from steelyard.report.chart_panels import (
     CHARACTER_PX,
     Chart,
+    Drawing,
     Panel,
     chart_of,
     colour_of,
+    layered,
     panels_of,
+    run_ticks,
     side_by_side,
     stacked,
 )
@@ -35,10 +40,12 @@ def specification(figure: Figure) -> str:
     """Return the figure as Vega-Lite JSON."""
     draw, keys = _DRAW[figure.kind]
     panels = panels_of(figure, keys)
-    drawn = draw(figure, panels).configure(**theme.configuration()).to_dict()
-    # Put in last: Altair copies what a chart holds in every step of a chain.
-    drawn["datasets"] = {panel.dataset: panel.records for panel in panels}
-    return json.dumps(drawn)
+    # Altair would check each mark against the whole schema as it is made, half of a report's time.
+    with schemapi.debug_mode(arg=False):
+        drawn = draw(figure, panels)
+    datasets = {panel.dataset: panel.records for panel in panels}
+    whole = {"$schema": alt.SCHEMA_URL, "config": theme.configuration(), "datasets": datasets}
+    return json.dumps(whole | drawn)
 
 
 # --- rows with names left, an interval each, and its numbers right: effects, and single loads ---
@@ -48,18 +55,19 @@ def _percent_axis(title: str | None) -> alt.Axis:
     return alt.Axis(title=title, labelExpr=_SIGNED_PERCENT)
 
 
-def _effects(figure: Figure, panels: list[Panel]) -> Chart:
+def _effects(figure: Figure, panels: list[Panel]) -> Drawing:
     return stacked([_effect_panel(figure, panel) for panel in panels])
 
 
-def _effect_panel(figure: Figure, panel: Panel) -> Chart:
-    title = f"difference in tps against {figure.treatments[0]}" if panel.last else None
+def _effect_panel(figure: Figure, panel: Panel) -> Drawing:
+    told = f"difference in {figure.words.rate} against {figure.treatments[0]}"
+    title = told if panel.last else None
     x = alt.X("effect:Q", axis=_percent_axis(title), scale=alt.Scale(zero=True, padding=12))
     band = chart_of(panel).transform_filter("datum.place == 0")
     shaded = band.mark_rect(color=theme.BASELINE, opacity=0.16).encode(
-        x=alt.X("below:Q"), x2="margin:Q"
+        x=alt.X("below:Q"), x2=alt.X2("margin:Q")
     )
-    zero = band.mark_rule(color=theme.INK, strokeWidth=1).encode(x=alt.datum(0))
+    zero = band.mark_rule(color=theme.INK, strokeWidth=1).encode(x=alt.XDatum(0))
     return _named_rows(figure, panel, x, under=[shaded, zero])
 
 
@@ -70,7 +78,7 @@ def _beside(figure: Figure, column: str) -> int:
     return min(260, round(longest * CHARACTER_PX) + 12)
 
 
-def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> Chart:
+def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> Drawing:
     rows = panel.values("row")
     names = _beside(figure, "row")
     width = theme.WIDTH - names - _beside(figure, "text")
@@ -88,7 +96,9 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> C
     )
     colour = colour_of(figure, legend=False)
     base = chart_of(panel)
-    rule = base.mark_rule(strokeWidth=2.5).encode(x="low:Q", x2="high:Q", y=y, color=colour)
+    rule = base.mark_rule(strokeWidth=2.5).encode(
+        x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=colour
+    )
     shapes = alt.Scale(domain=[True, False], range=["diamond", "circle"])
     sizes = alt.Scale(domain=[True, False], range=[190, 80])
     point = base.mark_point(filled=True, opacity=1, strokeWidth=0).encode(
@@ -98,20 +108,26 @@ def _named_rows(figure: Figure, panel: Panel, x: alt.X, under: list[Chart]) -> C
         shape=alt.Shape("pooled:N", scale=shapes, legend=None),
         size=alt.Size("pooled:N", scale=sizes, legend=None),
     )
-    return alt.layer(*under, rule, point, _numbers(base, y, width + 12)).properties(
-        title=panel.title, width=width, height=_ROW_PX * len(rows)
+    return layered(
+        *under,
+        rule,
+        point,
+        _numbers(base, y, width + 12),
+        title=panel.title,
+        width=width,
+        height=_ROW_PX * len(rows),
     )
 
 
 def _numbers(base: Chart, y: alt.Y, from_px: int) -> Chart:
     text = base.mark_text(align="left", color=theme.INK, fontSize=12)
-    return text.encode(x=alt.value(from_px), y=y, text="text:N")
+    return text.encode(x=alt.value(from_px), y=y, text=alt.Text("text:N"))
 
 
 # --- tps over loads ---
 
 
-def _loads(figure: Figure, panels: list[Panel]) -> Chart:
+def _loads(figure: Figure, panels: list[Panel]) -> Drawing:
     if all(len(panel.values("order")) == 1 for panel in panels):
         return stacked([_single_load_panel(figure, panel) for panel in panels])
     across = len(panels) > 1
@@ -123,8 +139,8 @@ def _crowded(panel: Panel) -> bool:
     return len(panel.values("order")) > _MOST_LEVEL_LABELS
 
 
-def _single_load_panel(figure: Figure, panel: Panel) -> Chart:
-    title = "transactions per second" if panel.last else None
+def _single_load_panel(figure: Figure, panel: Panel) -> Drawing:
+    title = f"{figure.words.many} per second" if panel.last else None
     x = alt.X(
         "tps:Q",
         axis=alt.Axis(title=title, format="~s"),
@@ -133,7 +149,7 @@ def _single_load_panel(figure: Figure, panel: Panel) -> Chart:
     return _named_rows(figure, panel, x, under=[])
 
 
-def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+def _load_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     orders, labels = panel.values("order"), panel.values("clients")
     crowded = _crowded(panel)
     axis = alt.Axis(
@@ -146,51 +162,51 @@ def _load_panel(figure: Figure, panel: Panel, width: int) -> Chart:
         labelExpr=f"{json.dumps(labels)}[indexof({json.dumps(orders)}, datum.value)]",
     )
     x = alt.X("place:Q", axis=axis, scale=alt.Scale(zero=False, padding=20, nice=False))
-    y_axis = alt.Axis(title="transactions per second", format="~s", tickCount=5)
+    y_axis = alt.Axis(title=f"{figure.words.many} per second", format="~s", tickCount=5)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
     colour = colour_of(figure, legend=True)
     base = chart_of(panel).encode(color=colour)
     line = base.mark_line(strokeWidth=1.5, opacity=0.55).encode(x=x, y=y)
-    rule = base.mark_rule(strokeWidth=2.5).encode(x=x, y="low:Q", y2="high:Q")
+    rule = base.mark_rule(strokeWidth=2.5).encode(x=x, y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     point = base.mark_point(filled=True, opacity=1, size=60).encode(x=x, y=y)
-    return alt.layer(line, rule, point).properties(title=panel.title, width=width, height=240)
+    return layered(line, rule, point, title=panel.title, width=width, height=240)
 
 
 # --- tps over clients, measured and fitted ---
 
 
-def _scalability(figure: Figure, panels: list[Panel]) -> Chart:
+def _scalability(figure: Figure, panels: list[Panel]) -> Drawing:
     width = 375 if len(panels) > 1 else 800
     return side_by_side([_curve_panel(figure, panel, width=width) for panel in panels])
 
 
-def _curve_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+def _curve_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     measured: list[Any] = [r["clients"] for r in panel.records if not r["fitted"]]
     axis = alt.Axis(title="clients", values=sorted(set(measured)), grid=False, format="d")
     scale = alt.Scale(type="log", base=2, nice=False, padding=20)
     x = alt.X("place:Q", axis=axis, scale=scale)
-    y_axis = alt.Axis(title="transactions per second", format="~s", tickCount=5)
+    y_axis = alt.Axis(title=f"{figure.words.many} per second", format="~s", tickCount=5)
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
     base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=True))
     law = base.transform_filter("datum.fitted")
-    band = law.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q"), y2="high:Q")
+    band = law.mark_area(opacity=0.16, line=False).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     line = law.mark_line(strokeWidth=2).encode(y=y)
     points = base.transform_filter("!datum.fitted")
-    rule = points.mark_rule(strokeWidth=2.5).encode(y="low:Q", y2="high:Q")
+    rule = points.mark_rule(strokeWidth=2.5).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
     point = points.mark_point(filled=True, opacity=1, size=60).encode(y=y)
-    return alt.layer(band, line, rule, point).properties(title=panel.title, width=width, height=260)
+    return layered(band, line, rule, point, title=panel.title, width=width, height=260)
 
 
 # --- block by block ---
 
 
-def _blocks(figure: Figure, panels: list[Panel]) -> Chart:
+def _blocks(figure: Figure, panels: list[Panel]) -> Drawing:
     width = 380 if len(panels) > 1 else 830
     drawn = [_block_panel(figure, panel, width=width) for panel in panels]
     return side_by_side(drawn)
 
 
-def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+def _block_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     """Return dots per block with their running mean.
 
     The mean is taken over log ratios by the drawing, as a line for the eye; the estimate and its
@@ -207,8 +223,8 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     y = alt.Y("percent:Q", axis=y_axis, scale=scale)
     plain = chart_of(panel).transform_filter("datum.block == 1")
     ends = plain.encode(color=colour_of(figure, legend=False))
-    band = ends.mark_rect(opacity=0.16, stroke=None).encode(y="low:Q", y2="high:Q")
-    zero = plain.mark_rule(color=theme.INK, strokeWidth=1).encode(y=alt.datum(0))
+    band = ends.mark_rect(opacity=0.16, stroke=None).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    zero = plain.mark_rule(color=theme.INK, strokeWidth=1).encode(y=alt.YDatum(0))
     mean = (
         base.transform_window(mean="mean(log_ratio)", frame=[None, 0])
         .transform_calculate(running="100 * (exp(datum.mean) - 1)")
@@ -216,37 +232,54 @@ def _block_panel(figure: Figure, panel: Panel, width: int) -> Chart:
         .encode(x=x, y=alt.Y("running:Q"))
     )
     dots = base.mark_point(filled=True, opacity=0.65, size=36).encode(x=x, y=y)
-    return alt.layer(band, zero, mean, dots).properties(title=panel.title, width=width, height=170)
+    return layered(band, zero, mean, dots, title=panel.title, width=width, height=170)
 
 
 # --- second by second ---
 
 
-def _strips(figure: Figure, panels: list[Panel]) -> Chart:
+def _strips(figure: Figure, panels: list[Panel]) -> Drawing:
     height = 96 if len(panels) <= 6 else 64
     return stacked([_strip_panel(figure, panel, height=height) for panel in panels])
 
 
-def _strip_panel(figure: Figure, panel: Panel, height: int) -> Chart:
+def _strip_panel(figure: Figure, panel: Panel, height: int) -> Drawing:
     long = figure.identity == "sustained"
     single = len(panel.values("run")) == 1  # its axis would count from 1 to 2
     told = "long runs, side by side" if long else "runs, in the order they were made"
     told = "one run, from its beginning to its end" if single else told
-    # Two or three long runs are fewer than the ticks an axis wants: name them.
-    ticks = alt.Undefined if not long else panel.values("run")
+    ticks = panel.values("run") if long else run_ticks(panel.values("run"))
     title = told if panel.last else None
     axis = alt.Axis(
         title=title, grid=False, format="d", tickMinStep=1, values=ticks, labels=not single
     )
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False))
-    y_axis = alt.Axis(title="tps", format="~s", tickCount=height // 30, minExtent=44, maxExtent=44)
+    y_axis = alt.Axis(
+        title=figure.words.rate,
+        format="~s",
+        tickCount=height // 30,
+        minExtent=44,
+        maxExtent=44,
+    )
     y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
     seconds = chart_of(panel).transform_filter("datum.mark == ''") if long else chart_of(panel)
     base = seconds.encode(x=x, y=y, color=colour_of(figure, legend=True))
     whole = base.mark_line(strokeWidth=1.5, opacity=0.3)
     counted = base.transform_filter("!datum.ramp").mark_line(strokeWidth=1.5)
-    return alt.layer(*_cliff_band(panel, x), whole, counted, *_cliff_levels(panel, y)).properties(
-        title=panel.title, width=theme.WIDTH - 70, height=height
+    # A line needs two seconds; a run that was over in one is a dot.
+    alone = counted.transform_filter("isValid(datum.tps)").transform_joinaggregate(
+        seconds="count()", groupby=["run"]
+    )
+    dots = alone.transform_filter("datum.seconds == 1").mark_point(filled=True, size=20, opacity=1)
+    return layered(
+        *_cliff_band(panel, x),
+        whole,
+        counted,
+        dots,
+        *_cliff_levels(panel, y),
+        title=panel.title,
+        width=theme.WIDTH - 70,
+        height=height,
     )
 
 
@@ -255,7 +288,7 @@ def _cliff_band(panel: Panel, x: alt.X) -> tuple[Chart, ...]:
     if not any(record.get("mark") for record in panel.records):
         return ()
     cliff = chart_of(panel).transform_filter("datum.mark == 'cliff'")
-    ends = {"x": alt.X("begin:Q", axis=x["axis"], scale=x["scale"]), "x2": "end:Q"}
+    ends = {"x": alt.X("begin:Q", axis=x["axis"], scale=x["scale"]), "x2": alt.X2("end:Q")}
     band = cliff.mark_rect(color=theme.BASELINE, opacity=0.3).encode(**ends)
     return (band, cliff.mark_rule(color=theme.INK, strokeDash=[4, 3]).encode(x=x))
 
@@ -266,7 +299,7 @@ def _cliff_levels(panel: Panel, y: alt.Y) -> tuple[Chart, ...]:
         return ()
     level = chart_of(panel).transform_filter("datum.mark == 'level'")
     rule = level.mark_rule(color=theme.INK, strokeWidth=2)
-    return (rule.encode(x=alt.X("begin:Q"), x2="end:Q", y=y),)
+    return (rule.encode(x=alt.X("begin:Q"), x2=alt.X2("end:Q"), y=y),)
 
 
 # --- half-width against minutes ---
@@ -275,12 +308,12 @@ _MARKS = (1, 2, 3, 5)  # %, where people ask
 _PERCENT = "format(datum.value, '~g') + ' %'"
 
 
-def _noise(figure: Figure, panels: list[Panel]) -> Chart:
+def _noise(figure: Figure, panels: list[Panel]) -> Drawing:
     width = 380 if len(panels) > 1 else 830
     return side_by_side([_noise_panel(figure, panel, width=width) for panel in panels])
 
 
-def _noise_panel(figure: Figure, panel: Panel, width: int) -> Chart:
+def _noise_panel(figure: Figure, panel: Panel, width: int) -> Drawing:
     ends = [*panel.values("low"), *panel.values("high"), *_MARKS]
     axis = alt.Axis(title="minutes", values=panel.values("minutes"), format="d", grid=False)
     scale = alt.Scale(type="log", nice=False, padding=16)
@@ -290,15 +323,22 @@ def _noise_panel(figure: Figure, panel: Panel, width: int) -> Chart:
     y = alt.Y("half:Q", axis=y_axis, scale=y_scale)
     colour = theme.colours(figure.treatments)[-1]
     marks = [_mark(panel, percent) for percent in _MARKS]
-    cells = chart_of(panel).transform_filter("!datum.pooled").encode(x=x, y=y, detail="row:N")
+    cells = (
+        chart_of(panel)
+        .transform_filter("!datum.pooled")
+        .encode(x=x, y=y, detail=alt.Detail("row:N"))
+    )
     pooled = chart_of(panel).transform_filter("datum.pooled").encode(x=x)
-    return alt.layer(
+    return layered(
         *marks,
-        pooled.mark_area(color=colour, opacity=0.16).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        pooled.mark_area(color=colour, opacity=0.16).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
         cells.mark_line(color=theme.BASELINE, strokeWidth=1.2, opacity=0.8),
         pooled.mark_line(color=colour, strokeWidth=2.5).encode(y=y),
         pooled.mark_point(filled=True, color=colour, opacity=1, size=70).encode(y=y),
-    ).properties(title=panel.title, width=width, height=240)
+        title=panel.title,
+        width=width,
+        height=240,
+    )
 
 
 def _mark(panel: Panel, percent: int) -> Chart:
@@ -306,7 +346,7 @@ def _mark(panel: Panel, percent: int) -> Chart:
     rule = first.transform_filter("datum.place == 1").mark_rule(
         color=theme.MUTED, strokeWidth=1, strokeDash=[4, 4], opacity=0.6
     )
-    return rule.encode(y=alt.datum(percent))
+    return rule.encode(y=alt.YDatum(percent))
 
 
 def _ticks(ends: list[Any]) -> list[float]:

@@ -17,6 +17,7 @@ MORE, LESS = "#d55e00", "#009e73"  # of a latency; texts say it beside
 # What a second was spent on; calm colours for what is no work of the server.
 _LINES = {
     "tps": "#0072b2",
+    "ops/s": "#0072b2",
     "CPU": "#009e73",
     "data files": "#e69f00",
     "WAL": "#d55e00",

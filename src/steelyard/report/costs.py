@@ -8,6 +8,7 @@ from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import US_PER_S, format_percent
 from steelyard.model.verdicts import Estimate
+from steelyard.model.work_words import ONE, RATE
 from steelyard.report.document import (
     Block,
     Column,
@@ -20,18 +21,18 @@ from steelyard.report.document import (
 from steelyard.report.formats import MISSING, bounds, effect_interval, effect_value, significant
 from steelyard.report.wording import cell_name
 
-TITLE = "What a transaction costs"
+TITLE = f"What a {ONE} costs"
 POINTWISE = (
     "Intervals are pointwise at 95 %, over blocks (none below 6), and take part in no verdict."
 )
 NOTE = (
-    "Medians over blocks, per transaction, of the whole runs with their ramp. Differences are taken"
+    f"Medians over blocks, per {ONE}, of the whole runs with their ramp. Differences are taken"
     f" within blocks: relative where both sides are above 0. {POINTWISE}"
 )
 _STEADY_NOTE = (
     "Variation is 1.4826 times the median absolute deviation over blocks, over the median: what"
     " varies less shows a difference sooner. CPU time counts work, not waiting, so a busy"
-    " neighbour moves it less than tps."
+    f" neighbour moves it less than {RATE}."
 )
 
 
@@ -66,6 +67,21 @@ KINDS = {
     Cost.PAGES_HIT: Kind(label="pages hit"),
     Cost.PAGES_READ: Kind(label="pages read"),
     Cost.PAGES_WRITTEN: Kind(label="pages written"),
+    Cost.MAIN_THREAD_CPU: Kind(label="CPU of the main thread", unit="µs", factor=US_PER_S),
+    Cost.COMMAND: Kind(label="executing commands", unit="µs", factor=US_PER_S),
+    Cost.BACKGROUND_CPU: Kind(label="CPU of the other threads", unit="µs", factor=US_PER_S),
+    Cost.CHILDREN_CPU: Kind(label="CPU of saving processes", unit="µs", factor=US_PER_S),
+    Cost.MAIN_THREAD_BLOCKED: Kind(
+        label="main thread blocked by storage", unit="µs", factor=US_PER_S
+    ),
+    Cost.FORK: Kind(label="forking", unit="µs", factor=US_PER_S),
+    Cost.NETWORK_IN_BYTES: Kind(label="received from clients", unit="bytes"),
+    Cost.NETWORK_OUT_BYTES: Kind(label="sent to clients", unit="bytes"),
+    Cost.AOF_BYTES: Kind(label="append-only file", unit="bytes"),
+    Cost.AOF_DELAYED_FSYNCS: Kind(label="delayed fsyncs of the append-only file"),
+    Cost.REPLICATION_BYTES: Kind(label="sent to replicas", unit="bytes"),
+    Cost.KEYSPACE_MISSES: Kind(label="keys that were not there"),
+    Cost.EVICTED_KEYS: Kind(label="keys evicted"),
     Cost.DEVICE_READS: Kind(label="reads of the data device"),
     Cost.DEVICE_READ_BYTES: Kind(label="read from the data device", unit="bytes"),
     Cost.DEVICE_WRITES: Kind(label="writes of the data device"),
@@ -100,7 +116,7 @@ def is_largest(analysis: CampaignAnalysis, change: LedgerChange) -> bool:
 def change_table(analysis: CampaignAnalysis, change: LedgerChange) -> Table:
     """Return every cost of both sides with its difference; what is missing stands in the note."""
     columns = (
-        Column(name="per transaction"),
+        Column(name=f"per {ONE}"),
         Column(name="unit"),
         number_column(change.baseline),
         number_column(change.treatment),
@@ -164,7 +180,7 @@ def _missing(costs: Iterable[CostChange | CostLevel]) -> tuple[str, ...]:
 
 def _level_table(analysis: CampaignAnalysis, ledger: CellLedger) -> Table:
     columns = (
-        Column(name="per transaction"),
+        Column(name=f"per {ONE}"),
         Column(name="unit"),
         number_column(ledger.treatment),
         number_column("95 % interval"),
@@ -206,11 +222,11 @@ def _steadiness(reasons: Reasons) -> Sequence[Table]:
         number_column("CPU of the server", "µs"),
         number_column("95 % interval", "µs"),
         number_column("its variation"),
-        number_column("variation of tps"),
+        number_column(f"variation of {RATE}"),
         number_column("CPU of the generator", "µs", spare=True),
     )
     rows = tuple(_steadiness_row(each) for each in cells)
-    title = "CPU per transaction, and how steady it is"
+    title = f"CPU per {ONE}, and how steady it is"
     return (Table(title=title, columns=columns, rows=rows, note=_STEADY_NOTE),)
 
 

@@ -7,6 +7,8 @@ figure and the drawing of an interval hold plain numbers, because they become po
 from dataclasses import dataclass
 from enum import StrEnum
 
+from steelyard.model.work_words import POSTGRES_WORDS, WorkWords
+
 Value = str | float | int | bool | None  # what a row of a figure may hold
 
 
@@ -175,6 +177,7 @@ class Figure:
         columns: Names of the values of a row.
         rows: The numbers, in drawing order.
         treatments: All treatments in file order, so that colours are the same in all charts.
+        words: What the work is called, for axes.
     """
 
     identity: str
@@ -185,6 +188,7 @@ class Figure:
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     treatments: tuple[str, ...]
+    words: WorkWords = POSTGRES_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

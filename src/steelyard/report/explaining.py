@@ -8,11 +8,12 @@ from steelyard.analysis.ledger import LedgerChange
 from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.schedule import CellKey
-from steelyard.report.budget import NOTE, budget_section, change_table, watching_lines
+from steelyard.report.budget import budget_section, change_table, time_note, watching_lines
 from steelyard.report.costs import NOTE as COST_NOTE
 from steelyard.report.costs import change_table as cost_table
 from steelyard.report.costs import cost_section
 from steelyard.report.document import Block, Document, Paragraph, Section, Tone
+from steelyard.report.filling import filled
 from steelyard.report.formats import ended, utc
 from steelyard.report.json_values import Json
 from steelyard.report.reasons_summary import (
@@ -69,14 +70,19 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
             Section(
                 anchor="watching",
                 title="How it was watched, and how to read it",
-                blocks=(*watching_lines(reasons), Paragraph(text=NOTE), Paragraph(text=COST_NOTE)),
+                blocks=(
+                    *watching_lines(reasons),
+                    Paragraph(text=time_note(analysis)),
+                    Paragraph(text=COST_NOTE),
+                ),
             ),
         )
-    return Document(
+    document = Document(
         title=f"Why: {analysis.experiment.name}",
         subtitle=f"{analysis.campaign_id} · {ending(analysis)} · {utc(analysis.started_at)}",
         sections=sections,
     )
+    return filled(document, analysis.experiment.words)
 
 
 def _waits(analysis: CampaignAnalysis) -> tuple[Section, ...]:

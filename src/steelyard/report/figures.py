@@ -7,6 +7,7 @@ from itertools import product
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
+from steelyard.model.work_words import MANY_FIRST, RATE
 from steelyard.report.attribution import compared_names
 from steelyard.report.document import ChartKind, Figure, Section, Value
 from steelyard.report.formats import (
@@ -73,9 +74,9 @@ def _effects(analysis: CampaignAnalysis) -> Figure:
         identity="effects",
         kind=ChartKind.EFFECTS,
         title="Effects with their intervals",
-        caption=f"Difference in tps against {compared_names(analysis)[0]}: {marks}; the grey band "
-        f"is ±{margin}, of no practical weight. Each workload has its own axis.",
-        alt=f"Forest plot of effects on tps. {sentences}.",
+        caption=f"Difference in {RATE} against {compared_names(analysis)[0]}: {marks}; the grey "
+        f"band is ±{margin}, of no practical weight. Each workload has its own axis.",
+        alt=f"Forest plot of effects on {RATE}. {sentences}.",
         columns=(
             *("workload", "treatment", "place", "row", "pooled", "text"),
             *("effect", "low", "high", "below", "margin"),
@@ -120,9 +121,9 @@ def _loads(analysis: CampaignAnalysis) -> Figure:
     return Figure(
         identity="loads",
         kind=ChartKind.LOADS,
-        title="Transactions per second over loads" if several else "Transactions per second",
+        title=f"{MANY_FIRST} per second over loads" if several else f"{MANY_FIRST} per second",
         caption=_load_caption(analysis),
-        alt="Transactions per second of "
+        alt=f"{MANY_FIRST} per second of "
         f"{enumeration(_treatments(analysis))} by workload and load; the table of cells holds the "
         "same numbers.",
         columns=(
@@ -197,8 +198,8 @@ def _strips(analysis: CampaignAnalysis) -> Figure:
         identity="strips",
         kind=ChartKind.STRIPS,
         title="Second by second",
-        caption="Transactions per second of every run, runs in the order they were made; the faded "
-        f"start of each is the ramp, which does not count.{thinned}",
+        caption=f"{MANY_FIRST} per second of every run, runs in the order they were made; the "
+        f"faded start of each is the ramp, which does not count.{thinned}",
         alt=f"One-second rates of {count(len(analysis.runs), 'run')}, by workload and load, "
         "coloured by treatment.",
         columns=("workload", "load", "treatment", "run", "at", "tps", "ramp"),

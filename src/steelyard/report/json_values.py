@@ -2,6 +2,7 @@
 
 from steelyard.model.load import Load
 from steelyard.model.verdicts import Estimate
+from steelyard.model.work_words import WorkWords
 from steelyard.report.formats import present
 
 _SIGNIFICANT = 12
@@ -31,6 +32,19 @@ def interval(estimate: Estimate | None) -> dict[str, Json] | None:
     }
 
 
+def worded(value: dict[str, Json], words: WorkWords) -> dict[str, Json]:
+    """Return an object with an engine's words in all its texts; its keys are the same for all."""
+    return {key: _worded(each, words) for key, each in value.items()}
+
+
+def _worded(value: Json, words: WorkWords) -> Json:
+    if isinstance(value, str):
+        return words.fill(value)
+    if isinstance(value, list):
+        return [_worded(each, words) for each in value]
+    return worded(value, words) if isinstance(value, dict) else value
+
+
 def load_json(load: Load) -> dict[str, Json]:
     """Return the keys by which a load is told everywhere; the last ones where there is need."""
     return {
@@ -39,4 +53,5 @@ def load_json(load: Load) -> dict[str, Json]:
         "rate_per_s": number(load.rate_per_s),
         **({} if load.share is None else {"capacity_share": load.share}),
         **({} if load.generators == 1 else {"generators": load.generators}),
+        **({} if load.pipeline == 1 else {"pipeline": load.pipeline}),
     }

@@ -15,6 +15,7 @@ from steelyard.analysis.latency_results import (
 )
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import format_percent
+from steelyard.model.work_words import GENERATOR, MANY, ONE, RATE
 from steelyard.report.attribution import compared_names
 from steelyard.report.document import (
     Block,
@@ -35,40 +36,42 @@ from steelyard.report.formats import (
     milliseconds,
 )
 from steelyard.report.latency_figures import latency_figures
+from steelyard.report.redis_work import is_clipped, latency_label
 from steelyard.report.wording import short_load
 
 TITLE = "Latency"
 NOT_ENOUGH = "not enough"
 _SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
 CLOSED_LOOP = (
-    "Closed loop: a client sends its next transaction when the last one is answered, and latency"
+    f"Closed loop: a client sends its next {ONE} when the last one is answered, and latency"
     " counts from then. While the server stalls nothing more is sent, so a stall of any length is"
-    " one slow transaction per client: percentiles hide it (coordinated omission), the maximum"
+    f" one slow {ONE} per client: percentiles hide it (coordinated omission), the maximum"
     " shows it. A load with a rate tells how long users would have waited."
 )
 OPEN_LOOP = (
-    "Open loop: transactions are due at a rate, whatever the server does, and latency counts from"
+    f"Open loop: {MANY} are due at a rate, whatever the server does, and latency counts from"
     " the scheduled start. What had to wait behind a stall counts with all its waiting."
 )
 _LEVEL_NOTE = (
     "The runs and scripts of a block are counted together, and each block gives one value of a"
     f" percentile; shown is their median with the signed-rank interval over blocks, {CONFIDENCE},"
-    " taken alone (none below 6 blocks). That takes 10 / (1 - q) transactions in every block: 1,000"
+    f" taken alone (none below 6 blocks). That takes 10 / (1 - q) {MANY} in every block: 1,000"
     " for p99, 10,000 for p99.9. With fewer, but enough in all blocks together, it is their"
     " percentile, without an interval; else the brackets say how many there are of how many it"
-    " takes. Percentiles are never averaged, and each is within 0.4 % of"
-    " that of its transactions. max is the longest of all: it grows with their number."
+    " takes. Percentiles are never averaged"
 )
+_LOGGED_NOTE = f", and each is within 0.4 % of that of its {MANY}"
+_LONGEST_NOTE = ". max is the longest of all: it grows with their number."
 _OPEN_NOTE = (
-    " Under a rate the transactions are those that were scheduled in the slice, however late they"
-    " ended: pgbench goes on for a second after it, which does not count."
+    f" Under a rate the {MANY} are those that were scheduled in the slice, however late they"
+    f" ended: {GENERATOR} goes on for a second after it, which does not count."
 )
 _CHANGE_NOTE = (
     "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
     f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
     " leaves out zero also when its error is shared by all percentiles and cells of the treatment"
-    " (Bonferroni). They take no part in the verdicts, which are on tps. A side with a block of"
-    " less than 10 / (1 - q) transactions is not compared."
+    f" (Bonferroni). They take no part in the verdicts, which are on {RATE}. A side with a block of"
+    f" less than 10 / (1 - q) {MANY} is not compared."
 )
 
 
@@ -77,12 +80,12 @@ def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     found = analysis.latency
     if found is None:
         return ()
-    blocks: list[Block] = [*_lead(found), *_tables(analysis, found)]
+    blocks: list[Block] = [*_lead(analysis, found), *_tables(analysis, found)]
     blocks.extend(latency_figures(analysis, found))
     return (Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
 
 
-def _lead(found: LatencyAnalysis) -> Iterator[Paragraph]:
+def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragraph]:
     kinds = {each.cell.load.is_open for each in found.levels}
     texts = [CLOSED_LOOP] if False in kinds else []
     texts += [OPEN_LOOP] if True in kinds else []
@@ -90,9 +93,10 @@ def _lead(found: LatencyAnalysis) -> Iterator[Paragraph]:
     if sampled < 1.0:
         share = format_percent(sampled, signed=False)
         texts.append(
-            f"The logs hold {share} of the transactions, drawn by chance: the longest of all may"
+            f"The logs hold {share} of the {MANY}, drawn by chance: the longest of all may"
             " not be among them."
         )
+    texts += filter(None, (latency_label(analysis.experiment),))
     if texts:
         yield Paragraph(text=" ".join(texts))
 
@@ -116,12 +120,14 @@ def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
         Column(name="treatment"),
         number_column("clients"),
         *((Column(name="script", spare=True),) if scripts else ()),
-        number_column("transactions" if whole else "transactions logged", spare=True),
+        number_column(MANY if whole else f"{MANY} logged", spare=True),
         *(number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
         number_column("max", "ms"),
     )
     rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
-    note = f"{_LEVEL_NOTE}{_OPEN_NOTE if any(each.cell.load.is_open for each in told) else ''}"
+    is_open = any(each.cell.load.is_open for each in told)
+    exact = _LOGGED_NOTE if analysis.experiment.generator.logs_transactions else ""
+    note = f"{_LEVEL_NOTE}{exact}{_LONGEST_NOTE}{_OPEN_NOTE if is_open else ''}"
     return Table(title=TITLE, columns=columns, rows=rows, note=note)
 
 
@@ -133,9 +139,17 @@ def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool
             short_load(analysis.experiment, each.cell.load),
             *((each.script or "all",) if scripts else ()),
             f"{each.transactions:,}",
-            *(level_text(each.at(share)) for share in (*SHARES, MAXIMUM)),
+            *(level_text(each.at(share)) for share in SHARES),
+            _longest(analysis, each.at(MAXIMUM)),
         )
     )
+
+
+def _longest(analysis: CampaignAnalysis, found: PercentileLevel | None) -> str:
+    """Return the longest latency; where the generator tells none so long apart, as a bound."""
+    value = None if found is None or found.value_s is None else found.value_s.value
+    bound = value is not None and is_clipped(analysis.experiment, value)
+    return f"at least {level_text(found)}" if bound else level_text(found)
 
 
 def level_text(found: PercentileLevel | None) -> str:

@@ -13,6 +13,7 @@ from steelyard.analysis.latency_results import (
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import MS_PER_S
+from steelyard.model.work_words import MANY, ONE
 from steelyard.report.document import ChartKind, Figure, Value
 from steelyard.report.formats import enumeration
 from steelyard.report.wording import cell_name
@@ -24,7 +25,7 @@ _COLUMNS = ("workload", "load", "treatment", "percentile", "at", "latency")
 TAIL_COLUMNS = ("workload", "load", "treatment", "told", "latency", "place")
 TAIL_CAPTION = (
     "the axis of shares is stretched towards the tail. Of two lines the one to the left is faster."
-    " Dashed: fewer than 10 transactions lie beyond. Logarithmic in milliseconds."
+    f" Dashed: fewer than 10 {MANY} lie beyond. Logarithmic in milliseconds."
 )
 
 
@@ -60,10 +61,10 @@ def _tails(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
         identity="latency-tail",
         kind=ChartKind.LATENCY_TAIL,
         title="Distribution of latency, to its tail",
-        caption="The share of all transactions that are not slower, blocks together; "
+        caption=f"The share of all {MANY} that are not slower, blocks together; "
         f"{TAIL_CAPTION}{fewer}",
         alt=f"Cumulative distribution of latency of {enumeration(_treatments(analysis))} by"
-        " workload and load, from the fastest transaction to beyond the 99.9th percentile; the"
+        f" workload and load, from the fastest {ONE} to beyond the 99.9th percentile; the"
         " table of levels holds the percentiles.",
         columns=TAIL_COLUMNS,
         rows=tuple(row for curve in curves for row in _tail_rows(analysis, curve)),
@@ -97,7 +98,7 @@ def _slices(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Figure:
         kind=ChartKind.LATENCY_OVER_TIME,
         title="Percentiles run by run",
         caption="Median (dots) and 99th percentile (triangles) of every run, runs in the order"
-        " they were made; a p99 of fewer than 1,000 transactions is not drawn. Logarithmic in"
+        f" they were made; a p99 of fewer than 1,000 {MANY} is not drawn. Logarithmic in"
         " milliseconds.",
         alt=f"p50 and p99 of each run of {enumeration(_treatments(analysis))} in run order, by"
         " workload and load.",

@@ -7,7 +7,16 @@ from typing import Any
 import altair as alt
 
 from steelyard.report import chart_theme as theme
-from steelyard.report.chart_panels import Chart, Panel, chart_of, colour_of, side_by_side, stacked
+from steelyard.report.chart_panels import (
+    Drawing,
+    Panel,
+    chart_of,
+    colour_of,
+    layered,
+    run_ticks,
+    side_by_side,
+    stacked,
+)
 from steelyard.report.document import Figure
 from steelyard.report.latency_figures import WINDOWS
 
@@ -36,13 +45,13 @@ _SHAPES = {"p50": "circle", "p99": "triangle-up"}
 _DASHES = {"p50": [1, 0], "p95": [6, 3], "p99": [2, 2]}
 
 
-def tails(figure: Figure, panels: list[Panel]) -> Chart:
+def tails(figure: Figure, panels: list[Panel]) -> Drawing:
     """Return a distribution per cell, two panels to a row."""
     width = 370 if len(panels) > 1 else 800
     return side_by_side([_tail_panel(figure, panel, width=width) for panel in panels])
 
 
-def _tail_panel(figure: Figure, panel: Panel, *, width: int) -> Chart:
+def _tail_panel(figure: Figure, panel: Panel, *, width: int) -> Drawing:
     x = alt.X("latency:Q", axis=_log_axis("latency, ms", panel), scale=_log_scale())
     top: Any = max(panel.values("place"))
     marks = {name: place for name, place in _MARKS.items() if place <= top}
@@ -53,34 +62,36 @@ def _tail_panel(figure: Figure, panel: Panel, *, width: int) -> Chart:
         labelExpr=f"{json.dumps(names)}[indexof({json.dumps(places)}, datum.value)]",
     )
     y = alt.Y("place:Q", axis=axis, scale=alt.Scale(domain=[0.0, top], nice=False))
-    base = chart_of(panel).encode(x=x, y=y, color=colour_of(figure, legend=True), order="place:Q")
+    base = chart_of(panel).encode(
+        x=x, y=y, color=colour_of(figure, legend=True), order=alt.Order("place:Q")
+    )
     told = base.transform_filter("datum.told").mark_line(strokeWidth=2)
     few = base.transform_filter("!datum.told").mark_line(strokeWidth=1.2, strokeDash=[3, 3])
-    return alt.layer(told, few).properties(title=panel.title, width=width, height=230)
+    return layered(told, few, title=panel.title, width=width, height=230)
 
 
-def over_time(figure: Figure, panels: list[Panel]) -> Chart:
+def over_time(figure: Figure, panels: list[Panel]) -> Drawing:
     """Return percentiles over runs as marks, over the seconds of long runs as lines."""
     draw = _window_panel if figure.identity == WINDOWS else _slice_panel
     return stacked([draw(figure, panel) for panel in panels])
 
 
-def _slice_panel(figure: Figure, panel: Panel) -> Chart:
+def _slice_panel(figure: Figure, panel: Panel) -> Drawing:
     title = "runs, in the order they were made" if panel.last else None
-    axis = alt.Axis(title=title, grid=False, format="d", tickMinStep=1)
+    axis = alt.Axis(title=title, grid=False, format="d", values=run_ticks(panel.values("at")))
     x = alt.X("at:Q", axis=axis, scale=alt.Scale(nice=False, zero=False, padding=8))
     base = chart_of(panel).encode(x=x, y=_latency(panel), color=colour_of(figure, legend=True))
-    line = base.mark_line(strokeWidth=1, opacity=0.35).encode(detail="percentile:N")
+    line = base.mark_line(strokeWidth=1, opacity=0.35).encode(detail=alt.Detail("percentile:N"))
     marks = [
         base.transform_filter(f"datum.percentile == '{name}'").mark_point(
             shape=shape, filled=True, size=38, opacity=0.9, strokeWidth=0
         )
         for name, shape in _SHAPES.items()
     ]
-    return alt.layer(line, *marks).properties(title=panel.title, width=theme.WIDTH - 80, height=130)
+    return layered(line, *marks, title=panel.title, width=theme.WIDTH - 80, height=130)
 
 
-def _window_panel(figure: Figure, panel: Panel) -> Chart:
+def _window_panel(figure: Figure, panel: Panel) -> Drawing:
     title = "seconds of the run" if panel.last else None
     x = alt.X("at:Q", axis=alt.Axis(title=title, grid=False), scale=alt.Scale(nice=False))
     names = [name for name in _DASHES if name in panel.values("percentile")]
@@ -89,7 +100,7 @@ def _window_panel(figure: Figure, panel: Panel) -> Chart:
     line = base.mark_line(strokeWidth=1.6).encode(
         strokeDash=alt.StrokeDash("percentile:N", scale=dashes, legend=alt.Legend())
     )
-    return alt.layer(line).properties(title=panel.title, width=theme.WIDTH - 80, height=170)
+    return layered(line, title=panel.title, width=theme.WIDTH - 80, height=170)
 
 
 def _latency(panel: Panel) -> alt.Y:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from steelyard.analysis.latency_results import LatencyChange
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.verdicts import Verdict
+from steelyard.model.work_words import MANY
 from steelyard.report.document import Paragraph, Tone
 from steelyard.report.formats import effect_interval, effect_value
 from steelyard.report.wording import cell_name, contestants
@@ -62,5 +63,5 @@ def _sentence(
     word = "longer" if verdict is Verdict.FASTER else "shorter"
     return (
         f"{headline.workload}: {ours} is {verdict.value} than {theirs},"
-        f" but its slowest transactions take {word}: p99 latency {told}."
+        f" but its slowest {MANY} take {word}: p99 latency {told}."
     )

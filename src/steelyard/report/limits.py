@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 
 from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.experiment import Experiment, Reset, SwitchCost, Workload
-from steelyard.model.plan import CampaignPlan, RoundsFor, Status
+from steelyard.model.experiment import EngineName, Experiment
+from steelyard.model.measure import Reset, SwitchCost
+from steelyard.model.plan import CampaignPlan, RoundsFor, Status, settling_s
 from steelyard.model.schedule import Mode
+from steelyard.model.target import is_restarted, place_of
 from steelyard.model.units import format_duration
 from steelyard.model.verdicts import Verdict
+from steelyard.model.work_words import ONE
+from steelyard.model.workload import Workload
 from steelyard.report.attribution import warnings
 from steelyard.report.document import BulletList, Paragraph, Section
 from steelyard.report.formats import CONFIDENCE, count, ended, enumeration
+from steelyard.report.redis_work import asked, later, one_key_label
 from steelyard.report.wording import cell_name, stopped_early
 from steelyard.stats.two_level import LEAST_INSTANCES
 
@@ -38,6 +43,12 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
         f"The first {discard.discard_s:g} s after each activation were thrown away, for all "
         f"treatments alike ({discard.how}). {ended(discard.risk)}"
     ).strip()
+    thrown_s = settling_s(analysis.experiment.engine, discard.discard_s)
+    if thrown_s and plan.mode is Mode.BACK_TO_BACK:
+        yield (
+            f"After each switch on the running server {thrown_s} s of the workload were thrown"
+            " away: the generator leaves out no start of a run."
+        )
     if analysis.blocks_redone:
         tries = len(analysis.blocks_redone)
         yield (
@@ -89,6 +100,7 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield _slices(analysis.experiment, plan)
     yield _elsewhere(analysis, plan)
     yield _untested(analysis.experiment)
+    yield from filter(None, (one_key_label(analysis.experiment),))
     yield from _offered(analysis, plan)
     yield from _generator(analysis.experiment)
     yield from _bundles(analysis.experiment)
@@ -102,6 +114,8 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 
 def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
+    if experiment.engine is EngineName.REDIS:
+        return later(experiment)
     seconds = f"{experiment.measure.slice_s:g}"
     if plan.rounds_for is RoundsFor.CYCLE:
         return (
@@ -109,7 +123,7 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
             " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
             " later is not in them."
         )
-    restarted = all(t.restart_command for t in experiment.endpoint_targets.values())
+    restarted = all(is_restarted(treatment.target) for treatment in experiment.treatments)
     if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
         if plan.rounds > 1:
             return _early_rounds(experiment, plan)
@@ -157,13 +171,17 @@ def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
 
 def _untested(experiment: Experiment) -> str:
     loads = enumeration(tuple(cell_name(experiment, load) for load in experiment.loads))
-    asked = "; ".join(_asked(workload) for workload in experiment.workloads)
+    told = "; ".join(_asked(experiment, workload) for workload in experiment.workloads)
+    if experiment.engine is EngineName.REDIS:
+        return f"Other loads, keys or values: measured were {loads}; {told}."
     used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.treatments)
     protocol = f"protocol {enumeration(tuple(used))}"
-    return f"Other loads or data: measured were {loads}, {protocol}; {asked}."
+    return f"Other loads or data: measured were {loads}, {protocol}; {told}."
 
 
-def _asked(workload: Workload) -> str:
+def _asked(experiment: Experiment, workload: Workload) -> str:
+    if workload.redis is not None:
+        return asked(workload, workload.redis, experiment.generator)
     scripts = enumeration(tuple(s.name for s in workload.scripts))
     size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
     return f"{workload.name} is {workload.builtin or scripts or 'unknown'}{size}"
@@ -180,7 +198,7 @@ def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     elif experiment.closed_loads:
         yield (
             "Latency at equal work: the number of clients was equal, and each sent its next "
-            "transaction when the last was answered, so the faster server did more."
+            f"{ONE} when the last was answered, so the faster server did more."
         )
     elif not plan.capacities:
         yield "The highest possible rate: the load was offered at a fixed rate to all treatments."
@@ -192,6 +210,12 @@ def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
 
 
 def _generator(experiment: Experiment) -> Iterator[str]:
+    places = [place_of(treatment.target) for treatment in experiment.treatments]
+    if any(place is not None and place.generators.same_node for place in places):
+        yield (
+            "A network between client and server: pods of load generators were allowed on the"
+            " database's node, where they take their share of its CPUs."
+        )
     if all(t.target.kind.endswith("local") for t in experiment.treatments):
         yield (
             "A network between client and server: the load generator ran on the same machine and "

@@ -20,6 +20,7 @@ from steelyard.report.document import (
     Table,
     Tone,
 )
+from steelyard.report.filling import filled
 from steelyard.report.formats import MISSING, count, share, utc
 from steelyard.report.method import design_pairs
 from steelyard.report.summary import FORMAT, Json, number, summary
@@ -147,7 +148,7 @@ def _listed_json(listed: Listed) -> dict[str, Json]:
 
 def campaign_document(listed: Listed, analysis: CampaignAnalysis) -> Document:
     """Return one campaign in full: experiment, plan, position, environment, what is left."""
-    return Document(
+    document = Document(
         title=analysis.experiment.name,
         subtitle=f"{analysis.campaign_id} · {state(listed)} · {utc(analysis.started_at)}",
         description=analysis.experiment.description,
@@ -160,6 +161,7 @@ def campaign_document(listed: Listed, analysis: CampaignAnalysis) -> Document:
             _left(listed),
         ),
     )
+    return filled(document, analysis.experiment.words)
 
 
 def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
@@ -219,7 +221,7 @@ def _goal(experiment: Experiment) -> str:
 
 
 def _asked(treatment: Treatment) -> str:
-    settings = ", ".join(f"{s.label} = {s.value}" for s in treatment.settings)
+    settings = ", ".join(f"{s.label} = {s.value or '(empty)'}" for s in treatment.settings)
     profiles = f" (profile {', '.join(treatment.profiles)})" if treatment.profiles else ""
     return f"target {treatment.target.kind}; {settings or 'no settings'}{profiles}"
 

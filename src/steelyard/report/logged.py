@@ -6,6 +6,7 @@ from steelyard.analysis.latency_pools import SHARES
 from steelyard.analysis.latency_results import percentile_name
 from steelyard.analysis.logged import AggregatedGroup, LoggedGroup, LoggedTimes, logged_times
 from steelyard.model.aggregated import LoggedInterval, Spread
+from steelyard.model.work_words import POSTGRES_WORDS
 from steelyard.report.document import (
     Block,
     ChartKind,
@@ -19,6 +20,7 @@ from steelyard.report.document import (
     Tone,
     number_column,
 )
+from steelyard.report.filling import filled
 from steelyard.report.formats import MISSING, count, enumeration, milliseconds, rate, utc
 from steelyard.report.json_values import Json, number
 from steelyard.report.latency import CLOSED_LOOP, OPEN_LOOP, TITLE, level_text
@@ -52,11 +54,12 @@ def logged_document(
     every: list[LoggedGroup | AggregatedGroup] = [*groups, *aggregated]
     names = tuple(group.name for group in every)
     files = sum(group.files for group in every)
-    return Document(
+    document = Document(
         title="Latency of single runs",
         subtitle=f"{enumeration(names)} · {count(files, 'log file')}",
         sections=(Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),),
     )
+    return filled(document, POSTGRES_WORDS)
 
 
 def _transactions(groups: Sequence[LoggedGroup]) -> Iterator[Block]:

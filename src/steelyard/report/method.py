@@ -4,6 +4,7 @@ import math
 
 from steelyard.analysis.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
 from steelyard.analysis.stopping import has_many_cells
+from steelyard.model.experiment import Experiment
 from steelyard.model.plan import ANEW, CampaignPlan, DiscardChoice, RoundsFor, StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent
@@ -52,21 +53,30 @@ def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
 
 def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
     """Return run, mode, looks, error rate, discard and data of a frozen plan."""
-    measure = analysis.experiment.measure
     if analysis.experiment.is_single_pass:
         return (
-            ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
+            ("run", _run(analysis.experiment)),
             ("mode", f"a {LABEL}: activate, discard, every cell once in file order"),
             ("discard", _discard(plan.discard)),
             ("data", f"prepared once, by {plan.restore}; not restored between runs"),
         )
     return (
-        ("run", f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"),
+        ("run", _run(analysis.experiment)),
         ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
         *_rounds(plan),
         *_judging(analysis, plan),
         ("discard", _discard(plan.discard)),
         ("data", _reset(plan)),
+    )
+
+
+def _run(experiment: Experiment) -> str:
+    measure = experiment.measure
+    if experiment.generator.takes_time:
+        return f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"
+    return (
+        f"as many requests as the runs before it say the server answers in {measure.slice_s:g} s;"
+        f" {experiment.generator.value} takes no time, and leaves no ramp out"
     )
 
 

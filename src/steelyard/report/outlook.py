@@ -7,7 +7,8 @@ from steelyard.analysis.campaign_outlook import (
     WorkloadOutlook,
 )
 from steelyard.analysis.outlook import EffectOutlook, ScopeOutlook
-from steelyard.model.experiment import Experiment, SwitchCost
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import SwitchCost
 from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_bytes, format_duration, format_percent
@@ -24,6 +25,7 @@ from steelyard.report.document import (
     Table,
     Tone,
 )
+from steelyard.report.filling import filled
 from steelyard.report.formats import MISSING, count, enumeration, share, utc
 from steelyard.report.wording import looked_for, uncompared
 
@@ -64,7 +66,7 @@ def outlook_document(found: CampaignOutlook) -> Document:
     """Return a plan as a document."""
     experiment = found.experiment
     against = " against ".join(treatment.name for treatment in experiment.treatments)
-    return Document(
+    document = Document(
         title=f"Plan of {experiment.name}",
         subtitle=f"{against} · nothing was started",
         sections=(
@@ -75,6 +77,7 @@ def outlook_document(found: CampaignOutlook) -> Document:
             _time_and_disk(found),
         ),
     )
+    return filled(document, experiment.words)
 
 
 def shortfall(found: CampaignOutlook, source: str) -> str:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from steelyard.analysis.pairs import PairComparison
 from steelyard.report.document import Document, Paragraph, Section, Tone
+from steelyard.report.filling import filled
 from steelyard.report.formats import utc
 from steelyard.report.headlines import headline_section
 from steelyard.report.latency import latency_section
@@ -35,7 +36,7 @@ def pair_document(pair: PairComparison) -> Document:
     campaign = pair.campaign
     verdicts = headline_section(campaign)
     note = Paragraph(text=pair_note(pair), tone=Tone.PLAIN if pair.planned else Tone.WARNING)
-    return Document(
+    document = Document(
         title=campaign.experiment.name,
         subtitle=f"{pair.treatment} against {pair.reference} · {ending(campaign)}"
         f" · {utc(campaign.started_at)}",
@@ -47,6 +48,7 @@ def pair_document(pair: PairComparison) -> Document:
             _unit(pair),
         ),
     )
+    return filled(document, campaign.experiment.words)
 
 
 def _unit(pair: PairComparison) -> Section:

@@ -5,7 +5,15 @@ from typing import Any
 import altair as alt
 
 from steelyard.report import chart_theme as theme
-from steelyard.report.chart_panels import CHARACTER_PX, Chart, Panel, chart_of, stacked
+from steelyard.report.chart_panels import (
+    CHARACTER_PX,
+    Drawing,
+    Panel,
+    chart_of,
+    in_columns,
+    layered,
+    stacked,
+)
 from steelyard.report.document import Figure
 
 _ROW_PX = 26
@@ -14,7 +22,7 @@ _AXIS_PX = 56  # room left of a track for its axis
 _APART_PX = 26
 
 
-def waterfall(figure: Figure, panels: list[Panel]) -> Chart:
+def waterfall(figure: Figure, panels: list[Panel]) -> Drawing:
     """Return the bars of each comparison, one panel below the other."""
     rows, texts = (figure.columns.index(name) for name in ("row", "text"))
     names = max(len(str(row[rows])) for row in figure.rows)
@@ -24,7 +32,7 @@ def waterfall(figure: Figure, panels: list[Panel]) -> Chart:
     return stacked([_waterfall_panel(panel, left, right) for panel in panels])
 
 
-def _waterfall_panel(panel: Panel, left: int, right: int) -> Chart:
+def _waterfall_panel(panel: Panel, left: int, right: int) -> Drawing:
     width = theme.WIDTH - left - right
     axis = alt.Axis(title="ms" if panel.last else None, tickCount=6)
     x = alt.X("start:Q", axis=axis, scale=alt.Scale(zero=True, nice=False, padding=4))
@@ -37,19 +45,19 @@ def _waterfall_panel(panel: Panel, left: int, right: int) -> Chart:
         domain=["whole", "more", "less"], range=[theme.BASELINE, theme.MORE, theme.LESS]
     )
     bar = base.mark_bar(height=14).encode(
-        x=x, x2="end:Q", y=y, color=alt.Color("kind:N", scale=colours, legend=None)
+        x=x, x2=alt.X2("end:Q"), y=y, color=alt.Color("kind:N", scale=colours, legend=None)
     )
     # A change too small for a bar still has its place.
-    tick = base.mark_tick(thickness=1.5, size=14, color=theme.INK).encode(x="end:Q", y=y)
+    tick = base.mark_tick(thickness=1.5, size=14, color=theme.INK).encode(x=alt.X("end:Q"), y=y)
     text = base.mark_text(align="left", color=theme.INK, fontSize=12).encode(
-        x=alt.value(width + 12), y=y, text="text:N"
+        x=alt.value(width + 12), y=y, text=alt.Text("text:N")
     )
-    return alt.layer(bar, tick, text).properties(
-        title=panel.title, width=width, height=_ROW_PX * len(panel.values("row"))
+    return layered(
+        bar, tick, text, title=panel.title, width=width, height=_ROW_PX * len(panel.values("row"))
     )
 
 
-def timeline(figure: Figure, panels: list[Panel]) -> Chart:
+def timeline(figure: Figure, panels: list[Panel]) -> Drawing:
     """Return the tracks below one another, a column per treatment, all over the same seconds."""
     columns = len({panel.names[2] for panel in panels})
     width = round(theme.WIDTH / columns) - _AXIS_PX - _APART_PX
@@ -59,15 +67,12 @@ def timeline(figure: Figure, panels: list[Panel]) -> Chart:
         _track_panel(figure, panels, place, width=width, until=max(ends), columns=columns)
         for place in range(len(panels))
     ]
-    grid = alt.concat(
-        *drawn, columns=columns, bounds="flush", spacing={"row": 30, "column": _AXIS_PX + _APART_PX}
-    )
-    return grid.resolve_scale(x="independent", y="independent")
+    return in_columns(drawn, columns=columns, row_px=30, column_px=_AXIS_PX + _APART_PX)
 
 
 def _track_panel(
     figure: Figure, panels: list[Panel], place: int, *, width: int, until: float, columns: int
-) -> Chart:
+) -> Drawing:
     panel = panels[place]
     workload, track, treatment = panel.names
     # The first track of a workload carries the names, the last of all the seconds.
@@ -81,7 +86,7 @@ def _track_panel(
     top: Any = panel.records[0]["top"]
     y_axis = alt.Axis(
         title=track if place % columns == 0 else None,
-        format="~s" if track == "tps" else alt.Undefined,
+        format="~s" if track == figure.words.rate else alt.Undefined,
         tickCount=3,
         titleFontSize=11,
     )
@@ -92,14 +97,14 @@ def _track_panel(
     drawn = values.mark_area(interpolate="step-before").encode(x=x, y=y, color=_lines(figure))
     ramp = base.transform_filter("datum.mark == 'ramp'").transform_calculate(begin="0")
     shaded = ramp.mark_rect(color=theme.BASELINE, opacity=0.16).encode(
-        x=alt.X("begin:Q", axis=axis, scale=seconds), x2="at:Q"
+        x=alt.X("begin:Q", axis=axis, scale=seconds), x2=alt.X2("at:Q")
     )
     checkpoint = base.transform_filter("datum.mark == 'checkpoint'").mark_rule(
         color=theme.INK, strokeWidth=1.5, strokeDash=[3, 3]
     )
     title = f"{workload} · {treatment}" if first else ""
-    return alt.layer(drawn, shaded, checkpoint.encode(x=x)).properties(
-        title=title, width=width, height=_TRACK_PX
+    return layered(
+        drawn, shaded, checkpoint.encode(x=x), title=title, width=width, height=_TRACK_PX
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from steelyard.analysis.results import CampaignAnalysis, ScalabilityCurve
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate
+from steelyard.model.work_words import MANY_FIRST, RATE, RATE_UNIT
 from steelyard.report.document import (
     ChartKind,
     Column,
@@ -53,7 +54,7 @@ def _table(analysis: CampaignAnalysis) -> Table:
         number_column("alpha", "%"),
         number_column("beta", "%"),
         number_column("N*", "clients"),
-        number_column("tps at N*", "1/s", spare=True),
+        number_column(f"{RATE} at N*", RATE_UNIT, spare=True),
         number_column("largest miss", spare=True),
         Column(name="fit"),
         number_column("falls from", "clients"),
@@ -123,8 +124,8 @@ def _figure(analysis: CampaignAnalysis) -> Figure:
         caption="Points are means over blocks, each block's own level taken out, with "
         f"{CONFIDENCE} intervals; the line is the fitted law, the band where it lies if the law "
         f"holds, at {CONFIDENCE} for each number of clients. Clients on a logarithmic axis.",
-        alt="Transactions per second over clients, measured and fitted, by workload and treatment; "
-        "the table above holds the parameters.",
+        alt=f"{MANY_FIRST} per second over clients, measured and fitted, by workload and "
+        "treatment; the table above holds the parameters.",
         columns=("workload", "treatment", "fitted", "clients", "place", "tps", "low", "high"),
         rows=tuple(row for curve in analysis.scalability for row in _rows(analysis, curve)),
         treatments=(experiment.baseline, *experiment.contenders),

@@ -1,6 +1,7 @@
 """What a report says of a single unrepeated pass, at every place where it could mislead."""
 
-from steelyard.analysis.results import CampaignAnalysis, PublishedRow
+from steelyard.analysis.published_results import PublishedRow
+from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.document import (
     BulletList,
     Column,

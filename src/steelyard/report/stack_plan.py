@@ -122,8 +122,13 @@ _COLUMNS = (
 )
 
 
+_WHOLE_FILES = frozenset(
+    {KnobKind.FILE, KnobKind.DOMAIN, KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET}
+)
+
+
 def _knob_row(knob: Knob) -> Row:
-    whole = knob.kind in (KnobKind.FILE, KnobKind.DOMAIN, KnobKind.RENDERED)
+    whole = knob.kind in _WHOLE_FILES
     value = f"{len(knob.value.splitlines())} lines" if whole else knob.value
     name = knob.name.partition(":")[2]
     if knob.kind is KnobKind.MANUAL:

@@ -5,12 +5,12 @@ far below any noise and keeps the file the same on every platform.
 """
 
 from steelyard.analysis.attribution import alias_sentences, design_limits
+from steelyard.analysis.published_results import PublishedFigures
 from steelyard.analysis.results import (
     AttributedEffect,
     CampaignAnalysis,
     CellSummary,
     Comparison,
-    PublishedFigures,
     ScalabilityCurve,
     SettingDifference,
     StallTest,
@@ -22,10 +22,12 @@ from steelyard.report import findings
 from steelyard.report.capacity_summary import open_loops_json
 from steelyard.report.ceilings import ceilings_json
 from steelyard.report.cliff_summary import cliff_json
+from steelyard.report.durability import durability_json, lags_json
 from steelyard.report.formats import bounds
-from steelyard.report.json_values import Json, interval, load_json, number, percent
+from steelyard.report.json_values import Json, interval, load_json, number, percent, worded
 from steelyard.report.latency_summary import latency_json
 from steelyard.report.noise_summary import noise_json
+from steelyard.report.published_requests import requests_json
 from steelyard.report.reasons_summary import reasons_json
 from steelyard.report.statement_summary import statements_json
 
@@ -36,6 +38,10 @@ FORMAT = 1
 
 def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
     """Return what ``summary.json`` holds: plain values, ready for ``json.dumps``."""
+    return worded(_summary(analysis), analysis.experiment.words)
+
+
+def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
     experiment, plan = analysis.experiment, analysis.plan
     return {
         "format": FORMAT,
@@ -61,6 +67,7 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "started_at": number(analysis.started_at),
         "command": analysis.command or None,
         **_single_pass(analysis),
+        **requests_json(analysis.published_requests),
         **_sustained(analysis),
         **_scalability(analysis),
         **statements_json(analysis.statements, analysis.waits),
@@ -72,6 +79,8 @@ def summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         **open_loops_json(analysis.open_loops),
         **({} if analysis.reasons is None else reasons_json(analysis.reasons)),
         **latency_json(analysis.latency),
+        **durability_json(analysis.durability, analysis.experiment.engine),
+        **lags_json(analysis),
     }
 
 

@@ -8,6 +8,7 @@ from steelyard.analysis.long_runs import BurstCliff, SustainedSummary
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.measurement import SustainedRun
 from steelyard.model.units import format_duration, format_percent
+from steelyard.model.work_words import MANY, MANY_FIRST, RATE, RATE_UNIT
 from steelyard.report.document import (
     Block,
     ChartKind,
@@ -32,7 +33,7 @@ _NOTE = (
 )
 _CLIFF_NOTE = (
     "A lasting drop, as when a bucket of burst credits is empty: the burst's rate before it, the"
-    " sustained one after it. Capacity is what such a bucket held at least, in transactions beyond"
+    f" sustained one after it. Capacity is what such a bucket held at least, in {MANY} beyond"
     " the sustained rate: it may not have been full. Refill is how long idling fills it again, at"
     " least. Intervals are about 95 % each, from this one run."
 )
@@ -53,7 +54,7 @@ def _table(analysis: CampaignAnalysis) -> Table:
         Column(name="treatment"),
         Column(name="load", spare=True),
         number_column("length"),
-        number_column("tps", "1/s"),
+        number_column(RATE, RATE_UNIT),
         number_column("variation of 10 s"),
         number_column("worst 10 s", "1/s"),
         Column(name="cliff"),
@@ -180,7 +181,7 @@ def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
         identity="sustained",
         kind=ChartKind.STRIPS,
         title="Sustained runs, second by second",
-        caption="Transactions per second of each long run, side by side in treatment order; the "
+        caption=f"{MANY_FIRST} per second of each long run, side by side in treatment order; the "
         f"faded start of each is the ramp, which does not count.{cliffs if marked else ''}"
         f"{thinned}",
         alt="One-second rates of the long runs, by workload, coloured by treatment; the table "

@@ -8,7 +8,9 @@ from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison, StallTest
 from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
+from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Validity
+from steelyard.model.work_words import RATE, RATE_UNIT
 from steelyard.report.attribution import compared_names
 from steelyard.report.ceilings import ceiling_tables
 from steelyard.report.document import (
@@ -36,6 +38,7 @@ from steelyard.report.formats import (
     share,
 )
 from steelyard.report.levels import level_settings
+from steelyard.report.redis_work import one_key_label
 from steelyard.report.wording import TONE_OF, load_name, time_to_decide, uncompared, verdict_word
 
 _VALIDITY_TONE = {
@@ -74,7 +77,7 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
             Column(name="treatment"),
             number_column("clients"),
             number_column("threads", spare=True),
-            number_column("effect on tps"),
+            number_column(f"effect on {RATE}"),
             number_column(f"{CONFIDENCE} interval"),
             Column(name="verdict"),
             number_column("blocks", spare=True),
@@ -189,7 +192,7 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
             number_column("clients"),
             number_column("threads", spare=True),
             number_column("runs", spare=True),
-            number_column("tps", "1/s"),
+            number_column(RATE, RATE_UNIT),
             number_column(f"{CONFIDENCE} interval", "1/s"),
             number_column("mean latency", "ms", spare=True),
             *((number_column("p99", "ms", spare=True),) if logged else ()),
@@ -199,9 +202,14 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
         ),
         rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),
         tone_column=9 if logged else 8,
-        note=_CELL_NOTE if not analysis.experiment.is_single_pass else _SINGLE_NOTE,
+        note=_note(analysis.experiment),
     )
     return Section(anchor="cells", title="Cells", blocks=(table,))
+
+
+def _note(experiment: Experiment) -> str:
+    told = _SINGLE_NOTE if experiment.is_single_pass else _CELL_NOTE
+    return " ".join(filter(None, (told, one_key_label(experiment))))
 
 
 def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:

@@ -42,10 +42,11 @@ _SHOWN = (
         "comparisons",
         "latency",
     ),
-    *("time", "scalability", "statements", "sustained", "findings", "settings"),
+    *("durability", "time", "scalability", "statements", "sustained", "findings", "settings"),
 )
 # Of these the words alone, for `steelyard explain` shows their tables.
 _WORDS_ONLY = ("time",)
+_TABLES_ONLY = ("durability",)  # the reasons are in the files
 _STYLE = {
     Tone.GOOD: "bold green",
     Tone.BAD: "bold red",
@@ -111,15 +112,20 @@ class _Page:
         return Group(*parts)
 
     def section(self, section: Section) -> RenderableType:
-        brief = section.anchor in _WORDS_ONLY and not self.whole
-        left_out = (Figure, Table) if brief else (Figure,)
-        drawn = [block for block in section.blocks if not isinstance(block, left_out)]
+        drawn = [block for block in section.blocks if not isinstance(block, self.left_out(section))]
         blocks = [self.block(block, section.title) for block in drawn]
         if section.anchor == "verdicts":
             return Group(*_spaced(blocks))
         title = Text(section.title, style="bold")
         heading = Rule(title, align="left", style=_QUIET, characters="─")
         return Group(Text(), heading, *_spaced(blocks)[1:])
+
+    def left_out(self, section: Section) -> tuple[type[Block], ...]:
+        if self.whole:
+            return (Figure,)
+        if section.anchor in _TABLES_ONLY:
+            return (Figure, BulletList, Paragraph)
+        return (Figure, Table) if section.anchor in _WORDS_ONLY else (Figure,)
 
     def block(self, block: Block, heading: str) -> RenderableType:
         match block:

@@ -6,19 +6,21 @@ from dataclasses import replace
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.analysis.timeline import Timeline, Track, TrackName
 from steelyard.model.evidence import WaitClass
+from steelyard.model.work_words import MANY, RATE
 from steelyard.report.document import ChartKind, Figure, Section, Value
 from steelyard.report.formats import enumeration
 from steelyard.report.wording import cell_name
 
 TITLE = "Timeline"
 _TRACKS = {
-    TrackName.TPS: "tps",
+    TrackName.TPS: RATE,
     TrackName.WAITS: "sessions",
     TrackName.CPU: "CPUs",
     TrackName.DEVICE: "device, % busy",
     TrackName.THROTTLED: "throttled, s/s",
 }
 _LINES = {
+    "tps": RATE,
     WaitClass.CPU.value: "CPU",
     WaitClass.IO.value: "data files",
     WaitClass.WAL.value: "WAL",
@@ -50,7 +52,7 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         " the generator by what they do, CPUs by who uses them. The shaded start is the ramp; a"
         " dashed line is a second in which a checkpoint ended. Each row has the same axis in all"
         " its panels.",
-        alt=f"Seconds of one run each of {enumeration(treatments)}, by workload: transactions per"
+        alt=f"Seconds of one run each of {enumeration(treatments)}, by workload: {MANY} per"
         " second, sessions by wait class, CPU time, data device. The tables above hold the means"
         " over all blocks.",
         columns=("workload", "track", "treatment", "mark", "at", "line", "value", "top"),

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from steelyard.analysis.budget import BudgetChange, Part
+from steelyard.analysis.budget import BudgetChange
+from steelyard.analysis.latency_parts import Part
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.units import MS_PER_S
+from steelyard.model.work_words import ONE
 from steelyard.report.document import ChartKind, Figure, Value
 from steelyard.report.formats import part_ms
 from steelyard.report.wording import cell_name
@@ -15,12 +17,17 @@ PART_LABELS = {
     Part.ON_CPU: "server on a CPU",
     Part.CPU_WAIT: "server waiting for a CPU",
     Part.CPU: "server on or waiting for a CPU",
+    Part.EXECUTING: "executing commands",
+    Part.SERVING: "sockets, protocol, log",
+    Part.FORKING: "forking",
+    Part.BLOCKED: "blocked by storage",
     Part.IO: "data files",
     Part.WAL: "WAL",
     Part.LWLOCK: "internal locks (LWLock)",
     Part.LOCK: "row and table locks",
     Part.REPLICATION: "standby",
     Part.OTHER: "other waits",
+    Part.OFF_CPU: "main thread off the CPU",
     Part.CLIENT: "client",
     Part.UNSEEN: "unseen",
 }
@@ -88,7 +95,7 @@ def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]
         identity="waterfall",
         kind=ChartKind.WATERFALL,
         title="From the baseline's latency to the treatment's",
-        caption="Mean latency of a transaction in ms, medians over blocks at the largest load; each"
+        caption=f"Mean latency of a {ONE} in ms, medians over blocks at the largest load; each"
         " bar is the change of one part within blocks, the largest first. The table has the"
         " intervals.",
         alt=f"Waterfall of the parts of the latency. {told}.",

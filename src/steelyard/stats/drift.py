@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray, Interval
 
 LEAST_BLOCKS = 6  # a guess: below, the likelihood is flat
@@ -113,5 +113,5 @@ def _trend(
     weights = lines[:, 1] / (lines[:, 1] ** 2).sum()
     slope = float(weights @ levels)
     variance = float(weights @ walk @ weights + noise_variance * (weights**2).sum())
-    reach = -float(stdtrit(_TREND_DEGREES, _LEVEL / 2.0)) * float(np.sqrt(variance))
+    reach = -float(special.stdtrit(_TREND_DEGREES, _LEVEL / 2.0)) * float(np.sqrt(variance))
     return Interval(estimate=slope, low=slope - reach, high=slope + reach, confidence=1.0 - _LEVEL)

@@ -1,8 +1,8 @@
 """The delete-one-block jackknife: an interval for anything that is computed from whole blocks."""
 
 import numpy as np
-from scipy.special import stdtrit
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray
 
 
@@ -32,4 +32,4 @@ def jackknife_half_width(whole: FloatArray, without_one: FloatArray, level: floa
         raise ValueError(f"no jackknife from {n} blocks at level {level:g}")
     pseudo = n * whole - (n - 1) * without_one
     error = pseudo.std(axis=0, ddof=1) / np.sqrt(n)
-    return np.asarray(-float(stdtrit(n - 1, level / 2.0)) * error)
+    return np.asarray(-float(special.stdtrit(n - 1, level / 2.0)) * error)

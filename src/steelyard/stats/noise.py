@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray, Interval
 from steelyard.stats.signed_rank import hodges_lehmann_centres
 
@@ -96,7 +96,7 @@ def noise_parts(sample: NoiseSample) -> NoiseParts:
     whole = sums.sum(axis=0)
     centre = _components(whole, way)
     spread = _jackknife_error(_components(whole - sums, way))
-    reach = -float(stdtrit(blocks - 1, _LEVEL / 2.0)) * spread
+    reach = -float(special.stdtrit(blocks - 1, _LEVEL / 2.0)) * spread
     low, high = centre - reach, centre + reach
     return NoiseParts(
         second_sd=_interval(*(math.exp(end[0] / 2.0) for end in (centre, low, high))),

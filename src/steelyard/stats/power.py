@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray
 from steelyard.stats.interval import block_interval
 from steelyard.stats.signed_rank import EXACT_UP_TO
@@ -119,12 +119,14 @@ def half_width(look: Look, deviation: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _unit_half_width(blocks: int, level: float) -> float:
-    asymptotic = -float(ndtri(level / 2.0)) / float(np.sqrt(HODGES_LEHMANN_EFFICIENCY * blocks))
+    asymptotic = -float(special.ndtri(level / 2.0)) / float(
+        np.sqrt(HODGES_LEHMANN_EFFICIENCY * blocks)
+    )
     if blocks > EXACT_UP_TO:
         # What the formula lacks where exact ranks end fades like 1 / n.
         lacking = _unit_half_width(EXACT_UP_TO, level) * np.sqrt(EXACT_UP_TO / blocks) / asymptotic
         return asymptotic * (1.0 + (float(lacking) - 1.0) * EXACT_UP_TO / blocks)
-    scores = ndtri((np.arange(1, blocks + 1) - 0.375) / (blocks + 0.25))
+    scores = special.ndtri((np.arange(1, blocks + 1) - 0.375) / (blocks + 0.25))
     found = block_interval(scores / scores.std(ddof=1), level)
     return (found.high - found.low) / 2.0
 
@@ -147,7 +149,7 @@ def _spread(blocks: int) -> tuple[tuple[float, float], ...]:
 def _power_at(look: Look, drift: float) -> float:
     away = drift * np.sqrt(look.blocks)
     critical = _critical(look)
-    return float(ndtr(away - critical) + ndtr(-away - critical))
+    return float(special.ndtr(away - critical) + special.ndtr(-away - critical))
 
 
 def _paths(looks: Sequence[Look]) -> list[tuple[FloatArray, FloatArray]]:

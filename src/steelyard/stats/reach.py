@@ -2,8 +2,7 @@
 
 import math
 
-from scipy.special import chdtri, stdtrit
-
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray, Interval
 from steelyard.stats.interval import SIGNED_RANK_FROM
 from steelyard.stats.signed_rank import signed_rank_interval
@@ -39,11 +38,11 @@ def contrast_scale(contrasts: FloatArray) -> Interval:
     """
     degrees = len(contrasts) - 1
     seen = _seen(contrasts)
-    quantile = -float(stdtrit(degrees, (1.0 - seen.confidence) / 2.0))
+    quantile = -float(special.stdtrit(degrees, (1.0 - seen.confidence) / 2.0))
     scale = (seen.high - seen.low) / 2.0 * math.sqrt(len(contrasts)) / quantile
     known = _KNOWN * degrees
     low, high = (
-        scale * math.sqrt(known / float(chdtri(known, tail)))
+        scale * math.sqrt(known / float(special.chdtri(known, tail)))
         for tail in (_LEVEL / 2.0, 1.0 - _LEVEL / 2.0)
     )
     return Interval(estimate=scale, low=low, high=high, confidence=1.0 - _LEVEL)
@@ -70,7 +69,7 @@ def half_width(scale: float, blocks: int, level: float) -> float:
     Returns:
         A fraction: 0.01 for an interval of about 1 % to either side.
     """
-    return math.sinh(-float(stdtrit(blocks - 1, level / 2.0)) * scale / math.sqrt(blocks))
+    return math.sinh(-float(special.stdtrit(blocks - 1, level / 2.0)) * scale / math.sqrt(blocks))
 
 
 def smallest_visible(half: float) -> float:

@@ -1,6 +1,6 @@
 """Whether a sample drawn by chance is as large as it should be."""
 
-from scipy.special import bdtr
+from steelyard.stats import special
 
 
 def chance_of_so_few(found: int, *, of: int, share: float) -> float:
@@ -15,4 +15,4 @@ def chance_of_so_few(found: int, *, of: int, share: float) -> float:
         P(X <= found) of a binomial X: exact, so that a rule that accuses below a level is wrong at
         most at that level.
     """
-    return float(bdtr(found, of, share))
+    return float(special.bdtr(found, of, share))

@@ -8,8 +8,8 @@ one client at a time (contention), beta the price of every pair of clients that 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import fdtrc
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray, Interval
 from steelyard.stats.jackknife import jackknife_half_width
 
@@ -275,4 +275,4 @@ def _lack_of_fit_p(misses: FloatArray, taken: FloatArray) -> float:
         return 1.0 if np.allclose(misses, 0.0, atol=1e-9) else 0.0
     spare = loads - 3
     ratio = float((misses**2 / variance).sum()) / spare
-    return float(fdtrc(spare, blocks - 1, ratio))
+    return float(special.fdtrc(spare, blocks - 1, ratio))

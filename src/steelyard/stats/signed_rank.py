@@ -8,8 +8,8 @@ distribution below exactly. No model of the noise is needed (METHOD 3.3).
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray, Interval
 
 EXACT_UP_TO = 60
@@ -45,7 +45,7 @@ def critical_value(n: int, level: float) -> int:
     """
     if n > EXACT_UP_TO:
         mean, deviation = _moments(n)
-        return int(np.floor(mean + ndtri(level / 2.0) * deviation - 0.5))
+        return int(np.floor(mean + special.ndtri(level / 2.0) * deviation - 0.5))
     # A level that is meant to be attained exactly must not be lost to rounding.
     attainable = level / 2.0 * (1.0 + 1e-12)
     return int(np.searchsorted(null_distribution(n), attainable, side="right")) - 1
@@ -58,7 +58,7 @@ def achieved_level(n: int, critical: int) -> float:
         return 0.0
     if n > EXACT_UP_TO:
         mean, deviation = _moments(n)
-        return float(2.0 * ndtr((critical + 0.5 - mean) / deviation))
+        return float(2.0 * special.ndtr((critical + 0.5 - mean) / deviation))
     return float(2.0 * null_distribution(n)[critical])
 
 

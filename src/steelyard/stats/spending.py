@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray
 
 GRID_POINTS = 801
@@ -119,7 +119,7 @@ def _levels(
         step = float(np.sqrt(now - before))
         allowed = spent(now, alpha, power) - spent(before, alpha, power)
         boundary = _boundary(grid, mass, step, allowed)
-        yield float(2.0 * ndtr(-boundary / np.sqrt(now)))
+        yield float(2.0 * special.ndtr(-boundary / np.sqrt(now)))
         grid, mass = _carried(grid, mass, step, boundary, grid_points)
         before = now
 
@@ -127,12 +127,12 @@ def _levels(
 def _boundary(grid: FloatArray, mass: FloatArray, step: float, allowed: float) -> float:
     """Return the c that a step of the surviving paths exceeds with probability ``allowed``."""
     if len(grid) == 1:
-        return -float(ndtri(allowed / 2.0)) * step
+        return -float(special.ndtri(allowed / 2.0)) * step
     low, high = 0.0, _FAR
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2.0
         # The surviving paths lie symmetrically about 0, so both tails are alike.
-        crossing = 2.0 * float(mass @ ndtr((grid - middle) / step))
+        crossing = 2.0 * float(mass @ special.ndtr((grid - middle) / step))
         low, high = (middle, high) if crossing > allowed else (low, middle)
     return high
 

@@ -3,8 +3,8 @@
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray, Interval
 
 
@@ -53,7 +53,7 @@ def mean_p_value(values: FloatArray) -> float:
     mean, error = float(values.mean()), _standard_error(values)
     if error == 0.0:
         return 1.0 if mean == 0.0 else 0.0
-    return float(2.0 * stdtr(n - 1, -abs(mean) / error))
+    return float(2.0 * special.stdtr(n - 1, -abs(mean) / error))
 
 
 def _standard_error(values: FloatArray) -> float:
@@ -63,4 +63,4 @@ def _standard_error(values: FloatArray) -> float:
 @lru_cache(maxsize=4096)
 def _quantile(degrees: int, level: float) -> float:
     """Return the upper level / 2 quantile of t."""
-    return -float(stdtrit(degrees, level / 2.0))
+    return -float(special.stdtrit(degrees, level / 2.0))

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri, fdtri, stdtrit
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray
 
 MOST_RUNS = 8  # beyond it the gain is small and a visit gets long: METHOD's drift then counts
@@ -77,9 +77,9 @@ def _williams(between: float, within: float, instances: int, runs: int) -> tuple
     squares = outer * between / runs
 
     def end(quantile: float) -> float:
-        of_f = float(fdtri(outer, inner, quantile))
+        of_f = float(special.fdtri(outer, inner, quantile))
         share = 1.0 - of_f * within / between if between > 0 else 0.0
-        return squares * share / float(chdtri(outer, 1.0 - quantile))
+        return squares * share / float(special.chdtri(outer, 1.0 - quantile))
 
     return end(large), end(small)
 
@@ -141,7 +141,7 @@ def instances_needed(
     sd = math.sqrt(2.0 * (instance_sd**2 + run_sd**2 / runs))
     needed = LEAST_INSTANCES
     while True:
-        quantiles = sum(float(stdtrit(needed - 1, share)) for share in (0.975, power))
+        quantiles = sum(float(special.stdtrit(needed - 1, share)) for share in (0.975, power))
         if needed >= (quantiles * sd / difference) ** 2:
             return needed
         needed += 1

@@ -1,8 +1,8 @@
 """Two samples that share no blocks: the interval when nothing was interleaved."""
 
 import numpy as np
-from scipy.special import stdtrit
 
+from steelyard.stats import special
 from steelyard.stats.confidence import FloatArray, Interval
 
 
@@ -42,7 +42,7 @@ def welch_interval(ours: FloatArray, theirs: FloatArray, level: float) -> Interv
         )
     spare = np.array([len(ours) - 1, len(theirs) - 1])
     degrees = total**2 / float((parts**2 / spare).sum())
-    half = -float(stdtrit(degrees, level / 2.0)) * float(np.sqrt(total))
+    half = -float(special.stdtrit(degrees, level / 2.0)) * float(np.sqrt(total))
     return Interval(
         estimate=difference,
         low=difference - half,

@@ -8,13 +8,15 @@ from steelyard.analysis.contrasts import headline_count
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.experiment.schedule import make_schedule, mode_for
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.experiment import Experiment, Reset, Stop, SwitchCost, Treatment, Workload
+from steelyard.model.experiment import Experiment, Stop, Treatment
 from steelyard.model.findings import Validity
 from steelyard.model.load import Load
+from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.measurement import Measurement, Run
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.target import LocalTarget
+from steelyard.model.workload import Workload
 
 SLICE_S = 5.0
 

@@ -11,8 +11,9 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.decision import decide
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.environment import EffectiveSetting, Environment, Fact, ServerEnvironment
-from steelyard.model.experiment import Layer, Reset, Setting, Stop, SwitchCost, Treatment
+from steelyard.model.experiment import Layer, Setting, Stop, Treatment
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.plan import Status
 from steelyard.model.verdicts import Verdict
 

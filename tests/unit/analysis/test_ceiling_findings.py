@@ -17,12 +17,13 @@ from steelyard.analysis.results import CellSummary
 from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.environment import Environment
 from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Experiment, Layer, Script, Setting, Workload
+from steelyard.model.experiment import Experiment, Layer, Setting
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
+from steelyard.model.workload import Script, Workload
 
 SYNC = Ceiling(
     kind=CeilingKind.SYNC, subject="fdatasync", rate_per_s=1000.0, how="a test", treatments=("t0",)

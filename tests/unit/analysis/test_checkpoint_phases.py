@@ -9,8 +9,8 @@ from made_records import a_record, an_experiment, compared
 
 from steelyard.analysis.campaign import analyse
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import SwitchCost
 from steelyard.model.findings import Severity
+from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge
 
 HIDDEN = CheckpointAge(seconds=None, unknown="permission denied")

@@ -16,8 +16,8 @@ from watched_records import (
 
 from fakes.evidence import Seen
 from steelyard.analysis.block_values import is_clear
-from steelyard.analysis.budget import Part
 from steelyard.analysis.explanation import Explanation
+from steelyard.analysis.latency_parts import Part
 from steelyard.analysis.ledger import Cost
 from steelyard.model.evidence import Quantity
 from steelyard.model.experiment import Layer, Setting

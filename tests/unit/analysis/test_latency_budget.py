@@ -8,7 +8,8 @@ from watched_records import CLIENTS, DEFAULT, a_watched_record, reasons_of, with
 
 from fakes.evidence import Seen
 from steelyard.analysis.block_values import by_block
-from steelyard.analysis.budget import Part, _latencies, _split, split_latency
+from steelyard.analysis.budget import _latencies, _split, split_latency
+from steelyard.analysis.latency_parts import Part
 from steelyard.analysis.observations import observe
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.evidence import Absence, Quantity, WaitClass

@@ -20,6 +20,7 @@ from steelyard.model.latency import RunLatency
 from steelyard.model.load import Load
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.schedule import CellKey
+from steelyard.model.work_words import POSTGRES_WORDS
 from steelyard.stats.histogram import histogram_of
 
 BLOCKS = 8
@@ -91,7 +92,7 @@ def test_a_percentile_is_told_where_enough_is_beyond_it(
     assert level.basis is basis
     assert (level.value_s is None) is (basis is Basis.TOO_FEW)
     assert (level.value_s is not None and level.value_s.low is not None) is (basis is Basis.BLOCKS)
-    assert words in level.reason
+    assert words in POSTGRES_WORDS.fill(level.reason)
 
 
 def test_a_sampled_log_takes_more_transactions() -> None:

@@ -13,7 +13,7 @@ from steelyard.model.evidence import Absence, Quantity
 from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.rules import NOT_JUDGED
-from steelyard.model.target import EndpointTarget
+from steelyard.model.target import CloudNativePgTarget, EndpointTarget
 from steelyard.report.findings import collected
 
 MIB = 2.0**20
@@ -70,6 +70,18 @@ def test_a_disk_that_is_nearly_full(free: float, *, told: bool) -> None:
     if finding is not None:
         assert "9.9 % of the data's disk" in finding.message
     assert missing(both(seen(), seen()), "disk-nearly-full")
+
+
+def test_a_small_disk_beside_a_large_one_is_not_full() -> None:
+    """Treatments on two disks: what is free on one is no share of the other."""
+    small, large = (
+        {Quantity.DISK_BYTES: size, Quantity.DISK_FREE_BYTES: size * 0.9} for size in (6e9, 270e9)
+    )
+    assert found(both(seen({}, small), seen({}, large)), "disk-nearly-full") is None
+    full = {**small, Quantity.DISK_FREE_BYTES: 6e9 * 0.05}
+    told = found(both(seen({}, large), seen({}, full)), "disk-nearly-full")
+    assert told is not None
+    assert "only 5.0 % of the data's disk" in told.message
 
 
 @pytest.mark.parametrize(
@@ -139,6 +151,25 @@ def test_an_endpoint_shares_nothing_that_is_known() -> None:
     away = tuple(replace(t, target=EndpointTarget(host="db")) for t in local.treatments)
     record = generating(experiment=replace(local, treatments=away))
     assert found(record, "shared-machine") is None
+
+
+def test_generators_on_the_databases_node_are_told_of() -> None:
+    """In how many runs, with their share of its CPUs; where they were elsewhere nothing is said."""
+    totals = {Quantity.GENERATOR_CPU_S: 3.5}
+    here, there = (
+        seen(totals, {Quantity.CPUS: 2.0, Quantity.GENERATORS_BESIDE: number})
+        for number in (1.0, 0.0)
+    )
+    local = an_experiment()
+    inside = replace(
+        local, treatments=tuple(replace(t, target=CloudNativePgTarget()) for t in local.treatments)
+    )
+    finding = found(both(there, here, experiment=inside), "shared-machine")
+    assert finding is not None
+    assert "pods of the load generator shared the database's machine" in finding.message
+    assert "in 60 of 120 runs" in finding.message
+    assert "25.0 % of its CPU time" in finding.message
+    assert found(both(there, there, experiment=inside), "shared-machine") is None
 
 
 def disturbed(severity: Severity, runs: int) -> CampaignRecord:

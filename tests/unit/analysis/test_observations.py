@@ -8,7 +8,7 @@ from made_records import a_record, an_experiment, compared, noise
 
 from steelyard.analysis.observations import observe
 from steelyard.model.campaign import BlockOutcome
-from steelyard.model.experiment import SwitchCost
+from steelyard.model.measure import SwitchCost
 
 
 @pytest.mark.parametrize("switch", [SwitchCost.SESSION, SwitchCost.RESTART])

@@ -9,9 +9,15 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.pairs import compare_pair
 from steelyard.analysis.stopping import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import SwitchCost
 from steelyard.model.findings import Severity
-from steelyard.model.target import EndpointTarget, LocalTarget, Target
+from steelyard.model.measure import SwitchCost
+from steelyard.model.target import (
+    CloudNativePgTarget,
+    ClusterService,
+    EndpointTarget,
+    LocalTarget,
+    Target,
+)
 from steelyard.model.verdicts import Verdict
 from steelyard.stats.two_level import LEAST_INSTANCES
 
@@ -91,6 +97,39 @@ def test_another_directory_is_not_made_anew_with_the_server() -> None:
 def test_no_verdict_comes_before_there_are_enough_instances() -> None:
     """The first look of a campaign has at least as many as a cause needs."""
     assert min(FIRST_LOOK_CELL, FIRST_LOOK_POOLED) >= LEAST_INSTANCES
+
+
+def _cluster(**keys: str) -> CloudNativePgTarget:
+    return CloudNativePgTarget(**keys)  # type: ignore[arg-type]
+
+
+def test_clusters_made_for_each_visit_are_instances() -> None:
+    """Two storage classes: each visit's Cluster counts, and the report names the class."""
+    sides = _cluster(storage_class="fast"), _cluster(storage_class="slow")
+    few = analyse(between(*sides, switch=SwitchCost.REPROVISION, blocks=5))
+    assert all(comparison.is_of_pair for comparison in few.comparisons)
+    enough = analyse(between(*sides, switch=SwitchCost.REPROVISION, blocks=6))
+    assert {c.instances for c in enough.comparisons} == {6}
+    assert "6 newly made Clusters per treatment in the Kubernetes cluster" in enough.unit
+    named = {each.name: each.values for each in enough.settings}
+    assert named["target: storage_class"] == ("fast", "slow")
+    assert "target: storage" not in named
+
+
+def test_existing_clusters_are_one_instance_each() -> None:
+    """Two names are two servers; one name is one, whether it may be changed or not."""
+    apart = analyse(between(_cluster(cluster="a"), _cluster(cluster="b")))
+    assert {c.instances for c in apart.comparisons} == {1}
+    assert "there already" in apart.unit
+    one = CloudNativePgTarget(cluster="a")
+    shared = analyse(between(one, replace(one, allow_existing=True)))
+    assert {c.instances for c in shared.comparisons} == {None}
+
+
+def test_services_in_a_cluster_are_told_apart() -> None:
+    """Endpoints by Service have no host: their Services are what tells them apart."""
+    a, b = (EndpointTarget(inside=ClusterService(service=n, secret="s")) for n in ("a", "b"))
+    assert {c.instances for c in analyse(between(a, b)).comparisons} == {1}
 
 
 def test_an_unplanned_pair_knows_it_too() -> None:

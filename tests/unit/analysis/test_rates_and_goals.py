@@ -7,7 +7,8 @@ import pytest
 from made_records import a_record, an_experiment
 
 from steelyard.analysis.campaign import analyse
-from steelyard.analysis.capacity import OpenLoops, RatePoint, _Taken
+from steelyard.analysis.capacity import OpenLoops, RatePoint
+from steelyard.analysis.goal_rates import _Taken
 from steelyard.analysis.latency_results import Basis, Timed
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import CellRate

@@ -9,7 +9,7 @@ from made_records import a_record, an_experiment, noise
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.observations import log_rate, observe
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import SwitchCost
+from steelyard.model.measure import SwitchCost
 from steelyard.model.plan import RoundsFor
 
 

@@ -8,7 +8,7 @@ from watched_records import DEFAULT, a_watched_record, reasons_of, the_experimen
 from steelyard.analysis.block_values import whole_transactions
 from steelyard.analysis.ledger import Cost, Ledger
 from steelyard.model.evidence import Absence, Quantity
-from steelyard.model.experiment import Workload
+from steelyard.model.workload import Workload
 
 DEVICE = {Quantity.DEVICE_READ_BYTES: 16384.0, Quantity.RELATION_READ_BYTES: 8192.0}
 

@@ -8,8 +8,9 @@ from made_records import a_record, an_experiment
 
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.statements import published_costs
-from steelyard.model.experiment import Experiment, Workload
+from steelyard.model.experiment import Experiment
 from steelyard.model.load import Load
+from steelyard.model.workload import Workload
 
 SCRIPTS = ("select-only", "simple-update", "tpcb-like")
 STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])

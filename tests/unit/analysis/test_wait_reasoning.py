@@ -15,13 +15,14 @@ from steelyard.analysis.waits import WaitCause, WaitReasoning, reason_waits
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment, Fact
 from steelyard.model.evidence import Absence, Quantity
-from steelyard.model.experiment import Experiment, Workload
+from steelyard.model.experiment import Experiment
 from steelyard.model.linux_facts import IdleState, LinuxFacts
 from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 from steelyard.model.waking import wake_up_facts
+from steelyard.model.workload import Workload
 
 SCRIPTS = ("select-only", "simple-update", "tpcb-like")
 STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])

@@ -12,7 +12,8 @@ from steelyard.analysis.noise_floor import MINUTES, NoiseFloor
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.analysis.stopping import cell_level, headline_level, stopping_rule
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment, Stop, SwitchCost, TwinOf
+from steelyard.model.experiment import Experiment, Stop, TwinOf
+from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import Second
 from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE
 from steelyard.model.plan import Status

@@ -11,7 +11,8 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.cli.main import cli
 from steelyard.model.errors import InputError, RecordError
-from steelyard.model.experiment import Measure, Stop, Treatment
+from steelyard.model.experiment import Stop, Treatment
+from steelyard.model.measure import Measure
 from steelyard.model.outside import Foreign, OnServer, TurnedKnob
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.model.target import LocalTarget

@@ -170,6 +170,15 @@ def test_what_cannot_be_asked_is_refused(shell: Shell, words: tuple[str, ...], s
     assert said in err
 
 
+@pytest.mark.parametrize("place", ["redis-server", "redis-local", "redis://cache/3"])
+def test_redis_has_no_capacity_of_this_kind(shell: Shell, place: str) -> None:
+    """Its generators offer no rate; one sentence says so, and how the most is found."""
+    code, _, err = shell.run("capacity", place, "--dry-run")
+    assert code == ExitCode.BAD_INPUT
+    assert "no generator of Redis offers a rate" in err
+    assert "loads: {clients:" in err
+
+
 def _with_rates(rates: str) -> None:
     """Write the usual file with rates of its own."""
     text = EXPERIMENT.replace("{clients: 1}", f"{{clients: 1, rate: {rates}}}")

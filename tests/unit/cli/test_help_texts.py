@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -11,7 +12,10 @@ import steelyard
 from steelyard.cli.main import _VERBS, cli
 from steelyard.model.errors import ExitCode
 
-_HEAVY = ("numpy", "scipy", "pydantic", "pyarrow", "rich", "psycopg", "jinja2", "ruamel", "altair")
+_HEAVY = (
+    *("numpy", "scipy", "pydantic", "pyarrow", "rich", "psycopg", "jinja2", "ruamel", "altair"),
+    *("kubernetes", "urllib3", "websocket"),
+)
 _IMPORTS = """
 import sys
 from steelyard.cli.main import cli
@@ -60,6 +64,18 @@ def test_help_needs_no_heavy_import() -> None:
             check=True,
         )
         assert ended.stdout.splitlines()[-1].strip() == "IMPORTED", words
+
+
+def test_what_computes_no_statistics_imports_no_distributions(tmp_path: Path) -> None:
+    """They come with the first number that is asked of them."""
+    listing = ["list", str(tmp_path)]
+    ended = subprocess.run(
+        [sys.executable, "-c", _IMPORTS, "scipy,numpy", *listing],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.splitlines()[-1] == "IMPORTED numpy"
 
 
 def test_the_import_check_would_see_one() -> None:

@@ -10,7 +10,8 @@ from command_line import EXPERIMENT, Shell
 from fakes.campaigns import Stage, an_experiment
 from steelyard.experiment.doors import system_doors
 from steelyard.experiment.noise_profiles import find_profile
-from steelyard.model.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
+from steelyard.model.experiment import Experiment, Stop, TwinOf
+from steelyard.model.measure import Measure, SwitchCost
 from steelyard.model.noise import NoiseOrigin
 from steelyard.model.plan import Status
 from steelyard.record.directory import read_campaign

@@ -12,12 +12,17 @@ PAGES = tuple(
             *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
             *(ROOT / "docs").glob("*.md"),
             *(ROOT / "docs" / "targets").glob("*.md"),
+            ROOT / "docs" / "examples" / "README.md",
         ]
     )
 )
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"^(?:#|--) ([a-z-]+\.(?:yaml|sql))\n")
 _INLINE = re.compile(r"`(steelyard [^`]+)`")
+_TYPED = {
+    "console": re.compile(r"^\$ (steelyard .*)$", re.MULTILINE),
+    "sh": re.compile(r"^(?:sudo )?(steelyard .*)$", re.MULTILINE),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +65,14 @@ def write_files(directory: Path) -> None:
 
 
 def commands() -> list[tuple[str, ...]]:
-    """Return the arguments of every `$ steelyard` line in console blocks, each once."""
+    """Return the arguments of every line that is to be typed in a shell, each once."""
     lines = [
         line
         for block in fenced()
-        if block.language == "console"
-        for line in block.text.splitlines()
-        if line.startswith("$ steelyard")
+        if block.language in _TYPED
+        for line in _TYPED[block.language].findall(block.text)
     ]
-    return list(dict.fromkeys(_arguments(line.removeprefix("$ ")) for line in lines))
+    return list(dict.fromkeys(_arguments(line.split(" | ")[0]) for line in lines))
 
 
 def inline_commands() -> list[tuple[str, ...]]:

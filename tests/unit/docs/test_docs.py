@@ -19,8 +19,17 @@ from steelyard.experiment.form import LATER_LAYERS, SECTIONS
 from steelyard.experiment.schema import experiment_schema
 from steelyard.model.errors import ExitCode, ExperimentFileError, PreflightError
 from steelyard.model.experiment import Stop
-from steelyard.model.target import EndpointTarget, LocalTarget
+from steelyard.model.target import (
+    CloudNativePgTarget,
+    ClusterService,
+    EndpointTarget,
+    GeneratorPods,
+    LocalTarget,
+    RedisEndpointTarget,
+    Synchronous,
+)
 from steelyard.model.units import GIB
+from steelyard.model.workload import KeySpace
 from steelyard.record import entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
@@ -48,6 +57,8 @@ def is_cheap(argv: tuple[str, ...]) -> bool:
     """Return whether a command starts no server, changes nothing and needs no plan of a stack."""
     if argv[0] == "stack":
         return False
+    if {"cloudnative-pg", "preset:published-storage"} & set(argv):
+        return False  # they ask a cluster
     return argv[0] in ("presets", "schema") or "--dry-run" in argv or "--help" in argv
 
 
@@ -77,13 +88,19 @@ def test_cheap_commands_succeed(argv: tuple[str, ...]) -> None:
 )
 def test_every_command_can_be_parsed(argv: tuple[str, ...]) -> None:
     """Verbs and options of all commands exist, also of those in running text."""
+    words = ("steelyard", *argv)
+    command: click.Command = cli
+    context: click.Context | None = None
     try:
-        with cli.make_context("steelyard", list(argv)) as context:
-            command = cli.get_command(context, argv[0])
-            assert command is not None, f"there is no verb {argv[0]}"
-            command.make_context(argv[0], list(argv[1:]), parent=context)
+        while isinstance(command, click.Group):
+            context = command.make_context(words[0], list(words[1:]), parent=context)
+            words = (*context._protected_args, *context.args)
+            verb = command.get_command(context, words[0]) if words else None
+            assert verb is not None, f"there is no verb {words[:1]}"
+            command = verb
+        command.make_context(words[0], list(words[1:]), parent=context)
     except click.MissingParameter:
-        assert len(argv) == 1  # the verb alone, in running text
+        assert argv in doc_pages.inline_commands()  # a verb and what it is about, in running text
     except click.exceptions.Exit as end:
         assert end.exit_code == 0  # noqa: PT017 - --help ends the parsing
 
@@ -157,6 +174,7 @@ def test_keys_and_schema_agree() -> None:
     assert len(described) >= 50
 
 
+_SERVICE = ClusterService(service="db", secret="user")
 # What the form leaves open until inheritance and resolution, and what it becomes then.
 RESOLVED = {
     "stop.decide": Stop().decide,
@@ -165,6 +183,22 @@ RESOLVED = {
     "treatments.NAME.target.connection": LocalTarget().connection,
     "treatments.NAME.target.initdb": list(LocalTarget().initdb),
     "treatments.NAME.target.allow_existing": EndpointTarget().allow_existing,
+    "treatments.NAME.target.tls": RedisEndpointTarget().tls,
+    "treatments.NAME.target.user_key": _SERVICE.user_key,
+    "treatments.NAME.target.password_key": _SERVICE.password_key,
+    "workloads[].value_bytes": KeySpace().value_bytes,
+    "workloads[].keys": KeySpace().keys,
+    "workloads[].loaded": KeySpace().loaded,
+    "treatments.NAME.target.instances": CloudNativePgTarget().instances,
+    "treatments.NAME.target.storage": CloudNativePgTarget().storage,
+    "treatments.NAME.target.synchronous.method": Synchronous().method,
+    "treatments.NAME.target.synchronous.number": Synchronous().number,
+    "treatments.NAME.target.synchronous.data_durability": Synchronous().data_durability,
+    "treatments.NAME.target.generators.same_node": GeneratorPods().same_node,
+    "treatments.NAME.target.kubernetes.port": _SERVICE.port,
+    "treatments.NAME.target.kubernetes.user_key": _SERVICE.user_key,
+    "treatments.NAME.target.kubernetes.password_key": _SERVICE.password_key,
+    "treatments.NAME.target.kubernetes.generators.same_node": GeneratorPods().same_node,
 }
 SECTION_OF = {
     ".".join("NAME" if step == "*" and path[0] == "treatments" else step for step in path)

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from steelyard.analysis.budget import BudgetChange, Part
+from steelyard.analysis.budget import BudgetChange
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.explanation import Explanation
+from steelyard.analysis.latency_parts import Part
 from steelyard.analysis.ledger import Cost, CostChange
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.verdicts import Verdict

@@ -13,9 +13,11 @@ from steelyard.engines.postgres.factory import Surroundings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Treatment, Workload
+from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
 from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
 from steelyard.model.target import EndpointTarget
+from steelyard.model.workload import Workload
 
 _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 _SETTINGS: list[tuple[object, ...]] = [

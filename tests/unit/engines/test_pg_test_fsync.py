@@ -9,10 +9,10 @@ from recorded import RECORDINGS
 
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.engines.engine import SyncRate
 from steelyard.engines.postgres import installation as installations
 from steelyard.engines.postgres.ceilings import PostgresCeilings
 from steelyard.engines.postgres.installation import Installation
+from steelyard.engines.reading import SyncRate
 from steelyard.model.command import ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import PreflightError

@@ -8,8 +8,8 @@ from steelyard.engines.engine import RunRequest
 from steelyard.engines.postgres import pgbench
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.experiment import Workload
 from steelyard.model.load import Load
+from steelyard.model.workload import Workload
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="u", database="d", password="hush-hush")
 

@@ -15,9 +15,11 @@ from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, Script, SwitchCost, Treatment, Workload
+from steelyard.model.experiment import Experiment, Treatment
 from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
 from steelyard.model.target import LocalTarget
+from steelyard.model.workload import Script, Workload
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="steelyard", database="postgres")
 _READS = Workload(name="reads", builtin="select-only", scale_factor=10)
@@ -151,11 +153,11 @@ def test_a_reload_waits_until_new_sessions_see_it() -> None:
             "SELECT pg_conf_load_time()": lambda: [(next(times),)],
         }
     )
-    _engine(sql=sql).reload(_ADDRESS)
+    _engine(sql=sql).reload(_ADDRESS, "default")
     assert next(times, None) is None
     sql.answers["SELECT pg_conf_load_time()"] = [(1,)]
     with pytest.raises(TargetError, match="did not read its changed configuration"):
-        _engine(sql=sql).reload(_ADDRESS)
+        _engine(sql=sql).reload(_ADDRESS, "default")
 
 
 def test_the_generator_needs_a_password_on_the_network_alone() -> None:

@@ -5,7 +5,8 @@ from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
 from steelyard.model.ceilings import CeilingsAsked
-from steelyard.model.experiment import Experiment, Measure
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import Measure
 
 
 @pytest.mark.parametrize("written", list(CeilingsAsked))

@@ -184,7 +184,7 @@ def test_problems_of_factors_come_all_at_once_with_their_lines() -> None:
         (given("a: {postgres: {jit: [on, {}]}}"), 8, "not values of a setting"),
         (given(HUGE, after="treatments: {huge-pages: {}}\n"), 8, "both called `huge-pages`"),
         (given("a: {x: , y: {extends: z}}"), 8, "unknown key `extends`"),
-        (given("a: {x: , y: {redis: {}}}"), 8, "the layer `redis` is not supported yet"),
+        (given("a: {x: , y: {redis: {save: 1}}}"), 8, "the targets are of PostgreSQL"),
         (given("a: {x: , y: {target: {kind: rds}}}"), 8, "the target kind `rds`"),
         (given("a: {x: , y: {profile: fited}}"), 8, "there is no profile `fited`"),
         (given("a: {x: , y: {target: {host: db}}}"), 8, "`host` belongs to the target `endpoint`"),

@@ -11,18 +11,20 @@ from steelyard.model.errors import ExitCode, ExperimentFileError
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["broken", "redis_broken"])
+def test_every_problem_is_told_at_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """One attempt names every mistake with line, column, fact and way out, in line order."""
     monkeypatch.chdir(GOLDEN)
     with pytest.raises(ExperimentFileError) as refused:
-        load_experiment(Path("broken.yaml"), facts=FACTS)
+        load_experiment(Path(f"{name}.yaml"), facts=FACTS)
     assert len(refused.value.problems) >= 12
     assert refused.value.exit_code is ExitCode.BAD_INPUT
-    expected = (GOLDEN / "broken.txt").read_text("utf-8")
+    expected = (GOLDEN / f"{name}.txt").read_text("utf-8")
     assert refused.value.message + "\n" == expected
 
 
-def test_a_password_is_not_echoed() -> None:
+@pytest.mark.parametrize("name", ["broken", "redis_broken"])
+def test_a_password_is_not_echoed(name: str) -> None:
     """The problem about a password in a file does not show the password."""
-    assert "hunter2" in (GOLDEN / "broken.yaml").read_text("utf-8")
-    assert "hunter2" not in (GOLDEN / "broken.txt").read_text("utf-8")
+    assert "hunter2" in (GOLDEN / f"{name}.yaml").read_text("utf-8")
+    assert "hunter2" not in (GOLDEN / f"{name}.txt").read_text("utf-8")

@@ -13,7 +13,20 @@ from steelyard.experiment.presets import preset_names, preset_text
 
 TEXTS = [CANONICAL, *(preset_text(name) for name in preset_names())]
 KEYS = sorted({key for form in SECTIONS.values() for key in form.model_fields})
-WORDS = [*KEYS, "default", "auto", "select-only", "fitted", "local", "rds", "linux", "5s", "3%"]
+WORDS = [
+    *KEYS,
+    "redis-local",
+    "get",
+    "default",
+    "auto",
+    "select-only",
+    "fitted",
+    "local",
+    "rds",
+    "linux",
+    "5s",
+    "3%",
+]
 PIECES = ["\t", "  ", "- ", ": ", "{", "}", "[", "]", "&a ", "*a", "!!int ", "? ", "|", ">", "'"]
 PIECES += ['"', "\n", "\x00", "\x85", "\ufeff", "%YAML 3.0\n", "---\n", "<<: ", "#", "null", "~"]
 

@@ -14,9 +14,10 @@ from ruamel.yaml import YAML
 from steelyard.experiment.schema import experiment_schema
 from steelyard.experiment.twin import aa_twin
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import CapacityAsked, Experiment, Measure, SwitchCost
+from steelyard.model.experiment import CapacityAsked, Experiment
 from steelyard.model.latency import LatencyGoal, LogPolicy
 from steelyard.model.load import Load
+from steelyard.model.measure import Measure, SwitchCost
 
 ONE_TREATMENT = SMALL.replace("  other: {extends: default}\n", "")
 

@@ -5,7 +5,8 @@ from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
 from steelyard.model.campaign import BlockOutcome
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS, Experiment
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import DEFAULT_NEIGHBOURS
 from support.live import TINY, beside_anybody
 
 

@@ -15,9 +15,10 @@ from steelyard.experiment.noise_profiles import (
     place_of,
     profile_for,
 )
-from steelyard.model.experiment import Experiment, Script, Workload
+from steelyard.model.experiment import Experiment
 from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin
 from steelyard.model.target import EndpointTarget
+from steelyard.model.workload import Script, Workload
 
 HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 8388608 kB\n", "/proc/cpuinfo": ""})
 OTHER_HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 16777216 kB\n", "/proc/cpuinfo": ""})

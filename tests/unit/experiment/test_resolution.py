@@ -17,18 +17,11 @@ from experiment_texts import (
 
 from steelyard.experiment.files import load_experiment
 from steelyard.model.errors import ExperimentFileError
-from steelyard.model.experiment import (
-    Calibration,
-    Layer,
-    Measure,
-    Reset,
-    Script,
-    Setting,
-    Stop,
-    SwitchCost,
-)
+from steelyard.model.experiment import Layer, Setting, Stop
 from steelyard.model.load import Load
+from steelyard.model.measure import Calibration, Measure, Reset, SwitchCost
 from steelyard.model.target import LocalTarget
+from steelyard.model.workload import Script
 
 
 def settings(text: str, treatment: str = "other") -> dict[str, str]:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.experiment.schedule import make_schedule, mode_for
-from steelyard.model.experiment import SwitchCost
 from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
 from steelyard.model.schedule import CellKey, Mode, PlannedBlock, Schedule
 
 plans = st.fixed_dictionaries(

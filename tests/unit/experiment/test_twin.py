@@ -11,7 +11,8 @@ from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import mode_for
 from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
-from steelyard.model.experiment import Design, Reset, Stop, SwitchCost
+from steelyard.model.experiment import Design, Stop
+from steelyard.model.measure import Reset, SwitchCost
 
 
 def given(text: str = SMALL, *overrides: str) -> LoadedExperiment:

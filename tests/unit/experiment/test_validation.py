@@ -97,7 +97,7 @@ def test_wrong_workloads(workload: str, expected: str) -> None:
         ("{profile: fited}", "other.profile: there is no profile `fited` (did you mean `fitted`?)"),
         ("{shared_buffers: 1GB}", "PostgreSQL settings go below `postgres:`"),
         ("{kubernetes: {pod: 1}}", "the layer `kubernetes` is not supported yet"),
-        ("{redis: {maxmemory: 1gb}}", "the layer `redis` is not supported yet"),
+        ("{redis: {maxmemory: 1gb}}", "settings of Redis, and the targets are of PostgreSQL"),
         ("{target: {kind: rds, instance: x}}", "`rds` is not supported in this version"),
         ("{target: {kind: lokal}}", "`lokal` is no kind of target (did you mean `local`?)"),
         ("{target: {bin: embeded}}", "neither `embedded`, nor a version, nor a directory"),

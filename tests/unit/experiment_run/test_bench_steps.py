@@ -9,17 +9,11 @@ from fakes.campaigns import Stage, an_experiment
 from fakes.clock import FakeClock
 from steelyard.experiment.bench import TEMPLATE, Bench
 from steelyard.experiment.restoring import choose_means
-from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.experiment import (
-    Experiment,
-    Layer,
-    Measure,
-    Script,
-    Setting,
-    SwitchCost,
-    Workload,
-)
+from steelyard.model.errors import Interrupted, LeftBehindError, PreflightError, TargetError
+from steelyard.model.experiment import Experiment, Layer, Setting
+from steelyard.model.measure import Measure, SwitchCost
 from steelyard.model.schedule import CellKey, Mode, PlannedRun
+from steelyard.model.workload import Script, Workload
 
 
 def _stage(tmp_path: Path, experiment: Experiment | None = None) -> Stage:
@@ -65,6 +59,16 @@ def test_an_activation_restores_starts_and_measures_both(tmp_path: Path) -> None
     assert activation.at == stage.clock.monotonic()
     assert activation.deviations == ()
     assert {s.name: s.value for s in activation.effective}["speed"] == "1.05"
+
+
+def test_data_that_a_restored_server_has_not_are_told(tmp_path: Path) -> None:
+    """A sentence of the engine counts as a setting that is not in force; not without a restore."""
+    stage = _stage(tmp_path)
+    bench = _prepared(stage)
+    stage.world.missing = ("database 0 holds 0 keys, not 100",)
+    activation = bench.activate("fast", restore=True, means="copy")
+    assert activation.deviations == ("database 0 holds 0 keys, not 100",)
+    assert bench.activate("slow", restore=False, means="copy").deviations == ()
 
 
 def test_without_a_restore_the_data_stay_as_they_were(tmp_path: Path) -> None:
@@ -264,3 +268,50 @@ def test_a_limited_campaign_is_measured_back_to_back(tmp_path: Path) -> None:
     assert (analysis.plan.mode, analysis.plan.switch) == (Mode.BACK_TO_BACK, SwitchCost.SESSION)
     (told,) = [each for each in analysis.settings if each.name == "cgroup: cpus"]
     assert (told.values, told.requested) == (("unlimited", "0.6"), True)
+
+
+class _Stuck:
+    """A platform that cannot be destroyed, and notes that it was asked."""
+
+    def __init__(self, said: list[str], error: BaseException | None) -> None:
+        self._said = said
+        self._error = error
+
+    def destroy(self) -> None:
+        """Fail, if there is something to fail with."""
+        self._said.append("asked")
+        if self._error is not None:
+            raise self._error
+
+
+def _stuck_bench(stage: Stage, said: list[str], *errors: BaseException | None) -> Bench:
+    bench = stage.bench()
+    platforms = [_Stuck(said, error) for error in errors]
+    bench._platforms = dict(zip("abcdef", platforms, strict=False))  # type: ignore[arg-type]
+
+    def close() -> None:
+        said.append("closed")
+        raise LeftBehindError("a pod is still there")
+
+    bench._close = close
+    return bench
+
+
+def test_every_platform_is_destroyed_and_the_first_trouble_told(tmp_path: Path) -> None:
+    """One that fails keeps neither the others nor the closing, whose trouble is not in its way."""
+    said: list[str] = []
+    bench = _stuck_bench(
+        _stage(tmp_path), said, TargetError("one is gone"), TargetError("two"), None
+    )
+    with pytest.raises(TargetError, match="one is gone"):
+        bench.destroy()
+    assert said == ["asked", "asked", "asked", "closed"]
+
+
+def test_an_interruption_of_the_end_is_not_taken_for_a_trouble(tmp_path: Path) -> None:
+    """Who stops it is heard, after the rest was tried."""
+    said: list[str] = []
+    bench = _stuck_bench(_stage(tmp_path), said, TargetError("one is gone"), Interrupted("stopped"))
+    with pytest.raises(Interrupted):
+        bench.destroy()
+    assert said == ["asked", "asked", "closed"]

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from fakes import servers
 from fakes.campaigns import Stage, an_experiment
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import MeasurementError, PreflightError
-from steelyard.model.experiment import Calibration, Measure
+from steelyard.model.experiment import EngineName
 from steelyard.model.findings import Validity
+from steelyard.model.measure import Calibration, Measure
 from steelyard.model.plan import Status
 from steelyard.record.directory import left_over, read_campaign
 
@@ -127,6 +129,26 @@ def test_two_failures_in_each_block_are_borne(path: Path) -> None:
     """Only failures of one block in a row are counted."""
     record = _run(path, {1: servers.generator_fails, 3: servers.generator_fails})
     assert _outcomes(record)[:3] == [(0, 0, False), (0, 1, False), (0, 2, True)]
+
+
+@pytest.mark.parametrize(
+    ("engine", "discard_s", "thrown"),
+    [(EngineName.REDIS, 3.0, "2"), (EngineName.REDIS, 0.0, "5"), (EngineName.POSTGRES, 3.0, "5")],
+)
+def test_after_a_switch_redis_has_a_run_that_is_thrown_away(
+    path: Path, engine: EngineName, discard_s: float, thrown: str
+) -> None:
+    """Its generator leaves out no ramp, and what the arm before left would lie in the slice."""
+    measure = Measure(slice_s=5.0, ramp_s=0.0, discard_s=discard_s)
+    experiment = replace(an_experiment(restart=False, measure=measure), engine=engine)
+    stage = Stage.new(experiment, path)
+    stage.run()
+    steps = stage.world.steps
+    switches = [at for at, step in enumerate(steps) if step.startswith("reload")]
+    assert len(switches) > 5
+    assert {steps[at + 1] for at in switches} == {f"run reads 1 {thrown}s"}
+    if thrown == "2":
+        assert {steps[at + 2] for at in switches} == {"run reads 1 5s"}
 
 
 def test_a_setting_lost_on_the_way_is_named(path: Path) -> None:

@@ -11,7 +11,7 @@ from steelyard.experiment.calibration import (
     choose_discard,
     declared_discard,
 )
-from steelyard.model.experiment import Calibration, Measure
+from steelyard.model.measure import Calibration, Measure
 from steelyard.model.measurement import Measurement, Second
 
 _FULL = Calibration(restarts=5, run_s=90.0, at_least_s=20.0)

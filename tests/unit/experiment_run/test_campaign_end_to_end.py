@@ -8,8 +8,9 @@ from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.analysis.campaign import analyse
 from steelyard.model.errors import Interrupted, MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Measure, Reset, Stop, Treatment
+from steelyard.model.experiment import Experiment, Stop, Treatment
 from steelyard.model.findings import Validity
+from steelyard.model.measure import Measure, Reset
 from steelyard.model.plan import Status
 from steelyard.model.schedule import Mode
 from steelyard.model.target import LocalTarget

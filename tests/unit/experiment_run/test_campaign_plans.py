@@ -12,7 +12,8 @@ from steelyard.experiment import planning
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.cheaper import _spread as planning_spread
 from steelyard.experiment.planning import plan_campaign
-from steelyard.model.experiment import Design, Experiment, Measure, Stop, SwitchCost
+from steelyard.model.experiment import Design, Experiment, Stop
+from steelyard.model.measure import Measure, SwitchCost
 from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.model.schedule import Mode
 from steelyard.report.outlook import ASSUMED, outlook_document, shortfall

@@ -12,8 +12,9 @@ from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.capacity import closed_loads, order_of_rounds
 from steelyard.experiment.forecast import forecast
 from steelyard.model.errors import MeasurementError
-from steelyard.model.experiment import Calibration, CapacityAsked, Experiment, Measure, Stop
+from steelyard.model.experiment import CapacityAsked, Experiment, Stop
 from steelyard.model.load import Load
+from steelyard.model.measure import Calibration, Measure
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey
 from steelyard.record.directory import read_campaign

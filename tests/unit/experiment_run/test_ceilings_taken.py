@@ -13,7 +13,7 @@ from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.servers import FakeEngine, FakePlatform, World
 from steelyard.analysis.campaign import analyse
-from steelyard.engines.engine import SyncRate
+from steelyard.engines.reading import SyncRate
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceilings import SHARE, CeilingTaker, ceilings_s, device_refused
@@ -23,7 +23,8 @@ from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.model.command import Command, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import Interrupted, PreflightError, SteelyardError, TargetError
-from steelyard.model.experiment import Experiment, Measure, Stop
+from steelyard.model.experiment import Experiment, Stop
+from steelyard.model.measure import Measure
 from steelyard.model.target import LocalTarget
 from steelyard.record.directory import left_over, read_campaign
 from steelyard.record.entries import EnvironmentRead, Planned

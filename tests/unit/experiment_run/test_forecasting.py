@@ -1,6 +1,7 @@
 """What a campaign will take, before anything is started."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,8 @@ from steelyard.experiment.forecast import (
 from steelyard.experiment.schedule import cells_of
 from steelyard.model.attribution import Attribution, AttributionKind, Factor
 from steelyard.model.errors import ExitCode, PreflightError
-from steelyard.model.experiment import (
-    Calibration,
-    Design,
-    Experiment,
-    Measure,
-    Reset,
-    Stop,
-    SwitchCost,
-)
+from steelyard.model.experiment import Design, EngineName, Experiment, Stop
+from steelyard.model.measure import Calibration, Measure, Reset, SwitchCost
 from steelyard.model.schedule import Mode
 from steelyard.model.units import GIB
 
@@ -97,6 +91,19 @@ def test_a_block_is_the_sum_of_its_parts() -> None:
     assert block_s(Mode.VISITS, Reset.CAMPAIGN, 0.0) == 2 * 2 + 4 * run_s
     assert block_s(Mode.BACK_TO_BACK, Reset.CAMPAIGN) == 4 * run_s + 4 * 0.5
     assert block_s(Mode.BACK_TO_BACK, Reset.BLOCK) == 3 + 2 + discard_s + 4 * run_s + 4 * 0.5
+
+
+def test_a_switch_of_redis_has_a_run_that_is_thrown_away() -> None:
+    """Its generators leave out no ramp: 2 s at most, and nothing where nothing is discarded."""
+    experiment = replace(an_experiment(loads=2), engine=EngineName.REDIS)
+    times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.5)
+    block_s = partial(durations.block_s, mode=Mode.BACK_TO_BACK, reset=Reset.CAMPAIGN, times=times)
+    bare_s = block_s(experiment, discard_s=0.0)
+    for discard_s, thrown_s in ((0.5, 1), (10.0, 2)):
+        more_s = block_s(experiment, discard_s=discard_s) - bare_s
+        assert more_s == pytest.approx(4 * (thrown_s + durations.RUN_OVERHEAD_S))
+    postgres = an_experiment(loads=2)
+    assert block_s(postgres, discard_s=10.0) == block_s(postgres, discard_s=0.0) == bare_s
 
 
 def test_what_the_forecast_says_is_about_what_a_campaign_takes(tmp_path: Path) -> None:

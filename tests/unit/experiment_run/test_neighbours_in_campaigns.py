@@ -14,8 +14,9 @@ from steelyard.experiment.redoing import MAX_TRIES, bears_neighbours
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.errors import MeasurementError
 from steelyard.model.evidence import OtherProcess, Quantity
-from steelyard.model.experiment import Calibration, Experiment, Measure, Stop
+from steelyard.model.experiment import Experiment, Stop
 from steelyard.model.findings import Finding, Severity, Validity
+from steelyard.model.measure import Calibration, Measure
 from steelyard.model.plan import Status
 from steelyard.record.directory import read_campaign
 

@@ -13,9 +13,10 @@ from steelyard.experiment.durations import cells_s
 from steelyard.experiment.forecast import Forecast, forecast, require_first_look
 from steelyard.experiment.planning import plan_campaign
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Measure, Stop
+from steelyard.model.experiment import Experiment, Stop
 from steelyard.model.latency import LatencyGoal, LogPolicy
 from steelyard.model.load import Load
+from steelyard.model.measure import Measure
 from steelyard.model.plan import Status
 from steelyard.record.directory import read_campaign
 from steelyard.report.markdown import render_markdown

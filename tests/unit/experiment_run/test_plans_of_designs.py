@@ -15,7 +15,8 @@ from steelyard.experiment.forecast import expected_discard_s
 from steelyard.experiment.noise_profiles import find_profile, keep_profile
 from steelyard.experiment.planning import plan_campaign
 from steelyard.model.attribution import Attribution, AttributionKind, Factor
-from steelyard.model.experiment import Calibration, Experiment, Measure, Stop, Treatment
+from steelyard.model.experiment import Experiment, Stop, Treatment
+from steelyard.model.measure import Calibration, Measure
 from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.model.target import LocalTarget
 from steelyard.report.outlook import outlook_document, shortfall

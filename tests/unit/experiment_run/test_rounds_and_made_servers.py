@@ -23,7 +23,8 @@ from steelyard.experiment.rounds import (
 )
 from steelyard.model.environment import EffectiveSetting, ServerEnvironment
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Design, Experiment, Measure, Reset, Setting, Stop, SwitchCost
+from steelyard.model.experiment import Design, Experiment, Setting, Stop
+from steelyard.model.measure import Measure, Reset, SwitchCost
 from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.model.plan import ANEW, RoundsFor, Status
 from steelyard.model.schedule import Mode

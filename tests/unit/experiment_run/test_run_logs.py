@@ -19,9 +19,10 @@ from fakes.servers import FakeLogReader, generator_fails
 from steelyard.experiment import run_log
 from steelyard.experiment.run_log import LogOrder, RunLog, trouble_of
 from steelyard.model.errors import RecordError
-from steelyard.model.experiment import Measure, Stop
+from steelyard.model.experiment import Stop
 from steelyard.model.findings import Validity
 from steelyard.model.latency import LogPolicy
+from steelyard.model.measure import Measure
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import from_text
 

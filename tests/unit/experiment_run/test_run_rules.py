@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from steelyard.experiment.generator_rules import SATURATED_SHARE
+from steelyard.experiment.generator_rules import (
+    APART_SHARE,
+    OFF_LENGTH,
+    SATURATED_SHARE,
+    THROTTLED_SHARE,
+)
 from steelyard.experiment.rate_rules import least_done
 from steelyard.experiment.run_facts import RunFacts
 from steelyard.experiment.run_rules import (
@@ -23,12 +28,13 @@ from steelyard.model.evidence import (
     OtherProcess,
     Quantity,
 )
-from steelyard.model.experiment import DEFAULT_NEIGHBOURS
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.load import Load
+from steelyard.model.measure import DEFAULT_NEIGHBOURS
 from steelyard.model.measurement import Measurement
 from steelyard.model.rules import Ruling, Standing
 from steelyard.model.run_needs import OTHERS_IO, RUN_NEEDS, missing_for
+from steelyard.model.work_words import redis_words
 
 SECONDS, CPUS = 10.0, 4
 CPU_S = SECONDS * CPUS
@@ -99,6 +105,35 @@ def generating(share: float, *, threads: int = 2, generators: int = 1) -> RunFac
     return RunFacts(load=Load(clients=8, threads=threads, generators=generators), evidence=seen)
 
 
+def in_pods(
+    used: float, *, limit: float = 1.0, busiest: float = 0.0, threads: int = 2, generators: int = 1
+) -> RunFacts:
+    """Return a run whose generators in pods used so many CPUs of what their limits allow."""
+    levels = {
+        Quantity.GENERATOR_CPUS: limit,
+        Quantity.GENERATOR_BUSIEST_FRACTION: busiest or used / limit,
+    }
+    seen = evidence({Quantity.GENERATOR_CPU_S: used * SECONDS}, levels)
+    return RunFacts(load=Load(clients=8, threads=threads, generators=generators), evidence=seen)
+
+
+def throttled(share: float) -> RunFacts:
+    """Return a run whose generators' limit held them back in a share of the periods."""
+    totals = {
+        Quantity.GENERATOR_QUOTA_PERIODS: 1000.0,
+        Quantity.GENERATOR_THROTTLED_PERIODS: 1000.0 * share,
+        Quantity.GENERATOR_THROTTLED_S: 2.0,
+    }
+    return RunFacts(evidence=evidence(totals))
+
+
+def apart(seconds: float) -> RunFacts:
+    """Return a run of 10 s whose two generators began so far apart."""
+    load = Load(clients=8, threads=2, generators=2)
+    seen = evidence({}, {Quantity.GENERATORS_APART_S: seconds})
+    return RunFacts(load=load, asked_s=SECONDS, evidence=seen)
+
+
 def on_huge_pages(asked: str, *, status: str = "", used: float | None = None) -> RunFacts:
     """Return a run of a treatment that asks for huge pages."""
     levels = {} if used is None else {Quantity.SERVER_HUGE_BYTES: used}
@@ -118,6 +153,12 @@ def at_rate(
     return RunFacts(load=load, measurement=taken, skipped=skipped, asked_s=asked_s)
 
 
+def lasting(asked_s: float, factor: float) -> RunFacts:
+    """Return a run of a generator that takes no time, which lasted longer by a factor."""
+    taken = replace(measured(), seconds=factor * asked_s)
+    return RunFacts(measurement=taken, asked_s=asked_s, takes_time=False)
+
+
 KEPT = [
     ("generator-failed", RunFacts()),
     ("server-died", RunFacts()),
@@ -131,8 +172,14 @@ KEPT = [
     ("foreign-disk", on_disk(300, busy_s=0.15 * SECONDS)),
     ("generator-saturated", generating(SATURATED_SHARE - 0.001)),
     ("generator-saturated", generating(0.94, threads=16)),
+    ("generator-saturated", in_pods(0.94)),
+    ("generator-saturated", in_pods(1.8, limit=4.0)),  # of two threads
+    ("generator-throttled", throttled(THROTTLED_SHARE)),
+    ("generators-apart", apart(APART_SHARE * SECONDS)),
     ("shared-cpus", RunFacts(limits={"cpuset": "0", "generator_cpuset": "0"})),
     ("log-unusable", RunFacts(log_trouble="")),
+    ("slice-length", lasting(5.0, OFF_LENGTH)),
+    ("slice-length", lasting(5.0, 1.0 / OFF_LENGTH)),
     ("no-transactions", RunFacts(measurement=measured(1))),
     ("failed-transactions", RunFacts(measurement=measured())),
     ("rate-not-reached", at_rate(10_000, done=9_800)),
@@ -143,6 +190,7 @@ BROKEN = [
     ("generator-failed", RunFacts(failure="client 3 aborted"), "client 3 aborted"),
     ("server-died", RunFacts(server_died=True), "pgbench still ended normally"),
     ("server-died", RunFacts(server_died=True, failure="exit 2"), "(exit 2)"),
+    ("server-died", RunFacts(server_died=True, last_words="disk full"), "last words: disk full"),
     ("clock-jump", RunFacts(clock_jump_s=CLOCK_JUMP_S + 0.1), "+0.6 s"),
     ("not-in-force", RunFacts(treatment="t", deviations=("a is 1",)), "`t` is not in force: a is"),
     ("no-huge-pages", on_huge_pages("on", status="off"), "on none"),
@@ -158,10 +206,21 @@ BROKEN = [
     ("foreign-disk", on_disk(300, busy_s=0.21 * SECONDS), "15.8 % of the run"),
     ("generator-saturated", generating(SATURATED_SHARE), "95.0 % of what its 2 threads"),
     ("generator-saturated", generating(0.96, threads=16), "its 4 threads"),
+    ("generator-saturated", in_pods(0.475, limit=0.5), "95.0 % of the CPUs that its limit allows"),
+    ("generator-saturated", in_pods(1.9, limit=4.0), "95.0 % of what its 2 threads can"),
+    (
+        "generator-saturated",
+        in_pods(0.6, limit=1.0, busiest=0.96, generators=2),
+        "one of its pods used 96.0 % of the CPUs that its limit allows",
+    ),
+    ("generator-throttled", throttled(0.06), "6.0 % of the periods (more than 5.0 %), 2.0 s"),
+    ("generators-apart", apart(0.21), "began 0.21 s apart at least (more than 2.0 % of the 10 s"),
     ("shared-cpus", RunFacts(limits={"cpuset": "0-1"}), "the server's CPUs (0-1)"),
     ("shared-cpus", RunFacts(limits={"generator_cpuset": "1"}), "the load generator's CPUs (1)"),
     ("generator-saturated", generating(0.97, threads=1, generators=2), "2 threads in 2 processes"),
     ("log-unusable", RunFacts(log_trouble="3 lines are damaged"), "3 lines are damaged"),
+    ("slice-length", lasting(5.0, 2.1), "took 10.5 s, and 5 s were meant"),
+    ("slice-length", lasting(5.0, 0.48), "took 2.4 s, and 5 s were meant"),
     ("no-transactions", RunFacts(measurement=measured(0)), "counts as a stall"),
     ("failed-transactions", RunFacts(measurement=measured(failed=1)), "1 transactions failed"),
     ("rate-not-reached", at_rate(100_000, done=97_999), "97999 transactions were done of about"),
@@ -184,6 +243,9 @@ LACKING = {
 }
 NEVER_LACKING = {"generator-failed", "server-died", "not-in-force", "no-huge-pages", "shared-cpus"}
 NEVER_LACKING |= {"log-unusable"}  # a run without a log has none to judge
+# Where generators are no pods there is no limit of theirs, and one machine's clock.
+NEVER_LACKING |= {"generator-throttled", "generators-apart"}
+NEVER_LACKING |= {"slice-length"}  # pgbench is told how long to run
 NEVER_LACKING |= {"rate-not-reached"}  # in a closed loop there is nothing to judge
 
 
@@ -226,11 +288,58 @@ def test_a_saturated_generator_calls_for_one_more(generators: int) -> None:
     assert f"`loads.generators: {generators + 1}`" in found.remedy
 
 
+@pytest.mark.parametrize("facts", [in_pods(0.5, limit=0.5), throttled(0.5)])
+def test_a_generator_at_its_limit_calls_for_a_higher_one(facts: RunFacts) -> None:
+    """The way out names the key of the target; at its limit it is invalid, below it suspect."""
+    (found,) = [each for each in judge(facts) if each.code.startswith("generator-")]
+    assert "`target.generators.resources`" in found.remedy
+    assert found.severity is (
+        Severity.ERROR if found.code == "generator-saturated" else Severity.WARNING
+    )
+
+
+def test_neighbours_of_a_pod_are_kept_off_its_node() -> None:
+    """The way out is one that a cluster has."""
+    seen = beside(0.2).evidence
+    assert seen is not None
+    inside = replace(seen, levels={**seen.levels, Quantity.SERVER_CPUS: 2.0})
+    (found,) = judge(RunFacts(measurement=measured(), clock_jump_s=0.0, evidence=inside))
+    assert "node of its own" in found.remedy
+
+
+def test_the_skew_of_generators_needs_all_their_clocks() -> None:
+    """Of one that nobody asked nothing is claimed; nor of a single generator."""
+    unknown = replace(apart(9.0), evidence=evidence({}))
+    assert ruling("generators-apart", unknown).standing is Standing.NOT_APPLICABLE
+    alone = replace(apart(9.0), load=Load(clients=1, threads=1))
+    assert ruling("generators-apart", alone).standing is Standing.NOT_APPLICABLE
+
+
 def test_a_run_without_a_usable_log_stays_valid() -> None:
     """Throughput does not rest on the log: it is told, and nothing is thrown away."""
     found = judge(RunFacts(measurement=measured(), log_trouble="a part is missing"))
     assert [each.code for each in found] == ["log-unusable"]
     assert validity_of(found) is Validity.VALID
+
+
+def test_the_length_of_a_slice_needs_a_result() -> None:
+    """Nothing is claimed of a run without one, nor of one of no length; pgbench is not judged."""
+    for facts, fact in (
+        (replace(lasting(5.0, 3.0), measurement=None), "a result"),
+        (replace(lasting(5.0, 3.0), asked_s=None), "the length that was asked for"),
+        (replace(lasting(5.0, 3.0), takes_time=True), ""),
+    ):
+        found = ruling("slice-length", facts)
+        assert (found.standing, found.missing) == (Standing.NOT_APPLICABLE, fact)
+
+
+def test_rules_speak_of_requests_where_the_server_is_redis() -> None:
+    """A run of Redis has no transactions, and pgbench took no part in it."""
+    words = redis_words("redis-benchmark")
+    dead = ruling("server-died", RunFacts(server_died=True, words=words))
+    assert "redis-benchmark still ended normally" in dead.message
+    none = ruling("no-transactions", RunFacts(measurement=measured(0), words=words))
+    assert "no request ended in" in none.message
 
 
 def test_every_rule_is_tried_on_both_sides() -> None:

@@ -57,7 +57,7 @@ def test_the_command_repeats_a_campaign() -> None:
         "--",
         "--random-seed=1",
     ]
-    assert "--yes" in session.command_line("x", 7, [], [], yes=True).split()
+    assert "--yes" in session.command_line("x", 7, [], [], switches=["--yes"]).split()
 
 
 def test_a_resume_changes_nothing_of_the_campaign() -> None:

@@ -11,11 +11,12 @@ from fakes.servers import Fault, generator_fails, server_dies
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.experiment import Design, Experiment, Stop, Workload
+from steelyard.model.experiment import Design, Experiment, Stop
 from steelyard.model.findings import Validity
 from steelyard.model.load import Load
 from steelyard.model.plan import Status
 from steelyard.model.units import format_utc
+from steelyard.model.workload import Workload
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 from steelyard.record.tables import write_tables

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,18 +13,10 @@ from steelyard.experiment.differences import (
     switch_cost,
 )
 from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.experiment import (
-    Experiment,
-    Layer,
-    ManualStep,
-    Measure,
-    Reset,
-    Setting,
-    SwitchCost,
-    Treatment,
-)
+from steelyard.model.experiment import EngineName, Experiment, Layer, ManualStep, Setting, Treatment
+from steelyard.model.measure import Measure, Reset, SwitchCost
 from steelyard.model.schedule import Mode
-from steelyard.model.target import LocalTarget
+from steelyard.model.target import CloudNativePgTarget, LocalTarget
 
 
 def _treatment(name: str, **settings: str) -> Treatment:
@@ -59,6 +52,34 @@ def test_equal_treatments_cost_a_session(tmp_path: Path) -> None:
     same = replace(experiment.treatments[0], name="same")
     alone = replace(experiment, treatments=(experiment.treatments[0], same))
     assert _cost(alone, tmp_path) is SwitchCost.SESSION
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "cost", "anew"),
+    [
+        ({}, {}, SwitchCost.SESSION, False),
+        ({"burst_lasts_s": 60.0}, {"burst_lasts_s": None}, SwitchCost.SESSION, False),
+        ({}, {"storage_class": "slow"}, SwitchCost.REPROVISION, True),
+        ({"instances": 1}, {"instances": 2}, SwitchCost.REPROVISION, True),
+        ({"cluster": "a"}, {"cluster": "b"}, SwitchCost.RESTART, False),
+    ],
+)
+def test_clusters_that_differ_are_made_anew(
+    one: dict[str, Any], other: dict[str, Any], cost: SwitchCost, *, anew: bool, tmp_path: Path
+) -> None:
+    """Equal Clusters are one for the campaign; those that differ are made for each visit."""
+    experiment = an_experiment()
+    treatments = (
+        Treatment(name="slow", target=CloudNativePgTarget(**one)),
+        Treatment(name="fast", target=CloudNativePgTarget(**other)),
+    )
+    pair = replace(experiment, treatments=treatments)
+    assert _cost(pair, tmp_path) is cost
+    assert pair.is_made_anew is anew
+    kept = reset_for(pair, Mode.VISITS, writes=True)
+    assert kept is Reset.VISIT
+    asked = replace(pair, measure=replace(pair.measure, reset=Reset.BLOCK))
+    assert reset_for(asked, Mode.VISITS, writes=True) is (Reset.VISIT if anew else Reset.BLOCK)
 
 
 def test_different_targets_cost_a_restart(tmp_path: Path) -> None:
@@ -124,6 +145,17 @@ def test_one_command_for_all_treatments_costs_a_restart_too(tmp_path: Path) -> N
     first = replace(bare.treatments[0], manual=ManualStep(command=("hook",)))
     pair = replace(bare, treatments=(first, replace(first, name="other")))
     assert _cost(pair, tmp_path) is SwitchCost.RESTART
+
+
+def test_a_redis_that_is_restarted_is_reset_for_every_visit() -> None:
+    """It keeps what its treatment persists: other resets are refused where anything is written."""
+    asked = an_experiment(measure=Measure(reset=Reset.BLOCK))
+    redis = replace(asked, engine=EngineName.REDIS)
+    with pytest.raises(InputError, match="treatments would run on different keys"):
+        reset_for(redis, Mode.VISITS, writes=True)
+    assert reset_for(redis, Mode.VISITS, writes=False) is Reset.BLOCK
+    assert reset_for(redis, Mode.BACK_TO_BACK, writes=True) is Reset.BLOCK
+    assert reset_for(asked, Mode.VISITS, writes=True) is Reset.BLOCK
 
 
 @pytest.mark.parametrize("mode", Mode)

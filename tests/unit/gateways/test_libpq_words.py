@@ -71,6 +71,18 @@ def test_failures_have_a_way_out(text: str, words: str) -> None:
     assert error.hint
 
 
+def test_a_password_of_a_server_in_a_cluster_is_in_a_secret() -> None:
+    """There the way out is the Secret; for all else it is as anywhere."""
+    wrong, closed = "password authentication failed", "Connection refused"
+    hints = [
+        connection_failure(text, where="db.ns.svc:5432", user="b", in_cluster=True).hint
+        for text in (wrong, closed)
+    ]
+    assert "Secret" in hints[0]
+    assert "PGPASSWORD" not in hints[0]
+    assert hints[1] == connection_failure(closed, where="db:5432", user="b").hint
+
+
 @pytest.mark.parametrize(
     ("text", "way_out"),
     [

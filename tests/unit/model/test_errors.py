@@ -1,5 +1,7 @@
 """Errors: a sentence, the way out, and an exit code that is a public interface."""
 
+from contextlib import suppress
+
 import pytest
 
 from steelyard.model import errors
@@ -32,7 +34,6 @@ def test_exit_codes_are_those_of_the_manual() -> None:
         (errors.RecordError, 6),
         (errors.LeftBehindError, 7),
         (errors.PrivilegeError, 8),
-        (errors.Interrupted, 130),
     ],
 )
 def test_every_kind_has_its_code_message_and_hint(kind: type[SteelyardError], code: int) -> None:
@@ -41,6 +42,14 @@ def test_every_kind_has_its_code_message_and_hint(kind: type[SteelyardError], co
     assert isinstance(error, SteelyardError)
     assert (int(error.exit_code), error.message, error.hint) == (code, "it is so", "do this")
     assert str(error) == "it is so"
+
+
+def test_an_interruption_is_no_failure_that_anybody_expects() -> None:
+    """It has words and a code, and neither our retries nor those of libraries swallow it."""
+    stop = errors.Interrupted("stopped", hint="go on")
+    assert (int(stop.exit_code), stop.message, stop.hint) == (130, "stopped", "go on")
+    with pytest.raises(errors.Interrupted), suppress(Exception):
+        raise stop
 
 
 def test_a_problem_is_a_line_that_editors_can_jump_to() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from steelyard.model import host_settings
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import SwitchCost
+from steelyard.model.measure import SwitchCost
 
 
 @pytest.mark.parametrize(

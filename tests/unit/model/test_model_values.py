@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.model.command import Command, Completed
-from steelyard.model.experiment import Experiment, Layer, Setting, SwitchCost, Treatment
+from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
 from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import Measurement
 from steelyard.model.target import LocalTarget
 from steelyard.model.verdicts import Estimate, Verdict

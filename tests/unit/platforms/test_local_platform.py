@@ -286,7 +286,7 @@ def test_a_log_that_a_full_disk_does_not_take_is_kept_and_stops_nothing(
     def full(*_: object) -> None:
         raise PreflightError("no space is left on the device")
 
-    monkeypatch.setattr("steelyard.platforms.local.platform.append_text", full)
+    monkeypatch.setattr("steelyard.platforms.local.server_logs.append_text", full)
     bench.platform.stop(keep_data=False)
     assert bench.platform.logs() == "PANIC:  No space left on device\n"
     bench.platform.destroy()

@@ -8,7 +8,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcess, FakeProcesses
 from fakes.programs import FakeProgram
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import SilentError, TargetError
 from steelyard.platforms.local.server import LocalServer
 
 
@@ -40,6 +40,18 @@ def test_a_start_takes_until_the_first_answer(processes: FakeProcesses, tmp_path
     assert configuration == f"port=5433 in {tmp_path}/sockets\nwork_mem=8MB\n"
 
 
+def test_a_server_that_dies_slowly_is_not_taken_for_a_living_one(
+    processes: FakeProcesses, tmp_path: Path
+) -> None:
+    """It is waited for; one that was never started is no trouble."""
+    server = _server(processes, FakeProgram(), tmp_path)
+    server.let_die()
+    server.start({}, port=None)
+    server.let_die()
+    assert processes.started[0].waits
+    assert server.is_running
+
+
 def test_without_a_port_a_free_one_is_taken(processes: FakeProcesses, tmp_path: Path) -> None:
     """Two servers of one machine do not meet."""
     server = _server(processes, FakeProgram(), tmp_path)
@@ -66,11 +78,24 @@ def test_a_server_that_ends_at_once_says_why(processes: FakeProcesses, tmp_path:
     assert not server.is_running
 
 
+def test_a_server_that_reads_its_data_may_take_longer(
+    processes: FakeProcesses, tmp_path: Path
+) -> None:
+    """Ten minutes of loading end with an answer; one that loads for ever is ended after an hour."""
+    slow = FakeProgram(ready_after_polls=30_000, loading=True)
+    assert _server(processes, slow, tmp_path).start({}, port=1) == pytest.approx(600.0)
+    for loading, most_s in ((True, 3600), (False, 120)):
+        server = _server(processes, FakeProgram(ready=False, loading=loading), tmp_path)
+        with pytest.raises(TargetError, match=f"did not answer within {most_s} s"):
+            server.start({}, port=1)
+        assert not server.is_running
+
+
 def test_a_server_that_never_answers_is_ended(processes: FakeProcesses, tmp_path: Path) -> None:
     """After two minutes it is stopped, and the message holds its log."""
     processes.begun = lambda process: process.log("recovering\n")
     server = _server(processes, FakeProgram(ready=False), tmp_path)
-    with pytest.raises(TargetError, match="did not answer within 120 s:\nrecovering"):
+    with pytest.raises(SilentError, match="did not answer within 120 s:\nrecovering"):
         server.start({}, port=1)
     (process,) = processes.started
     assert process.exit_status() is not None

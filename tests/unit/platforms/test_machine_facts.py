@@ -14,6 +14,7 @@ _FILES = {
     "/proc/loadavg": "0.52 0.40 0.30 1/200 77\n",
     "/proc/self/mounts": "/dev/vda1 / ext4 rw 0 0\n",
     "/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    "/proc/sys/vm/overcommit_memory": "0\n",
     "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
 }
 
@@ -32,6 +33,7 @@ def test_everything_visible_is_said() -> None:
         "virtualisation": "none seen",
         "governor": "performance",
         "transparent huge pages": "madvise",
+        "memory overcommit": "0",
         "data file system": "ext4 on /dev/vda1",
         "load average at the start": "0.52",
     }
@@ -44,6 +46,7 @@ def test_what_is_not_visible_is_said_to_be_so() -> None:
         "cpu model",
         "governor",
         "transparent huge pages",
+        "memory overcommit",
         "data file system",
         "load average at the start",
     ):

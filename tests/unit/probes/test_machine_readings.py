@@ -220,3 +220,14 @@ def test_odd_files_never_raise(names: list[str], text: str) -> None:
     assert all(value >= 0 for value in part.totals.values())
     rows = [value for series in part.series for row in series.rows for value in row]
     assert all(value is None or value >= 0 for value in rows)
+
+
+def test_a_replica_beside_the_server_is_no_neighbour() -> None:
+    """Its CPU is counted for itself: not the server's, not that of others, not in their list."""
+    beside = Vantage(pid=SERVER, data=Path(DATA), beside=(77,))
+    part = _run(recorded_host(), beside)
+    assert part.totals[Quantity.REPLICA_CPU_S] == pytest.approx(0.9)
+    assert part.totals[Quantity.SERVER_CPU_S] == pytest.approx(1.5)
+    assert part.totals[Quantity.OTHERS_CPU_S] == pytest.approx(0.0)  # 0.87 s, but for the ticks
+    assert part.others == ()
+    assert Quantity.REPLICA_CPU_S not in _run(recorded_host(), _VANTAGE).totals

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.engines.engine import Waiting
+from steelyard.engines.reading import Waiting
 from steelyard.experiment.probes.probe import Part
 from steelyard.experiment.probes.server import ServerProbe
 from steelyard.experiment.probes.watch import Watch
@@ -29,7 +29,9 @@ class FakeReader:
     settled: Mapping[str, float] = field(default_factory=dict)
     absent: tuple[Absence, ...] = ()
     source: str = "fake activity"
-    pid: int = 4711
+    pid: int | None = 4711
+    serving_pid: int | None = None
+    answering_s: float | None = None
     closed: bool = False
     readings: int = 0
     hangs: threading.Event | None = None
@@ -227,3 +229,12 @@ def test_a_reading_that_hangs_is_ended_from_outside(monkeypatch: pytest.MonkeyPa
     assert evidence is not None
     assert "not ready" in evidence.absent[0].reason
     assert reader.closed
+
+
+def test_a_server_that_counts_its_answers_says_what_they_cost() -> None:
+    """One process serves all sessions: its CPU time is not that of the probe."""
+    schedstat = FakeHost(files={"/proc/4711/schedstat": "12500000 99 7\n"})
+    reader = FakeReader(pid=None, answering_s=0.003)
+    assert _run(reader, _every_tenth(0.2, [_CPU]), host=schedstat).server_cpu_s == 0.003
+    silent = FakeReader(pid=None)
+    assert _run(silent, _every_tenth(0.2, [_CPU]), host=schedstat).server_cpu_s is None

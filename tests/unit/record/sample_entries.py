@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from fakes.clock import FakeClock
 from steelyard.model.campaign import BlockOutcome
-from steelyard.model.experiment import Experiment, Treatment, Workload
+from steelyard.model.experiment import Experiment, Treatment
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.load import Load
 from steelyard.model.measurement import Measurement, Run, Second
 from steelyard.model.plan import Status
 from steelyard.model.schedule import CellKey
 from steelyard.model.target import LocalTarget
+from steelyard.model.workload import Workload
 from steelyard.record import entries
 from steelyard.record.entries import Entry
 from steelyard.record.journal import Journal

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, open_loops
+from steelyard.model.work_words import POSTGRES_WORDS
 from steelyard.report.capacity import capacity_section, rate_answers
 from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Section, Table
+from steelyard.report.filling import filled
 from steelyard.report.render import (
     build_document,
     render_html,
@@ -24,7 +26,7 @@ from steelyard.stats.goal import Reached
 def section() -> Section:
     """Return the section of a campaign with every kind of answer."""
     (found,) = capacity_section(open_loops.with_rates())
-    return found
+    return filled(found, POSTGRES_WORDS)
 
 
 def _table(section: Section, title: str) -> list[dict[str, str]]:
@@ -35,7 +37,7 @@ def _table(section: Section, title: str) -> list[dict[str, str]]:
 
 def test_the_answers_stand_where_the_headlines_do() -> None:
     """Capacity and goal are sentences there, each with its interval or what it lies beyond."""
-    capacity, goal = rate_answers(open_loops.with_rates())
+    capacity, goal = filled(rate_answers(open_loops.with_rates()), POSTGRES_WORDS)
     assert capacity.items[0] == (
         "reads: 20,000/s [19,600, 20,400], from 8 clients on (default, before the first block)."
     )

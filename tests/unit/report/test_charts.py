@@ -5,6 +5,8 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
+from altair.vegalite.v6.schema.core import load_schema
+from jsonschema import Draft7Validator
 
 from fakes import analyses, curves, latencies, open_loops, reasons
 from steelyard.analysis.results import CampaignAnalysis
@@ -36,6 +38,25 @@ def test_every_chart_is_a_titled_drawing() -> None:
         assert root.findtext(f"{SVG}desc") == figure.alt
         ids = [element.get("id") for element in root.iter() if element.get("id")]
         assert all(name and name.startswith(figure.identity) for name in ids)
+
+
+def _all_figures() -> list[Figure]:
+    scenes = (
+        *(curves.scalability(), analyses.noise_floor(), reasons.explained()),
+        *(latencies.tails(), open_loops.with_rates(), analyses.quick()),
+    )
+    return [figure for scene in scenes for figure in figures(scene).values()]
+
+
+def test_every_specification_is_one_of_vega_lite() -> None:
+    """Altair checks nothing while it draws, because that takes long: it is checked here."""
+    drawn = _all_figures()
+    assert {figure.kind for figure in drawn} == set(ChartKind)
+    known = Draft7Validator(load_schema())
+    for figure in drawn:
+        assert [
+            error.message for error in known.iter_errors(json.loads(specification(figure)))
+        ] == []
 
 
 def test_a_chart_repeated_is_the_same() -> None:
@@ -140,6 +161,40 @@ def test_a_single_run_is_not_counted() -> None:
     alone = replace(figure, rows=tuple(row for row in figure.rows if row[run] == 1))
     labels = [_strip_labels(each) for each in (figure, alone)]
     assert labels == [True, False]
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+def test_few_runs_are_counted_in_whole_numbers(runs: int) -> None:
+    """Each number of a run stands once below its axis: no half is rounded to a neighbour."""
+    strips = figures(analyses.quick())[ChartKind.STRIPS]
+    panel = dict(zip(strips.columns, strips.rows[0], strict=True))
+    counted = range(1, runs + 1)
+    rates = tuple(tuple((panel | {"run": run, "at": run + 1.0}).values()) for run in counted)
+    latency = figures(latencies.tails())[ChartKind.LATENCY_OVER_TIME]
+    load = dict(zip(latency.columns, latency.rows[0], strict=True))
+    marks = tuple(tuple((load | {"at": run}).values()) for run in counted)
+    for figure in (
+        replace(strips, rows=rates),
+        replace(latency, identity="latency-slices", rows=marks),
+    ):
+        first = json.loads(specification(figure))["vconcat"][0]["layer"][0]
+        assert first["encoding"]["x"]["axis"]["values"] == list(counted)
+
+
+def test_a_run_of_one_second_is_seen() -> None:
+    """A line of one point draws nothing: such a run is a dot."""
+    figure = figures(analyses.quick())[ChartKind.STRIPS]
+    row = dict(zip(figure.columns, figure.rows[0], strict=True)) | {"run": 1, "ramp": False}
+    lifted = tuple((row | {"at": 1.0, "tps": None}).values())
+    second = tuple((row | {"at": 2.0, "tps": 500.0}).values())
+    drawn = [render_chart(replace(figure, rows=rows)) for rows in ((lifted, second), (lifted,))]
+    assert [_dots(each or "") for each in drawn] == [1, 0]
+
+
+def _dots(drawing: str) -> int:
+    """Return how many round points a drawing has: nothing else in a strip is an arc."""
+    root = ET.fromstring(drawing)  # noqa: S314 - our own drawing
+    return sum("A" in path.get("d", "") for path in root.iter(f"{SVG}path"))
 
 
 def _strip_labels(figure: Figure) -> bool:

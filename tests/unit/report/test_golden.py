@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import analyses, curves, latencies, reasons, single_clients
+from fakes import analyses, curves, durable, latencies, reasons, redis_campaigns, single_clients
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report.render import build_document, render_markdown, render_terminal, summary
 
@@ -30,6 +30,8 @@ SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (
     reasons.explained,
     latencies.tails,
     latencies.open_loop,
+    durable.high_availability,
+    redis_campaigns.aof,
 )
 
 

@@ -12,6 +12,7 @@ from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate, Verdict
 from steelyard.report.capacity import capacity_section
 from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
+from steelyard.report.filling import filled
 from steelyard.report.latency import latency_section, level_text
 from steelyard.report.render import build_document, render_markdown, summary
 
@@ -37,7 +38,7 @@ def remarks(analysis: CampaignAnalysis) -> list[str]:
 def section_of(analysis: CampaignAnalysis) -> Section:
     """Return the section on latency."""
     (section,) = latency_section(analysis)
-    return section
+    return filled(section, analysis.experiment.words)
 
 
 def test_faster_with_a_longer_tail_stands_below_the_verdicts(tails: CampaignAnalysis) -> None:

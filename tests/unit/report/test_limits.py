@@ -6,8 +6,9 @@ import pytest
 
 from fakes import analyses, open_loops
 from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.experiment import Layer, Reset, Setting, SwitchCost
+from steelyard.model.experiment import Layer, Setting
 from steelyard.model.load import Load
+from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.plan import CampaignPlan, Status
 from steelyard.report.document import BulletList
 from steelyard.report.limits import limits_section

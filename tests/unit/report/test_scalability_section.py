@@ -6,7 +6,9 @@ import math
 import pytest
 
 from fakes import analyses, curves
+from steelyard.model.work_words import POSTGRES_WORDS
 from steelyard.report.document import Figure, Section, Table
+from steelyard.report.filling import filled
 from steelyard.report.render import build_document, summary
 from steelyard.report.scalability import scalability_section
 
@@ -15,7 +17,7 @@ from steelyard.report.scalability import scalability_section
 def section() -> Section:
     """Return the section of a campaign with every kind of curve."""
     (found,) = scalability_section(curves.scalability())
-    return found
+    return filled(found, POSTGRES_WORDS)
 
 
 def rows(section: Section) -> dict[tuple[str, str], dict[str, str]]:

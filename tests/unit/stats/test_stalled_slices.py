@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from chance import highest_rate
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import fisher_exact
 
 from steelyard.stats.stalls import stalled_slices, stalls_p_value
 
@@ -53,6 +56,16 @@ def test_unequal_arms_are_found() -> None:
 def test_the_textbook_table() -> None:
     """Fisher's tea: 3 of 4 against 1 of 4 has p = 34/70."""
     assert stalls_p_value((3, 1), (4, 4)) == pytest.approx(34 / 70)
+
+
+@given(st.data())
+def test_every_table_as_scipy_tests_it(data: st.DataObject) -> None:
+    """Whatever the numbers of slices and stalls; the sums are exact here and rounded there."""
+    slices = tuple(data.draw(st.integers(1, 400)) for _ in range(2))
+    stalled = tuple(data.draw(st.integers(0, every)) for every in slices)
+    table = [stalled, [every - some for some, every in zip(stalled, slices, strict=True)]]
+    ours = stalls_p_value((stalled[0], stalled[1]), (slices[0], slices[1]))
+    assert ours == pytest.approx(fisher_exact(np.array(table)).pvalue, rel=1e-6)
 
 
 def test_more_stalls_than_slices() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from steelyard.model.inspection import State
 from steelyard.model.linux_facts import LinuxFacts, NumaNode, PagePool
+from steelyard.model.operator_parameters import REFUSED
 from steelyard.model.stack_facts import (
     ClusterFacts,
     Intent,
@@ -20,7 +21,6 @@ from steelyard.model.stack_facts import (
 from steelyard.model.units import GIB, MIB
 from steelyard.tuning.rules.cloudnativepg import RULES as CLUSTER_RULES
 from steelyard.tuning.rules.kubernetes import RULES
-from steelyard.tuning.rules.operator_parameters import REFUSED
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import recommended
 

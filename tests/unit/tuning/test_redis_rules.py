@@ -37,6 +37,9 @@ def stack(**changes: Any) -> StackFacts:
         (stack(appendonly=True), HOLDS),
         (stack(replicas=0), HOLDS),
         (stack(auto_restart=False), HOLDS),
+        (stack(fenced=True), HOLDS),
+        (stack(fenced=False), "no persistence"),
+        (replace(stack(auto_restart=None, fenced=True), kubernetes=KubernetesFacts()), HOLDS),
         (stack(auto_restart=None), NOTHING),
         (replace(stack(auto_restart=None), kubernetes=KubernetesFacts()), "no persistence"),
         (stack(save=None), NOTHING),
@@ -54,13 +57,14 @@ def test_an_empty_primary_does_not_come_back(facts: StackFacts, told: str) -> No
     [
         (stack(appendonly=True), HOLDS),
         (stack(appendonly=True, storage="longhorn"), "append-only file is on longhorn"),
+        (stack(appendonly=True, storage="longhorn", role="replica"), NOTHING),
         (stack(appendonly=False, storage="nfs"), HOLDS),
         (stack(appendonly=True, storage=None), NOTHING),
         (stack(appendonly=None), NOTHING),
     ],
 )
 def test_the_append_only_file_is_local(facts: StackFacts, told: str) -> None:
-    """RED002: network and replicated storage alike."""
+    """RED002: network and replicated storage alike; a replica's nobody waits for."""
     assert told in said("RED002", facts)
 
 
@@ -85,7 +89,9 @@ def test_the_append_only_file_is_flushed_every_second(facts: StackFacts, told: s
         (stack(save="3600 1", maxmemory="3gb"), "maxmemory 3gb of 4.0 GiB"),
         (stack(save="3600 1", maxmemory="2576980377"), HOLDS),  # 60 % of 4 GiB
         (stack(save="3600 1", maxmemory="2576980378"), "maxmemory 2576980378"),
-        (stack(maxmemory="3gb"), HOLDS),  # it never forks to save
+        (stack(maxmemory="3gb", replicas=0), HOLDS),  # it never forks
+        (stack(maxmemory="3gb"), "maxmemory 3gb of 4.0 GiB"),  # for a full sync it does
+        (stack(maxmemory="3gb", replicas=None), NOTHING),
         (stack(maxmemory="0"), "no maxmemory"),
         (stack(maxmemory=None), "no maxmemory, its container ends at 4.0 GiB"),
         (stack(maxmemory="3 bananas"), NOTHING),
@@ -94,7 +100,7 @@ def test_the_append_only_file_is_flushed_every_second(facts: StackFacts, told: s
     ],
 )
 def test_a_fork_has_room_in_the_limit(facts: StackFacts, told: str) -> None:
-    """RED004: 60 % of the limit where it saves."""
+    """RED004: 60 % of the limit where it saves or syncs a replica."""
     assert told in said("RED004", facts)
 
 
@@ -120,6 +126,49 @@ def test_units_are_those_of_redis() -> None:
 def test_the_possible_loss_is_told(facts: StackFacts, told: str) -> None:
     """RED005: the longest interval, unless the append-only file is on."""
     assert told in said("RED005", facts)
+
+
+def pair(primary: dict[str, Any] | None = None, **replica: Any) -> StackFacts:
+    """Return the facts of a primary without persistence and a replica."""
+    first = replace(SERVER, **(primary or {}))
+    second = replace(SERVER, **{"name": "copy", "role": "replica", "replicas": 0, **replica})
+    return StackFacts(redis=(first, second))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (pair(appendonly=True), HOLDS),
+        (pair(save="3600 1"), HOLDS),
+        (pair(), "cache: neither it nor a replica"),
+        (pair({"appendonly": True}), NOTHING),
+        (pair({"replicas": 0}), NOTHING),
+        (pair({"replicas": None}), NOTHING),
+        (pair({"save": None}), NOTHING),
+        (pair(appendonly=None), NOTHING),
+        (stack(), NOTHING),  # nobody saw its replica
+    ],
+)
+def test_a_replica_keeps_what_its_primary_does_not(facts: StackFacts, told: str) -> None:
+    """RED006: of the two somebody writes a disk."""
+    assert told in said("RED006", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(min_replicas_to_write=1), HOLDS),
+        (stack(min_replicas_to_write=0), "cache: takes writes while no replica"),
+        (stack(min_replicas_to_write=0, appendonly=True), NOTHING),
+        (stack(min_replicas_to_write=0, replicas=0), NOTHING),
+        (stack(min_replicas_to_write=0, role="replica"), NOTHING),
+        (stack(min_replicas_to_write=None), NOTHING),
+        (stack(min_replicas_to_write=0, save=None), NOTHING),
+    ],
+)
+def test_writes_stop_while_nobody_keeps_them(facts: StackFacts, told: str) -> None:
+    """RED007: a primary without persistence and without its replica bounds no loss."""
+    assert told in said("RED007", facts)
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in RULES])

@@ -3,7 +3,9 @@
 from typing import Final
 
 from steelyard.analysis.judging.facts import CampaignFacts
+from steelyard.analysis.judging.keyspace_rules import KEYSPACE_RULES
 from steelyard.analysis.judging.machine_rules import MACHINE_RULES
+from steelyard.analysis.judging.persistence_rules import PERSISTENCE_RULES
 from steelyard.analysis.judging.storage_rules import STORAGE_RULES
 from steelyard.analysis.judging.work_rules import WORK_RULES
 from steelyard.analysis.numerals import count
@@ -17,6 +19,8 @@ CAMPAIGN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     *MACHINE_RULES,
     *STORAGE_RULES,
     *WORK_RULES,
+    *PERSISTENCE_RULES,
+    *KEYSPACE_RULES,
 )
 
 
@@ -28,7 +32,8 @@ def judged(record: CampaignRecord, seen: Observations) -> tuple[Finding, ...]:
     facts = CampaignFacts(record=record, seen=seen)
     if not facts.runs:
         return ()
-    rulings = [(rule, ruling) for rule in CAMPAIGN_RULES for ruling in rule.judge(facts)]
+    rules = [rule for rule in CAMPAIGN_RULES if rule.concerns(facts.experiment.engine)]
+    rulings = [(rule, ruling) for rule in rules for ruling in rule.judge(facts)]
     found = [rule.finding(ruling) for rule, ruling in rulings if ruling.standing is Standing.BROKEN]
     missing = [(rule.code, ruling.missing) for rule, ruling in rulings if ruling.missing]
     missing += _missing_of_runs(facts)

@@ -109,6 +109,12 @@ def totals(runs: Runs, *quantities: Quantity) -> tuple[float, ...] | None:
     return tuple(sum(value or 0.0 for value in column) for column in zip(*rows, strict=True))
 
 
+def ratio(runs: Runs, part: Quantity, whole: Quantity) -> float | None:
+    """Return a sum over another, of the runs in which both were measured; None without a whole."""
+    found = totals(runs, part, whole)
+    return None if found is None or found[1] <= 0 else found[0] / found[1]
+
+
 def rate(runs: Runs, quantity: Quantity) -> float | None:
     """Return a total per second of the runs in which it was measured, or None."""
     known = [run for run in runs if run.evidence and run.evidence.total(quantity) is not None]

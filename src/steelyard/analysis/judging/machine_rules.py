@@ -1,20 +1,17 @@
 """Rules about the machine: quota, memory, disk, huge pages, neighbours, what was not seen."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from steelyard.analysis.judging.facts import (
-    CampaignFacts,
-    levels,
-    rate,
-    totals,
-)
+from steelyard.analysis.absences import WAITS
+from steelyard.analysis.judging.facts import CampaignFacts, levels, rate, totals
 from steelyard.analysis.numerals import count
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Layer, Treatment
+from steelyard.model.experiment import EngineName, Layer, Treatment
 from steelyard.model.findings import Severity
+from steelyard.model.measurement import Run
 from steelyard.model.rules import (
     BESIDE_NEIGHBOUR,
     ENVIRONMENT,
@@ -27,7 +24,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.target import LocalTarget
+from steelyard.model.target import AnyLocalTarget
 from steelyard.model.units import MIB, format_bytes, format_share
 
 MEMORY_PRESSURE_SHARE: Final = 0.01
@@ -83,18 +80,30 @@ def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
 
 
 def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
-    free = levels(facts.runs, Quantity.DISK_FREE_BYTES)
-    size = levels(facts.runs, Quantity.DISK_BYTES)
-    if not free or not size or max(size) <= 0:
+    seen = [_disk(run) for run in facts.runs]
+    disks = [disk for disk in seen if disk is not None]
+    if not disks:
         yield lacking("disk_free_bytes and disk_bytes")
-    elif min(free) / max(size) < DISK_FREE_SHARE:
+        return
+    free, size = min(disks, key=lambda disk: disk[0] / disk[1])  # treatments may have several
+    if free / size < DISK_FREE_SHARE:
         yield broken(
-            f"only {format_share(min(free) / max(size))} of the data's disk was free at the least"
-            f" ({format_bytes(min(free))} of {format_bytes(max(size))})",
+            f"only {format_share(free / size)} of the data's disk was free at the least"
+            f" ({format_bytes(free)} of {format_bytes(size)})",
             subject="campaign",
         )
     else:
         yield KEPT
+
+
+def _disk(run: Run) -> tuple[float, float] | None:
+    """Return what was free of the data's disk after a run, and its size; None: not known."""
+    if run.evidence is None:
+        return None
+    free, size = (
+        run.evidence.level(each) for each in (Quantity.DISK_FREE_BYTES, Quantity.DISK_BYTES)
+    )
+    return None if free is None or not size else (free, size)
 
 
 def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -146,7 +155,11 @@ def _not_on_huge_pages(facts: CampaignFacts, treatment: Treatment) -> Ruling:
 
 
 def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
-    local = all(isinstance(treatment.target, LocalTarget) for treatment in facts.treatments)
+    beside = [run for run in facts.runs if _is_beside(run)]
+    if beside:
+        yield _shared_node(beside, facts)
+        return
+    local = all(isinstance(treatment.target, AnyLocalTarget) for treatment in facts.treatments)
     limits = [name for t in facts.treatments for name in t.asked(Layer.CGROUP)]
     if not local or any("cpuset" in name for name in limits):
         yield NOTHING_TO_JUDGE
@@ -160,6 +173,26 @@ def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
         f"server and load generator shared the machine's {count(int(cpus[-1]), 'CPU')}; the"
         f" generator used {format_share(per_s / cpus[-1])} of their time",
         subject="campaign",
+    )
+
+
+def _is_beside(run: Run) -> bool:
+    """Return whether a pod of the load generator was on the database's node."""
+    return run.evidence is not None and bool(run.evidence.level(Quantity.GENERATORS_BESIDE))
+
+
+def _shared_node(beside: Sequence[Run], facts: CampaignFacts) -> Ruling:
+    told = f"in {len(beside)} of {count(len(facts.runs), 'run')} pods of the load generator shared"
+    cpus, per_s = levels(beside, Quantity.CPUS), rate(beside, Quantity.GENERATOR_CPU_S)
+    used = ""
+    if cpus and cpus[-1] > 0 and per_s is not None:
+        used = f"; they used {format_share(per_s / cpus[-1])} of its CPU time"
+    return broken(
+        f"{told} the database's machine{used}",
+        subject="campaign",
+        remedy="For numbers of the server alone leave `same_node` off, and give the cluster a node"
+        " for the generator (`generators.node_selector`). Nodes that are containers of one machine"
+        " are one machine.",
     )
 
 
@@ -209,6 +242,8 @@ def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
         (absent.subject, absent.reason)
         for evidence in watched
         for absent in dict.fromkeys(evidence.absent)
+        # One thread that serves all is accounted for without them.
+        if absent.subject != WAITS[0] or evidence.total(Quantity.MAIN_THREAD_CPU_S) is None
     )
     if not absences:
         yield KEPT
@@ -310,6 +345,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     ),
     Rule(
         code="read-amplification",
+        engine=EngineName.POSTGRES,
         judges=Judges.TREATMENT,
         severity=Severity.WARNING,
         what="The disk read more bytes than the server asked the operating system for.",
@@ -327,6 +363,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     ),
     Rule(
         code="huge-pages-not-in-effect",
+        engine=EngineName.POSTGRES,
         judges=Judges.TREATMENT,
         severity=Severity.WARNING,
         what="`huge_pages = try` was asked for, and the server uses none.",
@@ -340,7 +377,7 @@ MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         judges=Judges.CAMPAIGN,
         severity=Severity.INFO,
         what="Server and load generator ran on the same CPUs, as on every local target without"
-        " CPU sets.",
+        " CPU sets, or as pods on one machine (one kernel, however the cluster names its nodes).",
         why="What the generator uses the server lacks: a treatment that saves CPU time looks"
         " better or worse than with a generator elsewhere.",
         remedy="For numbers of the server alone put the load generator elsewhere, or bind both"

@@ -1,6 +1,7 @@
 """Rules about caches, storage and durability: whether both sides do the same work with the disk."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from steelyard.analysis.contrasts import headline_contrasts
@@ -9,11 +10,13 @@ from steelyard.analysis.judging.facts import (
     Runs,
     Sides,
     levels,
+    ratio,
     totals,
 )
+from steelyard.analysis.judging.promises import weighed
 from steelyard.model.cgroup import THROTTLES
 from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Layer
+from steelyard.model.experiment import EngineName, Layer
 from steelyard.model.findings import Severity
 from steelyard.model.rules import (
     KEPT,
@@ -25,7 +28,7 @@ from steelyard.model.rules import (
     broken,
     lacking,
 )
-from steelyard.model.target import LocalTarget
+from steelyard.model.target import AnyLocalTarget, CloudNativePgTarget, RedisKubernetesTarget
 from steelyard.model.units import format_bytes, format_share
 
 HIT_RATIO_POINTS: Final = 0.05
@@ -53,11 +56,17 @@ _IO_SETTINGS: Final = frozenset(
 def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
     for sides in facts.sides():
         hits = [_hit_ratio(runs) for runs in (sides.mine, sides.theirs)]
-        reads = [_device_reads(runs) for runs in (sides.mine, sides.theirs)]
+        reads = [
+            ratio(runs, Quantity.DEVICE_READS, Quantity.COMMITS)
+            for runs in (sides.mine, sides.theirs)
+        ]
         if None in hits and None in reads:
             yield lacking("pages_hit and pages_read, or device_reads and commits")
             continue
-        told = [*_hits_differ(hits, sides), *_reads_differ(reads, sides)]
+        told = [
+            *_hits_differ(hits, sides),
+            *_reads_differ(reads, sides, facts.experiment.words.one),
+        ]
         subject = sides.name
         yield broken(f"{subject}: {'; '.join(told)}", subject=subject) if told else KEPT
 
@@ -65,11 +74,6 @@ def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
 def _hit_ratio(runs: Runs) -> float | None:
     found = totals(runs, Quantity.PAGES_HIT, Quantity.PAGES_READ)
     return found[0] / sum(found) if found is not None and sum(found) > 0 else None
-
-
-def _device_reads(runs: Runs) -> float | None:
-    found = totals(runs, Quantity.DEVICE_READS, Quantity.COMMITS)
-    return found[0] / found[1] if found is not None and found[1] > 0 else None
 
 
 def _hits_differ(hits: list[float | None], sides: Sides) -> Iterator[str]:
@@ -81,25 +85,19 @@ def _hits_differ(hits: list[float | None], sides: Sides) -> Iterator[str]:
         )
 
 
-def _reads_differ(reads: list[float | None], sides: Sides) -> Iterator[str]:
+def _reads_differ(reads: list[float | None], sides: Sides, one: str) -> Iterator[str]:
     mine, theirs = reads
     if mine is None or theirs is None or max(mine, theirs) <= LEAST_DEVICE_READS:
         return
     if max(mine, theirs) > DEVICE_READS_FACTOR * min(mine, theirs):
-        yield f"{mine:.2f} reads of the disk per transaction, under {sides.other} {theirs:.2f}"
+        yield f"{mine:.2f} reads of the disk per {one}, under {sides.other} {theirs:.2f}"
 
 
 def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
-    names = facts.seen.treatments
-    in_force = [facts.in_force(name) for name in names]
-    for asked_for in headline_contrasts(facts.experiment):
+    for asked in headline_contrasts(facts.experiment):
         for setting in ("fsync", "full_page_writes", "synchronous_commit"):
-            mine, theirs = (
-                {_is_durable(setting, in_force[place]) for place in places}
-                for places in (asked_for.positive, asked_for.negative)
-            )
-            sides = (asked_for.treatment, asked_for.baseline)
-            yield _traded(setting, mine, theirs, sides)
+            promised, traded = partial(_is_durable, setting), partial(_traded, setting)
+            yield weighed(facts, asked, promised, traded, f"{setting} in force")
 
 
 def _is_durable(name: str, in_force: Mapping[str, str]) -> bool | None:
@@ -113,15 +111,11 @@ def _is_durable(name: str, in_force: Mapping[str, str]) -> bool | None:
     return value not in weak
 
 
-def _traded(
-    setting: str, mine: set[bool | None], theirs: set[bool | None], sides: tuple[str, str]
-) -> Ruling:
-    """Rule on one setting of two sides, by what their treatments keep."""
-    if None in mine | theirs:
-        return lacking(f"{setting} in force")
-    if len(mine) > 1 or len(theirs) > 1 or mine == theirs:
-        return KEPT  # with factors another one decides it, on both sides alike
-    weak, strong = sides if mine == {False} else (sides[1], sides[0])
+def _traded(setting: str, one: tuple[str, bool], other: tuple[str, bool]) -> Ruling:
+    """Rule on one setting of two sides, by whether each keeps what was committed."""
+    (weak, least), (strong, most) = sorted((one, other), key=lambda side: side[1])
+    if least == most:
+        return KEPT
     return broken(f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak)
 
 
@@ -155,9 +149,14 @@ def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _judges_storage(facts: CampaignFacts) -> str:
     """Return by what the treatments differ that concerns storage; empty for nothing."""
-    places = [t.target.directory for t in facts.treatments if isinstance(t.target, LocalTarget)]
+    places = [t.target.directory for t in facts.treatments if isinstance(t.target, AnyLocalTarget)]
     if len(set(places)) > 1:
         return "target.directory"
+    pods = CloudNativePgTarget | RedisKubernetesTarget
+    clusters = [t.target for t in facts.treatments if isinstance(t.target, pods)]
+    for key in ("storage_class", "wal_storage_class", "wal_storage"):
+        if len({getattr(cluster, key, None) for cluster in clusters}) > 1:
+            return f"target.{key}"
     settings = [treatment.asked_folded() for treatment in facts.treatments]
     limits = [treatment.asked(Layer.CGROUP) for treatment in facts.treatments]
     for names, asked in ((sorted(_IO_SETTINGS), settings), (THROTTLES, limits)):
@@ -170,6 +169,7 @@ def _judges_storage(facts: CampaignFacts) -> str:
 STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="cache-regime-differs",
+        engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
         what="One side found its pages in shared_buffers, or without reading the disk, and the"
@@ -195,6 +195,7 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     ),
     Rule(
         code="durability-traded",
+        engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
         what="fsync, full_page_writes or synchronous_commit keeps less on one side than on the"
@@ -207,6 +208,7 @@ STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     ),
     Rule(
         code="fits-in-memory",
+        engine=EngineName.POSTGRES,
         judges=Judges.CAMPAIGN,
         severity=Severity.WARNING,
         what="The treatments differ in storage (`target.directory`, block throttles, settings of"

@@ -1,17 +1,19 @@
 """Rules about the work: what fell into the runs, their shape and size, the client's part."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
+from steelyard.analysis.judging.events import BY_RUNS, events_differ
 from steelyard.analysis.judging.facts import (
     CampaignFacts,
     Runs,
 )
-from steelyard.analysis.numerals import count
 from steelyard.model.ceilings import Ceiling, CeilingKind
 from steelyard.model.evidence import Evidence, Quantity
+from steelyard.model.experiment import EngineName
 from steelyard.model.findings import Severity
 from steelyard.model.measurement import Run
 from steelyard.model.rules import (
@@ -26,9 +28,7 @@ from steelyard.model.rules import (
 )
 from steelyard.model.units import MS_PER_S, format_percent, format_share
 from steelyard.stats.interval import block_interval
-from steelyard.stats.stalls import stalls_p_value
 
-EVENT_LEVEL: Final = 0.05
 TREND: Final = 0.05
 TREND_LEVEL: Final = 0.01
 TREND_FROM: Final = 8  # blocks; METHOD 3.4's first look
@@ -48,36 +48,14 @@ def _autovacuums(facts: CampaignFacts) -> Iterator[Ruling]:
 
 def _events(facts: CampaignFacts, quantity: Quantity, what: str) -> Iterator[Ruling]:
     """Compare how many runs of the sides held an event."""
-    every = tuple(facts.sides())
-    for sides in every:
-        (mine, my_runs), (theirs, their_runs) = (
-            _with_event(runs, quantity) for runs in (sides.mine, sides.theirs)
-        )
-        if not my_runs or not their_runs:
-            yield lacking(quantity.value)
-            continue
-        p_value = stalls_p_value((mine, theirs), (my_runs, their_runs))
-        if p_value < EVENT_LEVEL / len(every):
-            yield broken(
-                f"{sides.name}: {what} fell into {mine} of {count(my_runs, 'run')}, under"
-                f" {sides.other} into {theirs} of {their_runs} (p = {p_value:.2g})",
-                subject=sides.name,
-            )
-        else:
-            yield KEPT
+    return events_differ(facts, what, partial(_has_event, quantity), quantity.value)
 
 
-def _with_event(runs: Runs, quantity: Quantity) -> tuple[int, int]:
-    """Return in how many runs it happened, and in how many it was counted."""
-    seen = [run.evidence for run in runs if run.evidence is not None]
-    known = [each for each in seen if each.total(quantity) is not None]
-    return sum(_has_event(each, quantity) for each in known), len(known)
-
-
-def _has_event(evidence: Evidence, quantity: Quantity) -> bool:
+def _has_event(quantity: Quantity, evidence: Evidence) -> bool | None:
     """Return whether it happened: an idle server counts checkpoints that it skips."""
+    counted = evidence.total(quantity)
     skipped = quantity is Quantity.CHECKPOINTS and evidence.total(Quantity.WAL_BYTES) == 0
-    return (evidence.total(quantity) or 0) > 0 and not skipped
+    return None if counted is None else counted > 0 and not skipped
 
 
 def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
@@ -136,7 +114,7 @@ def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
         if cells[cell] < FEW_TRANSACTIONS:
             yield broken(
                 f"{treatment}: half of the runs of {cell.workload}, {cell.load.label}, have at most"
-                f" {cells[cell]:.0f} transactions",
+                f" {cells[cell]:.0f} {facts.experiment.words.many}",
                 subject=treatment,
             )
         else:
@@ -173,34 +151,28 @@ def _trip_s(ceilings: Sequence[Ceiling], runs: Runs) -> float | None:
     return float(np.median(found)) if found else None
 
 
-_EVENTS: Final = (
-    Threshold(
-        value=EVENT_LEVEL,
-        shown=f"p < {EVENT_LEVEL}, shared by the comparisons (Fisher's exact test over runs)",
-        reason="the usual level, as for stalls",
-    ),
-)
-
 WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     Rule(
         code="checkpoints-differ",
+        engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
         what="Checkpoints fell into more runs of one side than of the other.",
         why="A run with a checkpoint writes whole pages and waits for the disk. Where a treatment"
         " makes them rarer that is a part of its effect, at this length of a run.",
-        thresholds=_EVENTS,
+        thresholds=BY_RUNS,
         remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustain`.",
         source="METHOD 3.6 (the test), METHOD 12",
         judge=_checkpoints,
     ),
     Rule(
         code="autovacuum-differs",
+        engine=EngineName.POSTGRES,
         judges=Judges.COMPARISON,
         severity=Severity.WARNING,
         what="Autovacuum worked in more runs of one side than of the other.",
         why="It reads, writes and cleans; short runs count its cost and not its use.",
-        thresholds=_EVENTS,
+        thresholds=BY_RUNS,
         remedy="Restore the data per visit (`measure.reset`), or ask for `sustain`.",
         source="METHOD 3.6 (the test)",
         judge=_autovacuums,

@@ -8,7 +8,9 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from steelyard.experiment.cluster_labels import Labelled
     from steelyard.experiment.ledger import Leftover
+    from steelyard.model.outside import InCluster
 
 
 @click.command("clean")
@@ -16,25 +18,99 @@ if TYPE_CHECKING:
 @click.option(
     "--cache", is_flag=True, help="Also remove prepared data, staged programs, noise profiles."
 )
+@click.option("--context", metavar="NAME", help="Also look into this Kubernetes cluster.")
+@click.option("-n", "--namespace", metavar="NAME", help="Look into this namespace of it only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(directories: tuple[Path, ...], *, cache: bool, dry_run: bool, yes: bool) -> None:
-    """Remove processes and data that dead campaigns left behind.
+def command(
+    directories: tuple[Path, ...],
+    *,
+    cache: bool,
+    context: str | None,
+    namespace: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Remove processes, data and objects in clusters that dead campaigns left behind.
 
     Looks at the campaigns in DIRECTORIES, or at all that this account has run. Living campaigns
-    and every campaign's record stay as they are.
+    and every campaign's record stay as they are. With --context or --namespace also at what carries
+    Steelyard's label in a Kubernetes cluster and stands in no record here: that may be a campaign
+    that somebody else runs now, so each is asked for, and --yes leaves those that run. What runs
+    as a Job keeps its record in the cluster and is left to `steelyard attach NAME --remove`.
     """
     from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
     from steelyard.experiment.ledger import find_leftovers, undo_all  # noqa: PLC0415
+    from steelyard.experiment.troubles import trouble_of  # noqa: PLC0415
 
     doors = system_doors()
     found = find_leftovers(doors, directories)
     _say(found)
+    trouble = None
     if found and not dry_run and _agreed("Remove it?", yes=yes):
-        undo_all(found, doors)
-        click.echo("Removed.")
+        trouble = trouble_of(lambda: undo_all(found, doors))
+        if trouble is None:
+            click.echo("Removed.")
+    if context is not None or namespace is not None:
+        _clean_cluster(context, namespace or "", dry_run=dry_run, yes=yes)
     if cache:
         _clean_cache(dry_run=dry_run, yes=yes)
+    if trouble is not None:
+        raise trouble
+
+
+def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: bool) -> None:
+    from steelyard.experiment.cluster_labels import (  # noqa: PLC0415 - lazy
+        look_for_labels,
+        undo_labelled,
+    )
+    from steelyard.experiment.doors import system_doors  # noqa: PLC0415
+    from steelyard.experiment.troubles import raise_all, trouble_of  # noqa: PLC0415
+
+    doors = system_doors()
+    api = doors.kubernetes.connect(context)
+    where = f"{namespace} of {api.context}" if namespace else api.context
+    look = look_for_labels(api, namespace)
+    if not look.found:
+        click.echo(f"Nothing in {where} carries the label of a campaign that no record here knows.")
+    if look.unseen:
+        click.echo(f"Not looked at, as the account may not list them: {', '.join(look.unseen)}.")
+    troubles = []
+    for labelled in look.found:
+        click.echo(f"{labelled.campaign} in {where}, since {labelled.since}:")
+        for thing in labelled.things:
+            click.echo(f"  {thing.ref.label}{_is_record(labelled, thing)}")
+        if _is_for_clean(labelled, api.context, yes=yes) and not dry_run:
+            if not _agreed("Remove it?", yes=yes):
+                continue
+            trouble = trouble_of(lambda each=labelled: undo_labelled(each, api, doors))  # type: ignore[misc]
+            if trouble is None:
+                click.echo("Removed.")
+            else:
+                troubles.append(trouble)
+    raise_all(troubles)
+
+
+def _is_record(labelled: "Labelled", thing: "InCluster") -> str:
+    return " (its record)" if thing.ref == labelled.record else ""
+
+
+def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
+    """Return whether a campaign may be removed here, and say why not."""
+    if labelled.record is not None:
+        command = (
+            f"steelyard attach {labelled.campaign} --context {context}"
+            f" -n {labelled.record.namespace}"
+        )
+        click.echo("  left as it is: it ran in the cluster, and its only record is there;")
+        click.echo(f"  fetch it with `{command}`, remove it with `{command} --remove`")
+        return False
+    if labelled.running:
+        click.echo(f"  running: {', '.join(labelled.running)}; somebody may be using it")
+        if yes:
+            click.echo("  left as it is; without --yes it is asked for")
+            return False
+    return True
 
 
 def _say(found: "Sequence[Leftover]") -> None:
@@ -51,12 +127,17 @@ def _say(found: "Sequence[Leftover]") -> None:
 
 def _what(leftover: "Leftover") -> "Iterator[str]":
     yield from (f"directory {directory}" for directory in leftover.directories)
+    yield from (f"file system mounted at {place}" for place in leftover.mounts)
     yield from (thing.label for thing in leftover.things)
     yield from (f"control group {group}" for group in leftover.groups)
     yield from (f"knob {knob.label}" for knob in leftover.knobs)
     for knob in leftover.foreign:
         yield f"knob {knob.label}, which this account's cache does not know: by hand; it was"
         yield f"  {knob.before}"
+    yield from (thing.label for thing in leftover.placed)
+    for thing in leftover.foreign_placed:
+        yield f"{thing.label}, which this account's cache does not know: by hand; they were"
+        yield f"  {thing.before}"
     yield from (f"process {pid}" for pid in leftover.processes)
 
 

@@ -5,18 +5,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steelyard.cli.cluster_facts import asked_cluster, cluster_options
+
 if TYPE_CHECKING:
     from steelyard.model.stack_facts import StackFacts
     from steelyard.report.inspection import Inspection
+    from steelyard.tuning.facts.cluster_objects import AskedCluster
     from steelyard.tuning.facts.collecting import Asked
 
 _FILE = click.Path(path_type=Path)
+_HERE = "this machine"
 
 
 @click.command("inspect")
 @click.option("--on", metavar="ssh://HOST", help="Look at this machine, by your own ssh.")
 @click.option("--dsn", metavar="URI", help="Ask this PostgreSQL server, too; no password in it.")
+@click.option(
+    "--redis",
+    metavar="URI",
+    multiple=True,
+    help="Ask this Redis server, too; may be given several times, no password in it.",
+)
 @click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
+@cluster_options
 @click.option("--facts", type=_FILE, help="Look at nothing: judge the facts in this file.")
 @click.option(
     "--host-facts", type=_FILE, help="Take hypervisor and domains from this file, saved there."
@@ -48,7 +59,8 @@ _FILE = click.Path(path_type=Path)
 def command(context: click.Context, /, **_: object) -> int:
     """Say what every layer of the stack is, and what is wrong with it.
 
-    Looks at this machine, or at another one with --on; with --dsn at a PostgreSQL server, too; with
+    Looks at this machine, or at another one with --on; with --dsn at a PostgreSQL server, too, with
+    --redis at Redis servers; with --cluster or --pod at a database in Kubernetes and its node; with
     --facts at what was saved elsewhere. Changes nothing. A rule whose facts are missing is not
     applicable, which is no pass. Exit code 10 when a rule of severity error is violated.
     """
@@ -71,19 +83,24 @@ def command(context: click.Context, /, **_: object) -> int:
     return _exit_code(inspection, params["fail_on"])
 
 
-def _asked(params: dict[str, object]) -> "Asked":
+def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     """Return where to look.
 
     Raises:
         InputError: Two options contradict each other.
     """
-    from steelyard.cli.fact_sources import require_one_source  # noqa: PLC0415 - lazy
+    from steelyard.cli.cluster_facts import looking_inside  # noqa: PLC0415 - lazy
+    from steelyard.cli.fact_sources import require_one_source  # noqa: PLC0415
     from steelyard.model.errors import InputError  # noqa: PLC0415
     from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
 
-    names = ("on", "dsn", "data_directory", "instance_metadata")
+    names = ("on", "dsn", "redis", "data_directory", "instance_metadata")
     looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
-    require_one_source(file if isinstance(file := params["facts"], Path) else None, looking)
+    file = params["facts"]
+    require_one_source(file, {**looking, **looking_inside(params)})
+    inside = asked_cluster(params, elsewhere={**looking, "--dsn": None})
+    if inside is not None:
+        return inside
     if params["on"] is not None and params["instance_metadata"]:
         raise InputError(
             "--instance-metadata asks the machine that it runs on, and --on names another",
@@ -92,6 +109,7 @@ def _asked(params: dict[str, object]) -> "Asked":
     return Asked(
         on=_text(params["on"]),
         dsn=_text(params["dsn"]),
+        redis=tuple(params["redis"]),
         data_directory=_text(params["data_directory"]),
         ping_pong=bool(params["ping_pong"]),
         metadata=bool(params["instance_metadata"]),
@@ -102,7 +120,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _inspected(asked: "Asked", params: dict[str, Any]) -> "Inspection":
+def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspection":
     from steelyard.report.inspection import Inspection  # noqa: PLC0415 - lazy
     from steelyard.tuning.facts.collecting import above  # noqa: PLC0415
     from steelyard.tuning.facts.file import read_facts  # noqa: PLC0415
@@ -110,12 +128,12 @@ def _inspected(asked: "Asked", params: dict[str, Any]) -> "Inspection":
 
     file, host_file, xml_file = (params[name] for name in ("facts", "host_facts", "domain_xml"))
     facts = _collected(asked) if file is None else read_facts(file)
+    place = str(file) if file is not None else _place(asked, facts)
     if host_file is not None:
         facts = above(facts, read_facts(host_file), str(host_file))
     if xml_file is not None:
-        here = file is None and host_file is None and asked.on is None
+        here = file is None and host_file is None and place == _HERE
         facts = _compared(facts, xml_file, ask_libvirt=here)
-    place = str(file) if file is not None else asked.on or "this machine"
     return Inspection(place=place, facts=facts, judged=judge(facts))
 
 
@@ -142,11 +160,23 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
     return with_asked_domain(facts, text, str(file), defined)
 
 
-def _collected(asked: "Asked") -> "StackFacts":
-    from steelyard.cli.fact_doors import system_fact_doors  # noqa: PLC0415 - lazy
-    from steelyard.tuning.facts.collecting import collect  # noqa: PLC0415
+def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
+    from steelyard.cli.cluster_facts import place_inside  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
 
-    return collect(asked, system_fact_doors())
+    if isinstance(asked, Asked):
+        return asked.on or _HERE
+    return place_inside(facts, asked)
+
+
+def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
+    from steelyard.cli.cluster_facts import collected_inside  # noqa: PLC0415 - lazy
+    from steelyard.cli.fact_doors import system_fact_doors  # noqa: PLC0415
+    from steelyard.tuning.facts.collecting import Asked, collect  # noqa: PLC0415
+
+    if isinstance(asked, Asked):
+        return collect(asked, system_fact_doors())
+    return collected_inside(asked)
 
 
 def _exit_code(inspection: "Inspection", fail_on: str) -> int:

@@ -1,10 +1,23 @@
 """``steelyard run``: from an experiment to verdicts."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.options import campaign_options, source_arguments, sourced
+from steelyard.cli.options import campaign_options, inside_options, source_arguments, sourced
+
+if TYPE_CHECKING:
+    from steelyard.cli.launching import RunOptions
+
+_INSIDE = (
+    "in_cluster",
+    "image",
+    "detach",
+    "storage_class",
+    "record_size",
+    "service_account",
+)
 
 
 @click.command(
@@ -17,8 +30,9 @@ from steelyard.cli.options import campaign_options, source_arguments, sourced
     "--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with this campaign."
 )
 @campaign_options
+@inside_options
 @click.pass_context
-def command(context: click.Context, /, **_: object) -> None:
+def command(context: click.Context, /, **_: object) -> int:
     """Weigh the treatments of an experiment.
 
     Without an argument `preset:quick`: PostgreSQL's defaults against settings fitted to this
@@ -27,18 +41,45 @@ def command(context: click.Context, /, **_: object) -> None:
     """
     from steelyard.cli import launching  # noqa: PLC0415 - lazy
 
-    options = launching.RunOptions(**sourced(context.params))
+    given = sourced(context.params)
+    inside = {name: given.pop(name) for name in _INSIDE}
+    options = launching.RunOptions(**given)
+    if inside.pop("in_cluster"):
+        return _run_inside(options, inside, context)
+    _require_no_job(context)
     if options.resume is not None:
         launching.resume(options, given=_given(context))
     elif options.dry_run:
         launching.dry_run(options)
     else:
         launching.run(options)
+    return 0
+
+
+def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Context) -> int:
+    """Run it as a Job; a record here has none to go on with."""
+    from steelyard.cli.in_cluster import InsideOptions, run_inside  # noqa: PLC0415 - lazy
+
+    if options.resume is not None:
+        message = "--resume is for a record that is here; of a Job: steelyard attach NAME --resume"
+        raise click.UsageError(message, ctx=context)
+    return run_inside(options, InsideOptions(**inside))
+
+
+def _require_no_job(context: click.Context) -> None:
+    """Refuse options of a Job where there is none, rather than pass over them."""
+    given = [name for name in _INSIDE if _is_typed(context, name)]
+    if given:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{named}: only with --in-cluster", ctx=context)
+
+
+def _is_typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def _given(context: click.Context) -> list[str]:
     """Return what stands on the command line and would change a campaign, as typed there."""
-    on_command_line = click.core.ParameterSource.COMMANDLINE
     words = {
         "source": "an experiment",
         "budget": "--budget",
@@ -49,11 +90,12 @@ def _given(context: click.Context) -> list[str]:
         "target": "--target",
         "flags": "pgbench flags",
         "allow_existing": "--allow-existing",
+        "context": "--context",
+        "namespace": "--namespace",
         "dry_run": "--dry-run",
     }
     return [
         word
         for name, word in words.items()
-        if context.get_parameter_source(name) is on_command_line
-        and context.params[name] not in (None, ())
+        if _is_typed(context, name) and context.params[name] not in (None, ())
     ]

@@ -9,31 +9,26 @@ LAYERS = ("hypervisor", "kvm", "linux", "kubernetes", "postgres")
 
 @click.command("apply")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--only", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer.")
+@click.option(
+    "--only", "layers", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer."
+)
 @click.option("--dsn", metavar="URI", help="Server whose settings are turned, without a password.")
 @click.option("--remote", is_flag=True, help="The server is on another machine than this one.")
+@click.option("--context", metavar="NAME", help="Cluster whose objects are made and changed.")
+@click.option("-n", "--namespace", metavar="NAME", help="Of these; that of the context.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(
-    directory: Path,
-    only: tuple[str, ...],
-    dsn: str | None,
-    *,
-    remote: bool,
-    dry_run: bool,
-    yes: bool,
-) -> None:
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> None:
     """Put the plan in DIR into effect, one knob at a time, each verified by its effect.
 
     Everything is checked before the first change. What was there is kept in DIR/applied.jsonl
     before each change: an application that was cut off goes on when it is repeated, and `stack
     revert` restores exactly what was there. Settings that wait for a restart are marked; apply
     again after it; the exit code is 10 while something is not in effect yet. Without the
-    privilege, the commands are printed, and the exit code is 8.
+    privilege, the commands are printed, and the exit code is 8. Objects of a Kubernetes cluster are
+    made and changed where --context or -n names it.
     """
     from steelyard.cli import stack_applying  # noqa: PLC0415 - lazy
 
-    options = stack_applying.ApplyOptions(
-        directory=directory, layers=only, dsn=dsn, remote=remote, dry_run=dry_run, yes=yes
-    )
-    stack_applying.apply(options)
+    stack_applying.apply(stack_applying.ApplyOptions(**context.params))

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.cluster_facts import cluster_options
+
 _FILE = click.Path(path_type=Path)
 
 
@@ -33,6 +35,7 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--on", metavar="ssh://HOST", help="Plan for this machine, looked at by your ssh.")
 @click.option("--dsn", metavar="URI", help="The server as it is now; no password in it.")
+@cluster_options
 @click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
 @click.option(
     "--storage",

@@ -9,16 +9,26 @@ from steelyard.cli.stack.apply import LAYERS
 
 @click.command("verify")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--only", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer.")
+@click.option(
+    "--only", "layers", type=click.Choice(LAYERS), multiple=True, help="Only knobs of this layer."
+)
 @click.option("--dsn", metavar="URI", help="Server, if it is not the one of the application.")
+@click.option("--context", metavar="NAME", help="Cluster whose objects and node are looked at.")
+@click.option("-n", "--namespace", metavar="NAME", help="Of its database; that of the context.")
+@click.option(
+    "--node-probe/--no-node-probe", default=True, help="Make a pod of a moment on the node."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
-def command(directory: Path, only: tuple[str, ...], dsn: str | None, *, as_json: bool) -> None:
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> None:
     """Say of every knob of the plan in DIR whether it is in effect, and by what that was seen.
 
     Exit code 10 when one is not. What cannot be seen from here is said to be so, and is no "yes".
+    With --context or -n the objects of that cluster are looked at, and the database's node.
     """
     from steelyard.cli.stack_applying import ApplyOptions  # noqa: PLC0415 - lazy
     from steelyard.cli.stack_verifying import verify  # noqa: PLC0415 - lazy
 
-    options = ApplyOptions(directory=directory, layers=only, dsn=dsn)
-    verify(options, as_json=as_json)
+    params = dict(context.params)
+    as_json = params.pop("as_json")
+    verify(ApplyOptions(**params), as_json=as_json)

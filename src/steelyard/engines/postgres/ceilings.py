@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from steelyard.engines.engine import SyncRate
 from steelyard.engines.postgres.installation import Installation, find_program
+from steelyard.engines.reading import SyncRate
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import Command, ServerAddress

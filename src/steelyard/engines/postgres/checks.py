@@ -1,7 +1,9 @@
 """What a PostgreSQL server would refuse, asked of its own programs before anything is started."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from steelyard.engines import complaints
 from steelyard.engines.engine import Complaint
 from steelyard.engines.postgres.installation import VERSIONS_RUN, Installation
 from steelyard.engines.postgres.settings import (
@@ -12,7 +14,7 @@ from steelyard.engines.postgres.settings import (
 )
 from steelyard.gateways.process import Processes
 from steelyard.model.experiment import Layer, Treatment
-from steelyard.model.findings import Finding, Severity
+from steelyard.model.findings import Finding
 from steelyard.model.load import Load
 
 _DEFAULT_MAX_CONNECTIONS = 100
@@ -21,8 +23,7 @@ _KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own c
 
 def fixed_settings(treatment: Treatment) -> Iterator[Complaint]:
     """Yield a complaint for each setting that Steelyard sets itself."""
-    for name, instead in refused_names(list(treatment.asked())).items():
-        yield Complaint(setting=name, message=f"`{name}` is set by Steelyard", hint=instead)
+    yield from complaints.fixed_settings(refused_names(list(treatment.asked())))
 
 
 def refused_values(
@@ -32,16 +33,28 @@ def refused_values(
     processes: Processes,
 ) -> Iterator[Complaint]:
     """Yield a complaint for each value that the server's own program refuses."""
+    with empty_configuration() as empty:
+        yield from refused_in(treatment, installation, catalogue, empty, processes)
+
+
+def refused_in(
+    treatment: Treatment,
+    installation: Installation,
+    catalogue: Mapping[str, SettingEntry],
+    empty: Path,
+    processes: Processes,
+) -> Iterator[Complaint]:
+    """Yield the same with an empty configuration that is there, where the programs are."""
     fixed = refused_names(list(treatment.asked()))
+    known = {name.lower() for name in catalogue}
     settings = [
         setting
         for setting in treatment.settings
         if setting.layer is Layer.POSTGRES
-        and setting.name in catalogue
+        and setting.name.lower() in known
         and setting.name not in fixed
     ]
-    with empty_configuration() as empty:
-        refused = check_values(installation.program("postgres"), settings, empty, processes)
+    refused = check_values(installation.program("postgres"), settings, empty, processes)
     for name, complaint in refused.items():
         yield Complaint(
             setting=name,
@@ -52,26 +65,19 @@ def refused_values(
 
 def too_few_connections(treatment: Treatment, loads: tuple[Load, ...]) -> Iterator[Complaint]:
     """Yield a complaint when the clients do not fit into max_connections."""
-    text = treatment.asked().get("max_connections", str(_DEFAULT_MAX_CONNECTIONS))
-    clients = max(load.clients for load in loads)
-    if text.isdigit() and clients > int(text) - _KEPT_FOR_US:
-        yield Complaint(
-            setting=None,
-            message=f"{clients} clients do not fit into max_connections = {text} of treatment"
-            f" `{treatment.name}`",
-            hint=f"Set `max_connections` to at least {clients + _KEPT_FOR_US} in every treatment.",
-        )
+    yield from complaints.too_few_connections(
+        treatment,
+        loads,
+        limit="max_connections",
+        default=_DEFAULT_MAX_CONNECTIONS,
+        kept=_KEPT_FOR_US,
+    )
 
 
 def version_finding(installation: Installation) -> Finding | None:
     """Return a finding when Steelyard's own tests do not run this version."""
     if installation.major in VERSIONS_RUN:
         return None
-    return Finding(
-        code="version-not-run",
-        severity=Severity.INFO,
-        message=f"PostgreSQL {installation.version} is supported by its documentation;"
-        " Steelyard's own tests do not run it",
-        remedy="Report what does not work.",
-        subject=f"PostgreSQL {installation.major}",
+    return complaints.version_not_run(
+        f"PostgreSQL {installation.version}", f"PostgreSQL {installation.major}"
     )

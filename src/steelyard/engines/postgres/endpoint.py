@@ -11,6 +11,7 @@ from steelyard.engines.postgres.running import Bounds, RunningProgram, RunningSe
 from steelyard.engines.postgres.settings import in_unit
 from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
 from steelyard.model.findings import Finding, Severity
+from steelyard.model.target import CloudNativePgTarget, is_restarted
 
 # Contexts that any user may set for own sessions, when they begin.
 SESSION_CONTEXTS = frozenset({"user", "backend"})
@@ -90,7 +91,9 @@ def endpoint_engine(
 
 
 def _out_of_reach(treatment: Treatment, server: RunningServer) -> Iterator[Complaint]:
-    restarts = bool(getattr(treatment.target, "restart_command", ()))
+    target = treatment.target
+    restarts = is_restarted(target)
+    is_kept = isinstance(target, CloudNativePgTarget) and not target.allow_existing
     for setting in _postgres(treatment):
         entry = server.catalogue.get(setting.name.lower()) or server.catalogue.get(setting.name)
         if entry is None:
@@ -99,6 +102,13 @@ def _out_of_reach(treatment: Treatment, server: RunningServer) -> Iterator[Compl
             continue
         if entry.context == _FIXED:
             yield _complaint(setting, "cannot be changed on a running server", "Remove it.")
+        elif is_kept and entry.context not in SESSION_CONTEXTS:
+            yield _complaint(
+                setting,
+                "is set for the whole Cluster, which Steelyard did not make",
+                "Allow it with `allow_existing: true` in the target or --allow-existing: what the"
+                " Cluster said goes back at the end.",
+            )
         elif not server.superuser and entry.context not in SESSION_CONTEXTS:
             yield _complaint(
                 setting,

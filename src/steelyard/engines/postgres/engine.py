@@ -5,23 +5,28 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard.engines.engine import Complaint, Dataset, RunRequest, ServerReader
+from steelyard.engines.engine import Complaint, Dataset, RunRequest
 from steelyard.engines.postgres import checkpoints, checks, generators, pgbench, settings
 from steelyard.engines.postgres.ceilings import PostgresCeilings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.reader import open_reader
 from steelyard.engines.postgres.server import PostgresProgram
 from steelyard.engines.postgres.settings import SettingEntry
+from steelyard.engines.postgres.several_logs import SeveralLogs
 from steelyard.engines.postgres.transaction_log import LogForm, LogReader
+from steelyard.engines.reading import ServerReader
 from steelyard.gateways.network import LOOPBACK
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.model.experiment import Experiment, Setting
 from steelyard.model.findings import Finding
+from steelyard.model.latency import RunLatency
+from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement
+from steelyard.model.workload import Workload
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _DEADLINE_BEYOND_RUN_S = 60.0
@@ -182,6 +187,10 @@ class PostgresEngine:
                 else "Correct the script, or look at the server's log.",
             )
 
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
+        """Return nothing: it starts with all of its data directory, or not."""
+        return ()
+
     def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return those of these settings whose effect changes over a checkpoint cycle."""
         return checkpoints.cycle_settings(names)
@@ -249,7 +258,7 @@ class PostgresEngine:
             drop = f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)'
             self._sql.execute(address, [drop, copy + strategy])
 
-    def reload(self, address: ServerAddress) -> None:
+    def reload(self, address: ServerAddress, treatment: str) -> None:  # noqa: ARG002 - it is in a file
         """Make the server read its configuration, and wait until new sessions see it."""
         before = self._sql.rows(address, "SELECT pg_conf_load_time(), pg_reload_conf()")[0][0]
         for _ in range(_RELOAD_POLLS):
@@ -276,6 +285,13 @@ class PostgresEngine:
     def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
         """Open a session that reads the server's statistics while a workload runs."""
         return open_reader(self._sql, address.at(dataset_of(workload).name))
+
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - by its protocol
+        """Return nothing: pgbench takes a time."""
+        return ()
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Learn nothing."""
 
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return the pgbench command line of each generator for one run."""
@@ -311,14 +327,22 @@ class PostgresEngine:
         """Return how many transactions they count as processed, ramp included."""
         return sum(pgbench.processed_of(each) for each in completed)
 
+    def logs_transactions(self) -> bool:
+        """Return that pgbench logs every transaction."""
+        return True
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
+        """Return None: the log tells them."""
+        return None
+
     def log_reader(
         self,
         request: RunRequest,
         *,
-        started_at: float,
+        started_at: float | Sequence[float],
         ramp_s: float,
         slice_s: float | None = None,
-    ) -> LogReader:
+    ) -> LogReader | SeveralLogs:
         """Return what reads pgbench's logs of a run."""
         workload = request.workload
         scripts = (workload.builtin,) if workload.builtin else _script_names(workload)
@@ -329,7 +353,9 @@ class PostgresEngine:
             latency_limit_s=request.load.latency_limit_s,
             sampled=request.sampling,
         )
-        return LogReader(form, started_at=started_at, ramp_s=ramp_s, slice_s=slice_s)
+        clocks = [started_at] if isinstance(started_at, float) else list(started_at)
+        readers = [LogReader(form, started_at=at, ramp_s=ramp_s, slice_s=slice_s) for at in clocks]
+        return readers[0] if len(readers) == 1 else SeveralLogs(readers)
 
     def ceilings(self) -> PostgresCeilings:
         """Return the tools to measure what a server can do at most."""

@@ -98,7 +98,13 @@ def parse_run(
     parts = [
         _Part(
             processed=pgbench.processed_of(each),
-            taken=pgbench.parse_run(each, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s),
+            taken=pgbench.parse_run(
+                each,
+                ramp_s=ramp_s,
+                # By its own clock, where it ran elsewhere: its time stamps are.
+                started_at=started_at if each.began_at is None else each.began_at,
+                slice_s=slice_s,
+            ),
         )
         for each in completed
     ]

@@ -171,16 +171,20 @@ def initialise_arguments(scale_factor: int) -> tuple[str, ...]:
 
 
 def environment(address: ServerAddress) -> Mapping[str, str]:
-    """Return libpq's environment for an address; the only way a password travels."""
+    """Return libpq's environment for an address; the only way a password travels.
+
+    Programs that run beside a server that is elsewhere have it from a Secret.
+    """
     further = {_VARIABLES[n]: value for n, value in address.parameters if n in _VARIABLES}
+    host, port = address.inside or (address.host, address.port)
     variables = {
         **further,
-        "PGHOST": address.host,
-        "PGPORT": str(address.port),
+        "PGHOST": host,
+        "PGPORT": str(port),
         "PGUSER": address.user,
         "PGDATABASE": address.database,
         "PGAPPNAME": SESSION_NAME,
-        "PGPASSWORD": address.password,
+        "PGPASSWORD": "" if address.inside else address.password,
     }
     return {name: value for name, value in variables.items() if value}
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from steelyard.engines.engine import Waiting
 from steelyard.engines.postgres import counters, waits
 from steelyard.engines.postgres.counters import Source
+from steelyard.engines.reading import Waiting
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.sql import Row, Sql, SqlSession
 from steelyard.model.command import ServerAddress
@@ -66,6 +66,16 @@ class PostgresReader:
     def pid(self) -> int:
         """Return the process of the session on the server, by its own account."""
         return self._pid
+
+    @property
+    def serving_pid(self) -> None:
+        """Return that every session has a process of its own."""
+        return
+
+    @property
+    def answering_s(self) -> None:
+        """Return that only the session's process tells."""
+        return
 
     @property
     def absent(self) -> tuple[Absence, ...]:

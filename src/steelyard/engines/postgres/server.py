@@ -98,6 +98,9 @@ class PostgresProgram:
             parent_death_signal=signal.SIGQUIT,
         )
 
+    def companion(self, settings: Mapping[str, str], address: ServerAddress) -> None:
+        """Return None: there is one server."""
+
     def configuration(
         self, settings: Mapping[str, str], address: ServerAddress, sockets: Path
     ) -> Mapping[str, str]:
@@ -123,6 +126,10 @@ class PostgresProgram:
             return self.sql.rows(address, "SELECT 1") == [(1,)]
         except TargetError:
             return False
+
+    def is_loading(self, address: ServerAddress) -> bool:  # noqa: ARG002 - by its protocol
+        """Return false: its data are read as they are asked for."""
+        return False
 
 
 def _quoted(value: str) -> str:

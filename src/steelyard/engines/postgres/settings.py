@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from steelyard.engines.complaints import named_in
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Layer, Setting, SwitchCost
+from steelyard.model.experiment import Layer, Setting
+from steelyard.model.measure import SwitchCost
 
 _TIMEOUT_S = 20.0
 _SWITCH_COST = {
@@ -146,8 +148,7 @@ def refused_names(names: Sequence[str]) -> Mapping[str, str]:
 
     PostgreSQL's names do not differ by case; the result has them as they were given.
     """
-    folded = {name: name.lower() for name in names}
-    return {n: _FIXED_BY_STEELYARD[low] for n, low in folded.items() if low in _FIXED_BY_STEELYARD}
+    return named_in(names, _FIXED_BY_STEELYARD)
 
 
 def check_values(

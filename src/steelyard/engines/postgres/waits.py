@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from steelyard.engines.engine import Waiting
 from steelyard.engines.postgres.pgbench import SESSION_NAME
+from steelyard.engines.reading import Waiting
 from steelyard.gateways.sql import Row
 from steelyard.model.evidence import WaitClass
 

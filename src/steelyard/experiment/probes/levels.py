@@ -4,7 +4,7 @@ from collections import Counter
 
 from steelyard.experiment.probes.placement import bytes_by_node, huge_bytes, remote_fraction
 from steelyard.experiment.probes.processes import tree
-from steelyard.experiment.probes.procfs import cpu_times, memory_bytes
+from steelyard.experiment.probes.procfs import cpu_times, memory_bytes, named_number
 from steelyard.gateways.clock import thread_cpu_s
 from steelyard.gateways.host import Host
 from steelyard.model.evidence import Absence, Quantity
@@ -12,11 +12,11 @@ from steelyard.model.vantage import Vantage
 
 # A guess: numa_maps of a process that maps many small pages takes the kernel long.
 _PLACEMENT_CPU_S = 0.5
-_MEMORY = {
+MEMORY = {
     Quantity.MEMORY_BYTES: "MemTotal",
     Quantity.MEMORY_AVAILABLE_BYTES: "MemAvailable",
 }
-_HUGE_PAGES = {
+HUGE_PAGES = {
     Quantity.HUGE_PAGES: "HugePages_Total",
     Quantity.HUGE_PAGES_FREE: "HugePages_Free",
 }
@@ -26,10 +26,10 @@ Found = tuple[dict[Quantity, float], tuple[Absence, ...]]
 def machine_levels(host: Host) -> Found:
     """Return CPUs and memory of this machine."""
     memory, times = memory_bytes(host.read("/proc/meminfo")), cpu_times(host.read("/proc/stat"))
-    levels = {quantity: float(memory[n]) for quantity, n in _MEMORY.items() if n in memory}
+    levels = {quantity: float(memory[n]) for quantity, n in MEMORY.items() if n in memory}
     if times is not None:
         levels[Quantity.CPUS] = float(times.cpus)
-    if len(levels) == len(_MEMORY) + 1:
+    if len(levels) == len(MEMORY) + 1:
         return levels, ()
     reason = "/proc/meminfo or /proc/stat cannot be read here"
     return levels, (Absence(subject="CPUs and memory of the machine", reason=reason),)
@@ -38,7 +38,7 @@ def machine_levels(host: Host) -> Found:
 def server_levels(host: Host, vantage: Vantage) -> Found:
     """Return what the server has of the machine: huge pages, memory nodes, disk."""
     memory = memory_bytes(host.read("/proc/meminfo"))
-    levels = {quantity: float(memory[n]) for quantity, n in _HUGE_PAGES.items() if n in memory}
+    levels = {quantity: float(memory[n]) for quantity, n in HUGE_PAGES.items() if n in memory}
     absent = []
     huge = huge_bytes(host.read(f"/proc/{vantage.pid}/smaps"))
     if huge is not None:
@@ -46,6 +46,9 @@ def server_levels(host: Host, vantage: Vantage) -> Found:
     else:
         reason = "/proc/PID/smaps of the server may be read by its own account or root alone"
         absent.append(Absence(subject="huge pages of the server", reason=reason))
+    allowed = named_number(host.read(f"/proc/{vantage.pid}/status"), "THP_enabled")
+    if allowed is not None:
+        levels[Quantity.SERVER_TRANSPARENT_HUGE] = float(allowed)
     space = host.space(str(vantage.data))
     if space is not None:
         levels[Quantity.DISK_FREE_BYTES] = float(space.free_bytes)

@@ -1,10 +1,11 @@
 """Watches the machine during a run: CPU by who used it, devices, throttling, other processes."""
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
 from steelyard.experiment.probes.levels import machine_levels, server_levels
+from steelyard.experiment.probes.links import Moved, busiest_fraction, links
 from steelyard.experiment.probes.neighbours import Census, census, heaviest
 from steelyard.experiment.probes.probe import Part
 from steelyard.experiment.probes.sources import Counted, Sources
@@ -17,7 +18,7 @@ SERIES = "host"
 _DIGITS = 4  # a tenth of a millisecond; counts are whole
 # What is left after the last sample is a row of its own only when it is long enough for a rate.
 _LEAST_ROW_S = 0.5
-_Reading = tuple[float, Counted]
+Reading = tuple[float, Counted]
 
 
 class MachineProbe:
@@ -33,12 +34,14 @@ class MachineProbe:
         self._sources: Sources
         self._before: Census
         self._used: Counted
-        self._readings: list[_Reading]
+        self._links: dict[str, Moved]
+        self._readings: list[Reading]
 
     def begin(self) -> None:
         """Take stock of all processes, then take the first reading."""
         self._sources = Sources.of(self._host, self._vantage)
         self._before = census(self._host)
+        self._links = links(self._host)
         self._readings = [(0.0, self._sources.sampled())]
         self._used = self._sources.used()
 
@@ -55,17 +58,19 @@ class MachineProbe:
         if self._sources.server is not None:
             self._sources.server.settle(self._given_up)
         last, used = self._sources.sampled(), self._sources.used()
-        totals = self._with_others(_difference(self._used, used))
+        totals = self._with_others(difference(self._used, used))
         self._readings.append((at_s, self._caught_up(last, totals)))
         unsampled = self._sources.unsampled(totals)
         levels, absent = machine_levels(self._host)
+        full = busiest_fraction(self._links, links(self._host), at_s)
+        levels |= {} if full is None else {Quantity.LINK_BUSIEST_FRACTION: full}
         if self._vantage is not None:
             more, missing = server_levels(self._host, self._vantage)
             levels, absent = levels | more, (*absent, *missing)
         return Part(
             totals={q.value: value for q, value in totals.items() if q not in unsampled},
             levels={quantity.value: value for quantity, value in levels.items()},
-            series=self._series(without=unsampled),
+            series=timeline(self._readings, self._with_others, without=unsampled),
             others=heaviest(self._before, census(self._host), ours=self._ours()),
             absent=(
                 *_unseen(self._vantage),
@@ -81,18 +86,22 @@ class MachineProbe:
 
     def _ours(self) -> tuple[int, ...]:
         own = self._sources.generator.own_pid
-        return (own,) if self._vantage is None else (own, self._vantage.pid)
+        if self._vantage is None:
+            return (own,)
+        return (own, self._vantage.pid, *self._vantage.beside)
 
     def _with_others(self, used: Counted) -> Counted:
         """Return differences with what is left for all other processes."""
         known = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
         if self._vantage is not None:
             known.add(Quantity.SERVER_CPU_S)
+            if self._vantage.beside:
+                known.add(Quantity.REPLICA_CPU_S)
         modes = {Quantity.CPU_USER_S, Quantity.CPU_SYSTEM_S}
         if not (known | modes) <= used.keys():
             return used
         others_s = sum(used[mode] for mode in modes) - sum(used[part] for part in known)
-        return {**used, Quantity.OTHERS_CPU_S: _rounded(max(others_s, 0.0))}
+        return {**used, Quantity.OTHERS_CPU_S: rounded(max(others_s, 0.0))}
 
     def _caught_up(self, last: Counted, totals: Counted) -> Counted:
         """Return the last reading with the CPU that no sample saw, so that rows add up."""
@@ -103,25 +112,6 @@ class MachineProbe:
             if quantity in first and quantity in totals
         }
         return {**last, **exact}
-
-    def _series(self, *, without: Collection[Quantity]) -> tuple[Series, ...]:
-        readings = _without_short_end(self._readings)
-        used = [
-            self._with_others(_difference(begin, end))
-            for (_, begin), (_, end) in pairwise(readings)
-        ]
-        known = [name for name in HOST_QUANTITIES if name not in without]
-        names = [name for name in known if any(name in row for row in used)]
-        if not names:
-            return ()
-        return (
-            Series(
-                subject=SERIES,
-                names=tuple(name.value for name in names),
-                end_s=tuple(round(at_s, 3) for at_s, _ in readings[1:]),
-                rows=tuple(tuple(row.get(name) for name in names) for row in used),
-            ),
-        )
 
 
 def _unseen(vantage: Vantage | None) -> tuple[Absence, ...]:
@@ -134,24 +124,54 @@ def _unseen(vantage: Vantage | None) -> tuple[Absence, ...]:
     return (Absence(subject=SERVERS_MACHINE, reason=reason),)
 
 
-def _difference(begin: Counted, end: Counted) -> Counted:
+def timeline(
+    readings: Sequence[Reading],
+    finished: Callable[[Counted], Counted],
+    *,
+    without: Collection[Quantity] = (),
+) -> tuple[Series, ...]:
+    """Return the series of a run; none where nothing of it was counted.
+
+    Args:
+        readings: Counters with the seconds since the run's start; the first at its start.
+        finished: Adds to differences what follows from them.
+        without: Quantities that samples do not show.
+    """
+    readings = without_short_end(readings)
+    used = [finished(difference(begin, end)) for (_, begin), (_, end) in pairwise(readings)]
+    known = [name for name in HOST_QUANTITIES if name not in without]
+    names = [name for name in known if any(name in row for row in used)]
+    if not names:
+        return ()
+    return (
+        Series(
+            subject=SERIES,
+            names=tuple(name.value for name in names),
+            end_s=tuple(round(at_s, 3) for at_s, _ in readings[1:]),
+            rows=tuple(tuple(row.get(name) for name in names) for row in used),
+        ),
+    )
+
+
+def difference(begin: Counted, end: Counted) -> Counted:
     """Return what went by between two readings of the same counters.
 
     Idle time and waiting for devices may go back a little (proc_stat(5)); so may sums over
     processes that end while they are read.
     """
     return {
-        quantity: _rounded(max(end[quantity] - begin[quantity], 0.0))
+        quantity: rounded(max(end[quantity] - begin[quantity], 0.0))
         for quantity in end
         if quantity in begin
     }
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """Return a figure as evidence keeps it."""
     return float(round(value, _DIGITS))
 
 
-def _without_short_end(readings: Sequence[_Reading]) -> list[_Reading]:
+def without_short_end(readings: Sequence[Reading]) -> list[Reading]:
     """Return the readings without the last sample when it lies just before the end."""
     if len(readings) > 2 and readings[-1][0] - readings[-2][0] < _LEAST_ROW_S:
         return [*readings[:-2], readings[-1]]

@@ -10,6 +10,11 @@ _KB_FIELD = re.compile(r"^(Size|KernelPageSize|ShmemPmdMapped): +([0-9]+) kB$")
 _PAGE_SIZE = re.compile(r"^KernelPageSize: +([1-9][0-9]*) kB$", re.MULTILINE)
 _ON_HUGE_PAGES = re.compile(r"^ShmemPmdMapped: +[1-9]", re.MULTILINE)
 _FIELDS = ("Size:", "KernelPageSize:", "ShmemPmdMapped:")  # of some twenty of each mapping
+# What is mapped on huge pages of the pool without a file, as PostgreSQL does (fs/hugetlbfs).
+_ANONYMOUS_HUGE = re.compile(
+    r"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ...s .*/anon_hugepage", re.MULTILINE
+)
+_ROLLED_UP = re.compile(r"^ShmemPmdMapped: +([0-9]{1,20}) kB$", re.MULTILINE)
 _ON_NODE = re.compile(r"\bN([0-9]+)=([0-9]+)\b")
 _PAGE_KB = re.compile(r"\bkernelpagesize_kB=([0-9]+)\b")
 
@@ -34,6 +39,15 @@ def huge_bytes(smaps: str | None) -> int | None:
         for is_shared, kilobytes in mappings
         if is_shared
     )
+
+
+def anonymous_huge_bytes(maps: str | None, rollup: str | None) -> int | None:
+    """Return the same from ``maps`` and ``smaps_rollup``, which are a tenth of ``smaps``."""
+    if not maps:
+        return None
+    pool = sum(int(end, 16) - int(begin, 16) for begin, end in _ANONYMOUS_HUGE.findall(maps))
+    transparent = _ROLLED_UP.search(rollup or "")
+    return pool + 1024 * int(transparent[1]) if transparent else pool
 
 
 def bytes_by_node(numa_maps: str | None) -> Counter[int]:

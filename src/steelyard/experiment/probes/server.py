@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from steelyard.engines.engine import ServerReader, Waiting
+from steelyard.engines.reading import ServerReader, Waiting
+from steelyard.experiment.probes.main_thread import MainThread, unseen_thread
 from steelyard.experiment.probes.probe import Part
 from steelyard.experiment.probes.processes import parse_scheduled
 from steelyard.gateways.host import Host
@@ -31,6 +32,11 @@ _IN_SERIES = (
     Quantity.PAGES_READ,
     Quantity.RELATION_READ_BYTES,
     Quantity.CHECKPOINTS,
+    Quantity.COMMANDS,
+    Quantity.AOF_BYTES,
+    Quantity.AOF_DELAYED_FSYNCS,
+    Quantity.AOF_REWRITING_S,
+    Quantity.RDB_SAVING_S,
 )
 
 
@@ -52,7 +58,7 @@ class Reading:
 
 @dataclass(slots=True, kw_only=True)
 class ServerProbe:
-    """Samples a server by SQL on a session of its own: wait events at 10 Hz, counters at 1 Hz.
+    """Samples a server on a session of its own: wait events at 10 Hz, counters at 1 Hz.
 
     Attributes:
         open_reader: Opens the session; in the probe's thread, because it may hang.
@@ -66,6 +72,7 @@ class ServerProbe:
     subject: str = "server"
     interval_s: float = _INTERVAL_S
     _reader: ServerReader | None = None
+    _thread: MainThread | None = None
     _abandoned: threading.Event = field(default_factory=threading.Event)
     _sightings: list[Sighting] = field(default_factory=list)
     _readings: list[Reading] = field(default_factory=list)
@@ -77,12 +84,16 @@ class ServerProbe:
         with self._closing_on_failure():
             if self._abandoned.is_set():
                 raise TargetError("it was given up before it began")
+            if self.nearby is not None and reader.serving_pid is not None:
+                self._thread = MainThread(host=self.nearby, pid=reader.serving_pid)
             self._readings.append(Reading(at_s=0.0, counters=reader.counters()))
 
     def sample(self, at_s: float) -> None:
         """Look at the sessions, and once a second at the counters."""
         reader = self._opened()
         try:  # as _closing_on_failure does, at less cost ten times a second
+            if self._thread is not None:  # before the server is asked, which wakes it up
+                self._thread.look(at_s)
             self._sightings.append(Sighting(at_s=at_s, waiting=reader.waits()))
             # Half an interval early rather than a whole one late.
             if at_s - self._readings[-1].at_s >= 1.0 - _INTERVAL_S / 2:
@@ -100,11 +111,11 @@ class ServerProbe:
             waits = average(self._sightings, reader.source, ramp_s=self.ramp_s, lost=lost)
             totals, reset = differences(self._readings[0].counters, settled)
             part = Part(
-                totals=totals,
+                totals={**totals, **(self._thread.totals() if self._thread else {})},
                 levels=levels,
                 waits=waits,
                 series=self._series(at_s, seen=waits is not None),
-                absent=(*_absent(reader.absent, waits), *reset),
+                absent=(*_absent(reader.absent, waits), *reset, *self._unseen(reader)),
                 server_cpu_s=self._server_cpu_s(reader),
             )
         reader.close()
@@ -134,9 +145,15 @@ class ServerProbe:
             self._opened().close()
             raise
 
+    def _unseen(self, reader: ServerReader) -> tuple[Absence, ...]:
+        hidden = reader.serving_pid is not None and self._thread is None
+        return (unseen_thread(),) if hidden else ()
+
     def _server_cpu_s(self, reader: ServerReader) -> float | None:
         """Return what the session has used of the server's CPUs since it was opened."""
-        if self.nearby is None:
+        if reader.answering_s is not None:
+            return reader.answering_s
+        if self.nearby is None or reader.pid is None:
             return None
         scheduled = parse_scheduled(self.nearby.read(f"/proc/{reader.pid}/schedstat"))
         return scheduled.run_s if scheduled is not None else None

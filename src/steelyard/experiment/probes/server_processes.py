@@ -116,8 +116,11 @@ class ServerProcesses:
     def _scheduled(self) -> TaskSums | None:
         if self.host.read(f"/proc/{self.pid}/schedstat") is None:
             return None
-        pids = (self.pid, *children(self.host, self.pid))
-        return self._tasks.read([f"/proc/{pid}/schedstat" for pid in pids])
+        # The first process may have several threads; those that it forked have one each.
+        own = [f"{self.pid}/task/{task}" for task in self.host.names(f"/proc/{self.pid}/task")]
+        others = map(str, children(self.host, self.pid))
+        places = (*(own if len(own) > 1 else [str(self.pid)]), *others)
+        return self._tasks.read([f"/proc/{place}/schedstat" for place in places])
 
     def _device_use(self) -> dict[Quantity, float]:
         texts = [self.host.read(f"/proc/{pid}/io") for pid in tree(self.host, self.pid)]

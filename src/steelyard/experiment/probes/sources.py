@@ -6,6 +6,7 @@ from steelyard.experiment.probes.devices import BlockDevice, DeviceCounters
 from steelyard.experiment.probes.generator_processes import GeneratorProcesses
 from steelyard.experiment.probes.groups import group_with_quota, throttling
 from steelyard.experiment.probes.pressure import pressure_s
+from steelyard.experiment.probes.processes import process, tree
 from steelyard.experiment.probes.procfs import CpuTimes, cpu_times, named_number
 from steelyard.experiment.probes.server_processes import ServerProcesses
 from steelyard.gateways.host import Host
@@ -14,7 +15,7 @@ from steelyard.model.vantage import Vantage
 
 Counted = dict[Quantity, float]
 _WAL = "pg_wal"  # below the data directory: a directory, or a link to one on another device
-_PRESSURE = {
+PRESSURE = {
     Quantity.CPU_PRESSURE_S: "cpu",
     Quantity.IO_PRESSURE_S: "io",
     Quantity.MEMORY_PRESSURE_S: "memory",
@@ -26,6 +27,7 @@ class Sources:
     """What can be counted here: the machine and the generator always, the rest with a vantage.
 
     Attributes:
+        beside: First processes of replicas beside the server.
         wal: Only where it is another device than that of the data.
         quota: Directory of the control group whose CPU quota binds the server.
     """
@@ -33,6 +35,7 @@ class Sources:
     host: Host
     generator: GeneratorProcesses
     server: ServerProcesses | None = None
+    beside: tuple[int, ...] = ()
     device: BlockDevice | None = None
     wal: BlockDevice | None = None
     quota: str | None = None
@@ -49,6 +52,7 @@ class Sources:
             host=host,
             generator=generator,
             server=ServerProcesses(host=host, pid=vantage.pid),
+            beside=vantage.beside,
             device=device,
             wal=wal if wal != device else None,
             quota=group_with_quota(host, vantage),
@@ -62,7 +66,7 @@ class Sources:
         swapped_in, swapped_out = named_number(virtual, "pswpin"), named_number(virtual, "pswpout")
         if swapped_in is not None and swapped_out is not None:
             counted[Quantity.SWAPPED_PAGES] = float(swapped_in + swapped_out)
-        for quantity, name in _PRESSURE.items():
+        for quantity, name in PRESSURE.items():
             waited_s = pressure_s(self.host.read(f"/proc/pressure/{name}"))
             if waited_s is not None:
                 counted[quantity] = waited_s
@@ -114,12 +118,14 @@ class Sources:
 
     def _common(self) -> Counted:
         """Return what both kinds of reading hold."""
-        counted = _of_the_machine(cpu_times(self.host.read("/proc/stat")))
+        counted = of_the_machine(cpu_times(self.host.read("/proc/stat")))
         counted[Quantity.STEELYARD_CPU_S] = self.host.own_cpu_s()
+        if self.beside:
+            counted[Quantity.REPLICA_CPU_S] = self._beside_cpu_s()
         if self.device is not None:
-            counted |= _of_the_device(self.device.counters())
+            counted |= of_the_device(self.device.counters())
         if self.wal is not None:
-            counted |= _of_the_wal(self.wal.counters())
+            counted |= of_the_wal(self.wal.counters())
         held_back = throttling(self.host, self.quota) if self.quota else None
         if held_back is not None:
             counted[Quantity.QUOTA_PERIODS] = float(held_back.periods)
@@ -127,8 +133,15 @@ class Sources:
             counted[Quantity.THROTTLED_S] = held_back.throttled_s
         return counted
 
+    def _beside_cpu_s(self) -> float:
+        """Return what replicas used, with their children that ended; one that died is missing."""
+        pids = [pid for first in self.beside for pid in tree(self.host, first)]
+        found = [process(self.host, pid) for pid in pids]
+        return sum(each.whole_cpu_s for each in found if each is not None)
 
-def _of_the_machine(times: CpuTimes | None) -> Counted:
+
+def of_the_machine(times: CpuTimes | None) -> Counted:
+    """Return the counters of all CPUs."""
     if times is None:
         return {}
     switches = times.context_switches
@@ -142,7 +155,8 @@ def _of_the_machine(times: CpuTimes | None) -> Counted:
     }
 
 
-def _of_the_device(did: DeviceCounters | None) -> Counted:
+def of_the_device(did: DeviceCounters | None) -> Counted:
+    """Return the counters of the device of the data."""
     if did is None:
         return {}
     return _known(
@@ -160,7 +174,8 @@ def _of_the_device(did: DeviceCounters | None) -> Counted:
     )
 
 
-def _of_the_wal(did: DeviceCounters | None) -> Counted:
+def of_the_wal(did: DeviceCounters | None) -> Counted:
+    """Return the counters of the device of the WAL."""
     if did is None:
         return {}
     return _known(

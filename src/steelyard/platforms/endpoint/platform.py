@@ -4,21 +4,18 @@ Invariant: every database, table and setting is in the ledger before it is made 
 gone or put back after ``destroy``.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from steelyard.gateways.files import cache_directory, free_bytes, make_directory, remove_tree
-from steelyard.model.command import Command, Completed, ServerAddress
+from steelyard.model.command import ServerAddress
 from steelyard.model.environment import Fact
-from steelyard.model.errors import PreflightError, SteelyardError, TargetError
-from steelyard.model.findings import Finding, Severity
-from steelyard.model.outside import Foreign, OnServer, SavedSetting
+from steelyard.model.errors import PreflightError
+from steelyard.model.findings import Finding
+from steelyard.model.outside import OnServer
 from steelyard.model.program import ServerProgram
 from steelyard.model.target import EndpointTarget
-from steelyard.model.vantage import Vantage
 from steelyard.platforms.endpoint import readiness
+from steelyard.platforms.endpoint.changes import Announcing
 from steelyard.platforms.endpoint.connection import named_database
 from steelyard.platforms.endpoint.databases import (
     TEMPLATE,
@@ -28,12 +25,15 @@ from steelyard.platforms.endpoint.databases import (
     Naming,
     require_usable,
 )
-from steelyard.platforms.endpoint.restarting import STARTED_AT, Means, reload, restart
-from steelyard.platforms.endpoint.settings import SystemSettings
+from steelyard.platforms.endpoint.others_server import OthersServer
+from steelyard.platforms.endpoint.place import Anywhere, ServerPlace
+from steelyard.platforms.endpoint.restarting import STARTED_AT, Means, restart
+from steelyard.platforms.endpoint.settings import AlterSystem, SettingStore, SystemSettings
 from steelyard.platforms.endpoint.statements import session_options
 from steelyard.platforms.endpoint.undoing import undo
-from steelyard.platforms.log_place import LogPlace
-from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
+from steelyard.platforms.kubernetes.doorway import await_service
+from steelyard.platforms.platform import Ledger, PreparedState
+from steelyard.platforms.tokens import token_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class EndpointOptions:
     """How a campaign uses a server.
 
     Attributes:
-        entrance: Where libpq found it.
+        entrance: Where libpq found it; of no use where its place is known.
         settings: Names of all settings that any treatment on it asks for.
         restarts: Whether every activation restarts it.
         clients: Of the largest load.
@@ -56,30 +56,46 @@ class EndpointOptions:
     clients: int
 
 
-class EndpointPlatform:
-    """One running server."""
+class EndpointPlatform(OthersServer):
+    """One running server.
 
-    def __init__(self, options: EndpointOptions, ledger: Ledger, means: Means) -> None:
-        self._options = options
-        self._entrance = options.entrance
-        self._ledger = ledger
-        self._means = means
-        self._mark = f"{readiness.MARK}{options.campaign_id}"
-        self._live = cache_directory() / "live" / options.campaign_id
-        self._logs = LogPlace(ledger, account=None, beside=lambda: self._made(self._live))
-        self._databases = Databases(
-            _naming(options, self._mark), options.datasets, means.sql, self._announce
+    Args:
+        options: How it is used.
+        ledger: Is told before anything is made or changed.
+        means: To reach it, and to run the generator.
+        place: Where it is; None: at the entrance of the options, and nothing else is known of it.
+    """
+
+    def __init__(
+        self,
+        options: EndpointOptions,
+        ledger: Ledger,
+        means: Means,
+        place: ServerPlace | None = None,
+    ) -> None:
+        here = place or Anywhere(options.entrance)
+        again = options.target.restart_command
+        announcing = Announcing(
+            place=here,
+            mark=f"{readiness.MARK}{options.campaign_id}",
+            restart_command=again if options.restarts else (),
         )
-        self._system = SystemSettings(options.settings, means.sql, self._keep)
-        self._done: list[OnServer] = []
-        self._prepared: PreparedState | None = None
+        super().__init__(options.campaign_id, announcing, ledger, means.processes)
+        self._options = options
+        self._means = means
+        self._databases = Databases(
+            _naming(options, self._mark), options.datasets, means.sql, self._changes.announce
+        )
+        system = SystemSettings(options.settings, means.sql, self._changes.keep)
+        self._alter_system = AlterSystem(system, self._place.entrance, again, means)
         self._session: Mapping[str, str] = {}
-        self._since: object = None
         self._state: readiness.ServerState | None = None
 
     @property
-    def _where(self) -> str:
-        return f"{self._entrance.host}:{self._entrance.port}"
+    def _store(self) -> SettingStore | None:
+        """Return where settings are changed for everyone; None: of own sessions only."""
+        store = self._place.store(self._alter_system)
+        return None if store is self._alter_system and not self.state.superuser else store
 
     @property
     def state(self) -> readiness.ServerState:
@@ -88,48 +104,19 @@ class EndpointPlatform:
             self._state = readiness.read_state(self._entrance, self._means.sql, self._mark)
         return self._state
 
-    @property
-    def address(self) -> ServerAddress:
-        """Return where sessions under the treatment in force go.
-
-        Raises:
-            TargetError: No treatment is in force.
-        """
-        if self._since is None:
-            raise TargetError("no treatment is in force on the server")
-        return self._in_session(self._entrance)
-
-    def _in_session(self, address: ServerAddress) -> ServerAddress:
-        """Return an address whose sessions have the treatment's own settings."""
-        parameters = dict(address.parameters)
+    def _inside(self, entrance: ServerAddress) -> ServerAddress:
+        """Return the way in whose sessions have the treatment's own settings."""
+        parameters = dict(entrance.parameters)
         own = [parameters.get("options", ""), session_options(self._session)]
         if options := " ".join(filter(None, own)):
             parameters["options"] = options
         live = self._databases.live
         return replace(
-            address,
-            database=live[0][1] if live else address.database,
+            entrance,
+            database=live[0][1] if live else entrance.database,
             parameters=tuple(parameters.items()),
             databases=live,
         )
-
-    @property
-    def root(self) -> Path | None:
-        """Return None: the data take no disk of this machine."""
-        return None
-
-    @property
-    def scripts(self) -> Path:
-        """Return a directory whose files the generator can read."""
-        return self._made(self._live / "scripts")
-
-    @property
-    def is_running(self) -> bool:
-        """Return whether the server answers and was not restarted since the activation."""
-        try:
-            return self._since is not None and self._started_at() == self._since
-        except TargetError:
-            return False
 
     def _started_at(self) -> object:
         return self._means.sql.rows(self._entrance, STARTED_AT)[0][0]
@@ -141,10 +128,14 @@ class EndpointPlatform:
             PreflightError: It takes no writes, has too few connections or no room for own
                 databases, or its settings cannot be changed alone.
         """
+        self._place.require_ready()
         state = self.state
         readiness.require_writable(state, self._where)
         readiness.require_connections(state, self._options.clients, self._where)
-        readiness.require_alone(state, self._options.settings, self._where)
+        if self._options.settings and self._store is not None:
+            readiness.require_alone(state, self._where)
+        if self._options.settings and self._store is self._alter_system:
+            readiness.require_alter_system(state, self._where)
         self._require_database()
 
     def _require_database(self) -> None:
@@ -165,10 +156,6 @@ class EndpointPlatform:
                 " `allow_existing: true` or --allow-existing.",
             )
 
-    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
-        """Return the state that this session has made, or None: none is kept on the server."""
-        return self._prepared
-
     def prepare(
         self,
         program: ServerProgram,
@@ -177,18 +164,19 @@ class EndpointPlatform:
     ) -> PreparedState:
         """Return the state, made now in databases of our own or in the one that is allowed."""
         if self._prepared is None:
+            self._await_generators()
             means = self.means()[0]
             self._databases.make(means, self._entrance)
             place = replace(self._entrance, databases=self._databases.names(means))
             build(place)
             self._databases.mark_tables(place)
-            key = _token(repr((program.identity, content)))
-            self._prepared = PreparedState(key=key, data=self._live, size_bytes=0)
+            self._prepared = self._state_of(program, content)
         return self._prepared
 
-    def vantage(self) -> Vantage | None:
-        """Return None: it may run anywhere, and is nobody's to look into."""
-        return None
+    def _await_generators(self) -> None:
+        """Wait until generators in pods reach the server, where there are any."""
+        if self._place.inside is not None and (sight := self.sight()) is not None:
+            await_service(self._entrance, self._means.processes, len(sight.generators))
 
     def means(self) -> tuple[str, ...]:
         """Return how data go back here: from templates where we may, else by vacuum."""
@@ -206,181 +194,72 @@ class EndpointPlatform:
             self._databases.vacuum(replace(self._entrance, databases=self._databases.live))
         return self._means.clock.monotonic() - begun
 
-    def reprovision(
-        self,
-        program: ServerProgram,
-        content: Sequence[object],
-        build: Callable[[ServerAddress], None],
-    ) -> PreparedState:
-        """Refuse: nobody may remake what somebody else made.
-
-        Raises:
-            PreflightError: Always.
-        """
-        raise PreflightError(
-            f"Steelyard did not make the server at {self._where} and cannot make it anew",
-            hint="Use a target that Steelyard makes (`kind: local`), or leave `switch` out.",
-        )
+    @property
+    def _made_kind(self) -> str:
+        return "local"
 
     def has_live_copy(self, state: PreparedState) -> bool:
         """Return false where the measured databases are yet to be copied."""
-        made = {thing.database for thing in self._done}
-        return self._options.target.allow_existing or {n for _, n in self._databases.live} <= made
+        live = {name for _, name in self._databases.live}
+        return self._options.target.allow_existing or live <= self._changes.databases
 
     def start(
         self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
     ) -> float:
         """Bring settings into force, by a restart where the campaign needs one."""
         begun = self._means.clock.monotonic()
-        if self.configure(settings):
-            reload(self._entrance, self._means)
-        if self._options.restarts:
-            restart(self._options.target.restart_command, self._entrance, self._means)
+        store, restarts = self._store, self._options.restarts
+        if store is not None:
+            store.activate(settings, restarts=restarts)
+        else:
+            self._session = dict(settings)
+            if restarts:
+                command, again = self._options.target.restart_command, self._place.entrance
+                restart(command, again(), self._means, again=again)
         self._since = self._started_at()
+        if restarts:
+            self._await_generators()
         return self._means.clock.monotonic() - begun
 
     def configure(self, settings: Mapping[str, str]) -> bool:
         """Take other settings; return whether the server has to read them."""
-        if self.state.superuser:
-            self._system.change(settings, self._entrance)
-            return bool(self._options.settings)
+        store = self._store
+        if store is not None:
+            return store.change(settings)
         self._session = dict(settings)
         return False
 
-    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
-        """Return nothing: the file has none for an endpoint."""
-        return ()
-
-    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
-        """Limit nothing: the machine of an endpoint is out of reach."""
-        return LimitsInForce()
-
-    def stop(self, *, keep_data: bool) -> None:
-        """Leave the server alone: it is not ours to stop."""
-        self._since = None
-
-    def log_directory(self) -> Path:
-        """Return a private directory for the generator's logs, in memory where there is room."""
-        return self._logs.directory()
-
-    def logs_in_memory(self) -> bool:
-        """Return whether that directory lies in memory."""
-        return self._logs.in_memory
-
-    def run_together(
-        self, commands: Sequence[Command], *, timeout_s: float
-    ) -> tuple[Completed, ...]:
-        """Run commands on this machine at the same time, recognisable by their directory."""
-        directory = self._made(self._live)
-        placed = [replace(command, directory=directory) for command in commands]
-        return self._means.processes.run_together(placed, timeout_s=timeout_s)
-
-    def copies_by_reflink(self, state: PreparedState) -> bool:
-        """Return false: the files of the data are out of reach."""
-        return False
-
-    def free_bytes(self) -> int:
-        """Return the free space of this machine's cache, where scripts go."""
-        return free_bytes(cache_directory())
-
-    def logs(self) -> str:
-        """Return nothing: the server's log is out of reach."""
-        return ""
-
     def facts(self) -> tuple[Fact, ...]:
         """Return what a reader must know of the server."""
-        state, target = self.state, self._options.target
+        state, target, store = self.state, self._options.target, self._store
         facts = {
             "address": self._where,
             "user": f"{self._entrance.user}, {'' if state.superuser else 'not '}a superuser",
             "TLS": "yes" if state.tls else "no",
-            "settings": "by ALTER SYSTEM" if state.superuser else "of own sessions only",
+            "settings": "of own sessions only" if store is None else store.label,
             "restarted for a treatment": "yes" if self._options.restarts else "never",
             "database": named_database(target) or ""
             if target.allow_existing
             else "Steelyard's own",
         }
-        return tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items())
+        told = tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items())
+        return (*told, *self._place.facts())
 
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth knowing of the server."""
-        weaker = Finding(
-            code="weaker-reset",
-            severity=Severity.WARNING,
-            message=f"the data at {self._where} go back by vacuum and truncate only: rows that a"
-            " workload changed stay changed, and bloat that vacuum leaves stays",
-            remedy="Let Steelyard make its own database: it is copied from a template each time.",
-            subject=self._where,
-        )
-        found = (*readiness.state_findings(self.state, self._where),)
-        return (*found, weaker) if self.means() == (VACUUM,) else found
+        said = readiness.state_findings(self.state, self._where)
+        found = self._with_place(said)
+        weaker = (readiness.weaker_reset(self._where),) if self.means() == (VACUUM,) else ()
+        return (*found, *weaker)
 
-    def destroy(self) -> None:
-        """Put back what was changed and drop what was made, each thing whatever became of others.
-
-        Raises:
-            SteelyardError: The first trouble, after everything was tried.
-        """
-        self._since = None
-        troubles: list[SteelyardError] = []
-        for thing in sorted(self._done, key=lambda each: each.resource is not Foreign.SETTINGS):
-            try:
-                undo(thing, self._means, password=self._entrance.password)
-                self._done.remove(thing)
-                self._ledger.undone(thing)
-            except SteelyardError as error:
-                troubles.append(error)
-        logs = self._logs.remove()
-        if self._live.exists():
-            remove_tree(self._live)
-            self._ledger.removed(self._live)
-        if logs is not None:
-            self._ledger.removed(logs)
-        if troubles:
-            raise troubles[0]
-
-    def _announce(self, resource: Foreign, database: str, names: tuple[str, ...]) -> None:
-        entrance = database if resource is Foreign.TABLES else self._entrance.database
-        thing = self._thing(resource, database=database, entrance=entrance)
-        self._note(replace(thing, names=names))
-
-    def _keep(self, saved: tuple[SavedSetting, ...]) -> None:
-        again = self._options.target.restart_command if self._options.restarts else ()
-        entrance = self._entrance.database
-        thing = self._thing(Foreign.SETTINGS, database=entrance, entrance=entrance)
-        self._note(replace(thing, saved=saved, restart_command=again))
-
-    def _thing(self, resource: Foreign, *, database: str, entrance: str) -> OnServer:
-        return OnServer(
-            resource=resource,
-            host=self._entrance.host,
-            port=self._entrance.port,
-            user=self._entrance.user,
-            parameters=self._entrance.parameters,
-            database=database,
-            entrance=entrance,
-            mark=self._mark,
-        )
-
-    def _note(self, thing: OnServer) -> None:
-        self._ledger.changed(thing)
-        self._done.append(thing)
-
-    def _made(self, directory: Path) -> Path:
-        if not self._live.exists():
-            self._ledger.created(self._live)
-        make_directory(directory)
-        return directory
+    def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
+        undo(thing, self._means, password=password, reached=reached)
 
 
 def _naming(options: EndpointOptions, mark: str) -> Naming:
     allowed = options.target.allow_existing
     return Naming(
-        token=_token(options.campaign_id),
+        token=token_of(options.campaign_id),
         mark=mark,
         existing=named_database(options.target) if allowed else None,
     )
-
-
-def _token(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:10]

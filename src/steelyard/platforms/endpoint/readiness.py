@@ -7,6 +7,11 @@ from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import PreflightError
 from steelyard.model.findings import Finding, Severity
+from steelyard.platforms.endpoint.server_findings import (
+    require_no_campaign,
+    server_finding,
+    unseen,
+)
 
 MARK = "steelyard campaign "
 _OUR_SESSIONS = 2  # one for our own checks, one to spare
@@ -113,44 +118,40 @@ def require_connections(state: ServerState, clients: int, where: str) -> None:
         )
 
 
-def require_alone(state: ServerState, names: tuple[str, ...], where: str) -> None:
-    """Raise when settings cannot be changed, or another campaign may be changing them.
+def require_alter_system(state: ServerState, where: str) -> None:
+    """Raise when settings cannot be changed by SQL.
 
     Raises:
-        PreflightError: ALTER SYSTEM is off, or another campaign's databases are there.
+        PreflightError: ALTER SYSTEM is off.
     """
-    if not names or not state.superuser:
-        return
     if not state.alters_system:
         raise PreflightError(
             f"the server at {where} does not allow ALTER SYSTEM (allow_alter_system is off)",
             hint="Change the settings where they are kept, and weigh two endpoints instead.",
         )
-    if state.other_marks:
-        raise PreflightError(
-            f"another campaign works on the server at {where}, or died there:"
-            f" {', '.join(state.other_marks)}",
-            hint="Wait for it, or undo what it left by `steelyard clean`: what stands there now"
-            " may be its settings.",
-        )
+
+
+def require_alone(state: ServerState, where: str) -> None:
+    """Raise when another campaign may be changing the settings.
+
+    Raises:
+        PreflightError: Another campaign's databases are there.
+    """
+    require_no_campaign(state.other_marks, where)
 
 
 def state_findings(state: ServerState, where: str) -> Iterator[Finding]:
     """Yield what is worth knowing of a server that can be measured."""
-    yield _finding(
-        "endpoint-unseen",
-        f"the machine, the disks and the log of the server at {where} are not visible from here",
-        where,
-    )
+    yield unseen(where)
     if not state.superuser:
-        yield _finding(
+        yield server_finding(
             "no-superuser",
             f"Steelyard is no superuser at {where}: it sets settings of its own sessions only,"
             " does not see settings that are for superusers, nor what others' sessions do",
             where,
         )
     if state.statement_timeout not in ("0", ""):
-        yield _finding(
+        yield server_finding(
             "statement-timeout",
             f"statement_timeout is {state.statement_timeout} for this user: long statements fail",
             where,
@@ -158,7 +159,7 @@ def state_findings(state: ServerState, where: str) -> Iterator[Finding]:
             severity=Severity.WARNING,
         )
     if state.active_others:
-        yield _finding(
+        yield server_finding(
             "other-load",
             f"{state.active_others} sessions of others were at work on the server at {where}",
             where,
@@ -167,7 +168,13 @@ def state_findings(state: ServerState, where: str) -> Iterator[Finding]:
         )
 
 
-def _finding(
-    code: str, message: str, subject: str, remedy: str = "", severity: Severity = Severity.INFO
-) -> Finding:
-    return Finding(code=code, severity=severity, message=message, remedy=remedy, subject=subject)
+def weaker_reset(where: str) -> Finding:
+    """Return that the data do not go back as they were."""
+    return server_finding(
+        "weaker-reset",
+        f"the data at {where} go back by vacuum and truncate only: rows that a"
+        " workload changed stay changed, and bloat that vacuum leaves stays",
+        where,
+        remedy="Let Steelyard make its own database: it is copied from a template each time.",
+        severity=Severity.WARNING,
+    )

@@ -1,15 +1,83 @@
-"""Settings of a running server: for everyone through ALTER SYSTEM, or for own sessions only.
+"""Settings of a running server: for everyone by some store of them, or for own sessions only.
 
-Invariant: before the first ALTER SYSTEM, what stood in ``postgresql.auto.conf`` for every setting
-of the campaign is in the ledger.
+Invariant: before the first change, what stood in the store for every setting of the campaign is in
+the ledger.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
 from steelyard.model.outside import SavedSetting
 from steelyard.platforms.endpoint import statements
+from steelyard.platforms.endpoint.restarting import Means, reload, restart
+
+
+class SettingStore(Protocol):
+    """Where the settings of one server are kept for everyone, and how they come into force."""
+
+    @property
+    def label(self) -> str:
+        """Return how settings are changed, for people: ``by ALTER SYSTEM``."""
+        ...
+
+    def change(self, settings: Mapping[str, str]) -> bool:
+        """Take the settings of a treatment; those it does not ask for go back to what was.
+
+        Returns whether the server has yet to be told to read them.
+        """
+        ...
+
+    def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
+        """Bring the settings of a treatment into force, by a restart where asked.
+
+        Raises:
+            TargetError: The server does not take them.
+        """
+        ...
+
+
+class AlterSystem:
+    """The store that every server has: ``postgresql.auto.conf``.
+
+    Args:
+        settings: What of it the campaign changes.
+        entrance: Where the server is reached now.
+        restart_command: Of the user; empty: the server is never restarted.
+        means: To reach and restart it.
+    """
+
+    def __init__(
+        self,
+        settings: "SystemSettings",
+        entrance: Callable[[], ServerAddress],
+        restart_command: tuple[str, ...],
+        means: Means,
+    ) -> None:
+        self._settings = settings
+        self._entrance = entrance
+        self._restart_command = restart_command
+        self._means = means
+
+    @property
+    def label(self) -> str:
+        """Return how settings are changed."""
+        return "by ALTER SYSTEM"
+
+    def change(self, settings: Mapping[str, str]) -> bool:
+        """Write settings; the server has yet to read them."""
+        self._settings.change(settings, self._entrance())
+        return self._settings.are_some
+
+    def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
+        """Write settings, have them read, and restart the server where asked."""
+        if self.change(settings):
+            reload(self._entrance(), self._means)
+        if restarts:
+            again = self._entrance
+            restart(self._restart_command, again(), self._means, again=again)
+
 
 # The last line for a setting is the one that counts; ALTER SYSTEM leaves one of each.
 _IN_FILE = """
@@ -33,6 +101,11 @@ class SystemSettings:
         self._sql = sql
         self._keep = keep
         self._before: tuple[SavedSetting, ...] | None = None
+
+    @property
+    def are_some(self) -> bool:
+        """Return whether the campaign changes any."""
+        return bool(self._names)
 
     def change(self, asked: Mapping[str, str], address: ServerAddress) -> None:
         """Write the settings of a treatment; those it does not ask for go back to what was."""

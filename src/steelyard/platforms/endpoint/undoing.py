@@ -3,12 +3,15 @@
 Nothing is dropped that does not carry the campaign's mark, and doing it twice is no error.
 """
 
+from dataclasses import replace
+
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import LeftBehindError
+from steelyard.model.errors import LeftBehindError, TargetError
 from steelyard.model.outside import Foreign, OnServer
 from steelyard.platforms.endpoint import statements
 from steelyard.platforms.endpoint.restarting import Means, reload, restart
+from steelyard.platforms.endpoint.settings import in_system_file
 
 _PENDING = "SELECT 1 FROM pg_settings WHERE pending_restart AND lower(name) = ANY(%s)"
 # What was made must go, however short the statements of this user may be; any user may set it.
@@ -20,19 +23,24 @@ _TABLE_MARK = (
 )
 
 
-def undo(thing: OnServer, means: Means, *, password: str = "") -> None:
+def undo(
+    thing: OnServer, means: Means, *, password: str = "", reached: ServerAddress | None = None
+) -> None:
     """Put one thing back or drop it.
 
     Args:
         thing: As it was noted before it was done.
         means: To reach its server.
         password: Of its user; empty lets libpq find it.
+        reached: Where its server is reached now, where that is not what was noted.
 
     Raises:
         LeftBehindError: It does not carry the campaign's mark.
         TargetError: The server cannot be reached or refuses.
     """
     address = thing.address(password)
+    if reached is not None:
+        address = replace(reached, database=thing.entrance)
     if thing.resource is Foreign.SETTINGS:
         _put_back(thing, address, means)
     elif thing.resource is Foreign.TABLES:
@@ -43,10 +51,22 @@ def undo(thing: OnServer, means: Means, *, password: str = "") -> None:
 
 def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
     changes = [statements.set_system(saved.name, saved.value) for saved in thing.saved]
-    means.sql.execute(address, [_TAKE_THE_TIME, *changes])
+    try:
+        means.sql.execute(address, [_TAKE_THE_TIME, *changes])
+    except TargetError:
+        if not _is_as_it_was(thing, address, means.sql):
+            raise
+        return  # the server refuses ALTER SYSTEM, and refused the first change, too
     reload(address, means)
     if thing.restart_command and _waits_for_restart(thing, address, means.sql):
         restart(thing.restart_command, address, means)
+
+
+def _is_as_it_was(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:
+    try:
+        return in_system_file([saved.name for saved in thing.saved], sql, address) == thing.saved
+    except TargetError:
+        return False
 
 
 def _waits_for_restart(thing: OnServer, address: ServerAddress, sql: Sql) -> bool:

@@ -55,6 +55,8 @@ def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
         "virtualisation": _virtualisation(host),
         "governor": _governor(host),
         "transparent huge pages": _selected(host, "/sys/kernel/mm/transparent_hugepage/enabled"),
+        "memory overcommit": (host.read("/proc/sys/vm/overcommit_memory") or "").strip()
+        or "not visible",
         DATA_FILE_SYSTEM: _file_system(host, directory),
         "load average at the start": _load_average(host),
     }

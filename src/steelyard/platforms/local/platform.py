@@ -13,12 +13,10 @@ from pathlib import Path
 
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
-    append_text,
     existing_parent,
     free_bytes,
     make_directory,
     may_write,
-    read_tail,
     remove_tree,
     short_directory,
     tree_bytes,
@@ -31,17 +29,16 @@ from steelyard.model.environment import Fact
 from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.findings import Finding
 from steelyard.model.program import ServerProgram
-from steelyard.model.units import MIB
 from steelyard.model.vantage import Vantage
+from steelyard.platforms.campaign_directory import WithCampaignDirectory
+from steelyard.platforms.kubernetes.sight import PodSight
+from steelyard.platforms.local.beside import Beside
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import ServerGroups
 from steelyard.platforms.local.server import LocalServer
+from steelyard.platforms.local.server_logs import ServerLogs
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
-from steelyard.platforms.log_place import LogPlace
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
-
-_SERVERS_LOG = "servers.log"
-_LOG_BYTES_KEPT = 4 * MIB  # per server, and in all for the record; a guess at what is worth reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +49,17 @@ class LocalOptions:
         root: Directory for prepared states and live data.
         account: Account of the servers when Steelyard is root; None means our own.
         port: TCP port, or None for a free one at each start.
+        templates: Its servers can keep copies of their data and copy from there.
     """
 
     root: Path
     campaign_id: str
     account: str | None
     port: int | None
+    templates: bool = True
 
 
-class LocalPlatform:
+class LocalPlatform(WithCampaignDirectory):
     """Servers on this machine, one at a time."""
 
     def __init__(
@@ -71,21 +70,18 @@ class LocalPlatform:
         clock: Clock,
         groups: ServerGroups | None = None,
     ) -> None:
+        super().__init__(options.root / "live" / options.campaign_id, ledger, options.account)
         self._groups = groups
         self._options = options
-        self._ledger = ledger
         self._processes = processes
         self._clock = clock
         self._states = PreparedStates(
             options.root, account=options.account, processes=processes, clock=clock
         )
-        self._live = options.root / "live" / options.campaign_id
         self._sockets: Path | None = None
-        self._logs = LogPlace(
-            ledger, account=options.account, beside=lambda: self._made(self._live)
-        )
         self._server: LocalServer | None = None
-        self._unwritten = ""  # logs that a full disk did not take
+        self._beside = Beside(self._server_at, account=options.account, run=self._checked)
+        self._said = ServerLogs(self._live)
 
     @property
     def server(self) -> LocalServer:
@@ -97,22 +93,18 @@ class LocalPlatform:
         if self._server is None or not self._server.is_running:
             tail = f":\n{self._server.log_tail()}" if self._server else ""
             raise TargetError(f"the server is not running{tail}")
+        self._beside.require_running()
         return self._server
 
     @property
     def address(self) -> ServerAddress:
         """Return where the live server is reached."""
-        return self.server.address
+        return replace(self.server.address, beside=self._beside.address)
 
     @property
     def root(self) -> Path | None:
         """Return the directory that holds the data."""
         return self._options.root
-
-    @property
-    def scripts(self) -> Path:
-        """Return a directory whose files the generator can read."""
-        return self._made(self._live / "scripts")
 
     def require_ready(self) -> None:
         """Check the place before anything is started.
@@ -203,7 +195,9 @@ class LocalPlatform:
         self._server = self._server_at(program, self._home(state.key))
         if self._groups is not None:
             self._groups.make()
-        return self._server.start(settings, port=self._options.port, groups=self.groups())
+        seconds = self._server.start(settings, port=self._options.port, groups=self.groups())
+        companion = program.companion(settings, self._server.address)
+        return seconds + self._beside.start(companion, self._home(state.key))
 
     def groups(self) -> tuple[Path, ...]:
         """Return the directories of the server's control group, one for each hierarchy.
@@ -251,6 +245,9 @@ class LocalPlatform:
 
     def stop(self, *, keep_data: bool) -> None:
         """Stop the live server, if there is one; limits would only delay that."""
+        log = self._beside.stop()
+        if log is not None:
+            self._said.retire(log)
         if self._server is not None:
             if self._groups is not None:
                 with suppress(TargetError):  # then it takes longer
@@ -258,16 +255,8 @@ class LocalPlatform:
             self._server.stop(keep_data=keep_data)
             # Somebody may have restarted it: then another server is on our data.
             end_all(self._live, self._processes, self._clock)
-            self._retire_log(self._server.log)
+            self._said.retire(self._server.log)
             self._server = None
-
-    def log_directory(self) -> Path:
-        """Return a private directory for the generator's logs, in memory where there is room."""
-        return self._logs.directory()
-
-    def logs_in_memory(self) -> bool:
-        """Return whether that directory lies in memory."""
-        return self._logs.in_memory
 
     def run_together(
         self, commands: Sequence[Command], *, timeout_s: float
@@ -276,15 +265,27 @@ class LocalPlatform:
         directory = self._made(self._live)
         groups = () if self._groups is None else self._groups.generator
         placed = [replace(command, directory=directory, groups=groups) for command in commands]
-        return self._processes.run_together(placed, timeout_s=timeout_s)
+        completed = self._processes.run_together(placed, timeout_s=timeout_s)
+        if self._server is not None and not all(each.succeeded for each in completed):
+            self._server.let_die()
+        return completed
 
     def vantage(self) -> Vantage | None:
         """Return the running server's first process and data directory."""
-        return Vantage(pid=self.server.pid, data=self.server.data, groups=self.groups())
+        return Vantage(
+            pid=self.server.pid,
+            data=self.server.data,
+            beside=self._beside.pids,
+            groups=self.groups(),
+        )
+
+    def sight(self) -> PodSight | None:
+        """Return None: server and generator are in no cluster."""
+        return None
 
     def means(self) -> tuple[str, ...]:
         """Return all means; which is best depends on the file system."""
-        return (*COPY_MEANS, "template")
+        return (*COPY_MEANS, *(("template",) if self._options.templates else ()))
 
     def copies_by_reflink(self, state: PreparedState) -> bool:
         """Return whether the file system of the states shares blocks between copies."""
@@ -301,9 +302,7 @@ class LocalPlatform:
 
     def logs(self) -> str:
         """Return everything the servers of this campaign logged, in order."""
-        kept = read_tail(self._live / _SERVERS_LOG, _LOG_BYTES_KEPT)
-        current = read_tail(self._server.log, _LOG_BYTES_KEPT) if self._server else ""
-        return kept + self._unwritten + current
+        return self._said.with_current(self._server.log if self._server else None)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return nothing: the machine is described for itself."""
@@ -319,12 +318,12 @@ class LocalPlatform:
         for pid in self._processes.within(self._live):
             # One that was started in the instant of an interruption, before we knew its number.
             self._processes.signal(pid, signal.SIGKILL)
-        made = [path for path in (self._sockets, self._live) if path is not None and path.exists()]
-        for directory in made:
-            remove_tree(directory)
+        made: list[Path] = []
+        if self._sockets is not None and self._sockets.exists():
+            remove_tree(self._sockets)
+            made.append(self._sockets)
         self._sockets = None
-        logs = self._logs.remove()
-        made += [logs] if logs is not None else []
+        made += self._removed_here()
         if self._groups is not None:
             self._groups.remove()
         # Last, because the journal may be what has failed.
@@ -332,16 +331,6 @@ class LocalPlatform:
             self._ledger.removed(directory)
         if self._groups is not None:
             self._groups.note_removed()
-
-    def _retire_log(self, log: Path) -> None:
-        """Move the end of a stopped server's log to the campaign's one, which stays on disk."""
-        text = read_tail(log, _LOG_BYTES_KEPT)
-        log.unlink(missing_ok=True)
-        if self._live.exists():
-            try:
-                append_text(self._live / _SERVERS_LOG, text)
-            except PreflightError:
-                self._unwritten += text
 
     def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
         return LocalServer(
@@ -365,12 +354,6 @@ class LocalPlatform:
         home = self._live / key
         make_directory(home, account=self._options.account, mode=0o700)
         return home
-
-    def _made(self, directory: Path) -> Path:
-        if not self._live.exists():
-            self._ledger.created(self._live)
-        make_directory(directory)
-        return directory
 
     def _checked(self, command: Command, what: str) -> None:
         completed = self._processes.run(command, timeout_s=600)

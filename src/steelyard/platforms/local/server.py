@@ -10,13 +10,15 @@ from steelyard.gateways.files import read_text, write_text
 from steelyard.gateways.network import free_port
 from steelyard.gateways.process import Processes, RunningProcess
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import SilentError, TargetError
 from steelyard.model.program import ServerProgram
 
 _READY_TIMEOUT_S = 120.0
+_LOADING_TIMEOUT_S = 3600.0  # of a server that says it reads its data: tens of GB, a slow store
 _POLL_S = 0.02
 _STOP_TIMEOUT_S = 120.0
 _KILL_TIMEOUT_S = 10.0
+_DYING_S = 0.5  # a guess: Redis takes milliseconds from its last word to its end
 _LOG_TAIL_LINES = 6
 
 
@@ -82,6 +84,7 @@ class LocalServer:
         """Start the server, in its control groups, and return the seconds until it answered.
 
         Raises:
+            SilentError: It runs and did not answer in time.
             TargetError: It did not start; the message holds the end of its log.
         """
         self._port = port if port is not None else free_port()
@@ -95,14 +98,20 @@ class LocalServer:
                     f"the server ({self.program.version}) did not start:\n{self.log_tail()}",
                     hint="Correct the setting or the installation that it complains about.",
                 )
-            if self._clock.monotonic() - begun > _READY_TIMEOUT_S:
+            waited_s = self._clock.monotonic() - begun
+            if waited_s > self._patience_s(waited_s):
                 self.stop(keep_data=False)
-                raise TargetError(
-                    f"the server did not answer within {_READY_TIMEOUT_S:.0f} s:\n"
-                    f"{self.log_tail()}",
+                raise SilentError(
+                    f"the server did not answer within {waited_s:.0f} s:\n{self.log_tail()}"
                 )
             self._clock.sleep(_POLL_S)
         return self._clock.monotonic() - begun
+
+    def _patience_s(self, waited_s: float) -> float:
+        """Return how long to wait for an answer: longer while the server says that it loads."""
+        if waited_s <= _READY_TIMEOUT_S or not self.program.is_loading(self.address):
+            return _READY_TIMEOUT_S
+        return _LOADING_TIMEOUT_S
 
     def stop(self, *, keep_data: bool) -> None:
         """Stop the server; in order when its data are still needed, at once when not."""
@@ -120,6 +129,36 @@ class LocalServer:
             if self._process.wait(timeout_s if keep_data else _KILL_TIMEOUT_S):
                 break
         self._process = None
+
+    def kill(self) -> None:
+        """Kill every process of the server by SIGKILL, as nothing but its death would look.
+
+        Raises:
+            TargetError: One does not end: it waits for a disk.
+        """
+        if self._process is not None:
+            self._process.signal(signal.SIGKILL)
+        begun = self._clock.monotonic()
+        while left := self._processes.within(self.data):
+            for pid in left:
+                self._processes.signal(pid, signal.SIGKILL)
+            if self._clock.monotonic() - begun > _KILL_TIMEOUT_S:
+                raise TargetError(
+                    f"processes {', '.join(map(str, left))} of the server do not end",
+                    hint="They may wait for a disk that hangs; look at them with ps.",
+                )
+            self._clock.sleep(_POLL_S)
+        if self._process is not None:
+            self._process.wait(_KILL_TIMEOUT_S)
+        self._process = None
+
+    def let_die(self) -> None:
+        """Wait a moment for the end of a server that let its clients down.
+
+        It closes their connections before it ends, and must not seem to run in between.
+        """
+        if self._process is not None:
+            self._process.wait(_DYING_S)
 
     def log_tail(self) -> str:
         """Return the last lines of its log."""

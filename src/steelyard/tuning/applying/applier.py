@@ -7,16 +7,16 @@ plan that was cut off anywhere is applied on by ``apply_all`` or taken back by `
 from collections.abc import Callable, Mapping, Sequence
 
 from steelyard.model.errors import (
-    Interrupted,
     PreflightError,
     PrivilegeError,
     RecordError,
     SteelyardError,
     TargetError,
 )
-from steelyard.model.stack import Knob, KnobKind
+from steelyard.model.stack import BY_HAND, Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
 from steelyard.tuning.applying.door import Check, KnobDoor
+from steelyard.tuning.applying.manual import RenderedDoor
 from steelyard.tuning.applying.order import ordered
 from steelyard.tuning.applying.record import AppliedRecord
 from steelyard.tuning.applying.selection import Selection
@@ -98,7 +98,7 @@ def apply_all(
     for knob in ordered(knobs):
         if selection.wants(knob):
             step = _applied(knob, doors, record, steps)
-            if knob.kind is KnobKind.MANUAL and step.outcome is Outcome.PENDING:
+            if knob.kind in BY_HAND and step.outcome is Outcome.PENDING:
                 step = _asked(step, doors, record, confirmed)
             told(step)
         else:
@@ -111,21 +111,21 @@ def apply_all(
 
 def _applied(knob: Knob, doors: Doors, record: AppliedRecord, steps: Mapping[str, Step]) -> Step:
     door = _door(knob, doors)
-    if knob.kind is KnobKind.RENDERED:
+    if isinstance(door, RenderedDoor):
         commands = tuple(door.commands(knob))
         return Step(knob=knob, outcome=Outcome.RENDERED, commands=commands)
     missing = [name for name in knob.after if steps[name].outcome not in _FULFILLED]
     if missing:
         remedy = f"It comes after {', '.join(missing)}: apply again when that is in effect."
         return Step(knob=knob, outcome=Outcome.WAITING, remedy=remedy)
-    if knob.kind is KnobKind.MANUAL:
+    if knob.kind in BY_HAND:
         return _step(knob, door.verify(knob), Outcome.THERE)
     try:
         check = door.verify(knob)
         there = bool(check.holds)
         if not there:
             check = turn_now(knob, door, record)
-    except (RecordError, Interrupted):
+    except RecordError:
         raise
     except SteelyardError as error:
         return Step(knob=knob, outcome=Outcome.FAILED, facts=(error.message,), remedy=error.hint)
@@ -155,7 +155,7 @@ def _asked(
 def _step(knob: Knob, check: Check, fulfilled: Outcome) -> Step:
     if check.pending:
         remedy = still_to_do(check.pending)
-        if knob.kind is KnobKind.MANUAL:
+        if knob.kind in BY_HAND:
             how = "" if knob.value else " without --yes, and say that it is done"
             remedy = f"Do this, then apply again{how}: {check.pending}"
         return Step(knob=knob, outcome=Outcome.PENDING, facts=check.facts, remedy=remedy)
@@ -169,7 +169,7 @@ def still_to_do(pending: str) -> str:
 
 
 def _looked_at(knob: Knob, doors: Doors, selection: Selection) -> Step:
-    if knob.kind is KnobKind.RENDERED or not selection.sees(knob):
+    if isinstance(doors.get(knob.kind), RenderedDoor) or not selection.sees(knob):
         return Step(knob=knob, outcome=Outcome.RENDERED)
     if knob.kind not in doors:
         return Step(knob=knob, outcome=Outcome.WAITING)
@@ -187,8 +187,6 @@ def _verified(knob: Knob, doors: Doors) -> Check:
         return Check(holds=None, facts=(unseen,), remedy="Name its server with --dsn.")
     try:
         return doors[knob.kind].verify(knob)
-    except Interrupted:
-        raise
     except SteelyardError as error:
         return Check(holds=None, facts=(error.message,), remedy=error.hint)
 

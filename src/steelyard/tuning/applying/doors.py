@@ -8,6 +8,8 @@ from pathlib import Path
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.host import Host, LocalHost
 from steelyard.gateways.kernel import KernelFiles, LocalKernelFiles
+from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
+from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.placed_files import LocalFiles, PlacedFiles
 from steelyard.gateways.process import Processes, SystemProcesses
 from steelyard.gateways.sql import PsycopgSql, Sql
@@ -15,11 +17,13 @@ from steelyard.gateways.virsh import Virsh
 from steelyard.model.command import ServerAddress
 from steelyard.model.stack import KnobKind
 from steelyard.platforms.endpoint.restarting import Means
+from steelyard.tuning.applying.cluster_door import ClusterDoor
 from steelyard.tuning.applying.domain import DomainDoor
 from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.files import FileDoor
 from steelyard.tuning.applying.huge_page_need import HugePageNeed
 from steelyard.tuning.applying.huge_pages import HugePagesDoor
+from steelyard.tuning.applying.kubelet_door import KubeletDoor
 from steelyard.tuning.applying.manual import ManualDoor, RenderedDoor
 from steelyard.tuning.applying.postgres import PostgresDoor
 from steelyard.tuning.applying.sysctl import SysctlDoor
@@ -36,6 +40,7 @@ class Outside:
     processes: Processes = field(default_factory=SystemProcesses)
     sql: Sql = field(default_factory=PsycopgSql)
     clock: Clock = field(default_factory=SystemClock)
+    kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
 
     @property
     def means(self) -> Means:
@@ -53,6 +58,20 @@ def kernel_doors(host: Host, kernel: KernelFiles) -> Mapping[KnobKind, KnobDoor]
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """A Kubernetes cluster whose objects are turned.
+
+    Attributes:
+        namespace: Of the objects that have one.
+        nodes: That the database runs on; empty: wherever it may.
+    """
+
+    api: KubernetesApi
+    namespace: str
+    nodes: tuple[str, ...] = ()
+
+
 def doors(
     outside: Outside,
     *,
@@ -60,6 +79,7 @@ def doors(
     paths: Mapping[str, str],
     server: ServerAddress | None = None,
     need: HugePageNeed | None = None,
+    inside: Inside | None = None,
 ) -> Mapping[KnobKind, KnobDoor]:
     """Return the door of every kind of knob; PostgreSQL's only where its server is known.
 
@@ -69,7 +89,9 @@ def doors(
         paths: Where those belong that belong to a machine, by name.
         server: Whose settings are turned.
         need: Huge pages of that server.
+        inside: Cluster whose objects are turned; None: they are named with their command.
     """
+    unapplied = RenderedDoor(directory=rendered)
     found: dict[KnobKind, KnobDoor] = {
         **kernel_doors(outside.host, outside.kernel),
         KnobKind.FILE: FileDoor(
@@ -80,8 +102,13 @@ def doors(
         ),
         KnobKind.DOMAIN: DomainDoor(domains=Virsh(processes=outside.processes), host=outside.host),
         KnobKind.MANUAL: ManualDoor(processes=outside.processes, host=outside.host),
-        KnobKind.RENDERED: RenderedDoor(directory=rendered),
+        **dict.fromkeys((KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET), unapplied),
     }
+    if inside is not None:
+        found[KnobKind.KUBELET] = KubeletDoor(api=inside.api, nodes=inside.nodes)
+        found[KnobKind.OBJECT] = ClusterDoor(
+            api=inside.api, namespace=inside.namespace, sql=outside.sql, clock=outside.clock
+        )
     if server is not None:
         found[KnobKind.POSTGRES] = PostgresDoor(
             means=outside.means,

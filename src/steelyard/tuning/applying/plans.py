@@ -10,15 +10,18 @@ from pydantic import TypeAdapter, ValidationError
 from steelyard import __version__
 from steelyard.gateways.files import read_text
 from steelyard.gateways.host import Host
+from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.libpq import parsed_uri
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import InputError, PreflightError, TargetError
+from steelyard.model.kubernetes import CLUSTER, POD
 from steelyard.model.outside import Foreign, OnServer
 from steelyard.model.stack import Knob, KnobKind, StackPlan
-from steelyard.record.entries import StackBegun
+from steelyard.platforms.cloudnative_pg.state import OF_CLUSTER
+from steelyard.record.entries import AppliedCluster, StackBegun
 from steelyard.tuning.applying.door import KnobDoor
-from steelyard.tuning.applying.doors import Outside, doors
+from steelyard.tuning.applying.doors import Inside, Outside, doors
 from steelyard.tuning.applying.huge_page_need import HugePageNeed
 from steelyard.tuning.applying.order import ordered
 
@@ -26,6 +29,7 @@ NAME: Final = "plan.json"
 FILES: Final = "files"
 _PLAN: Final = TypeAdapter(StackPlan)
 _FORMAT: Final = 1
+IN_CLUSTER: Final = frozenset({KnobKind.OBJECT, KnobKind.KUBELET})
 _IDENTIFIER: Final = "SELECT system_identifier::text FROM pg_control_system()"
 _SERVER_PLACE: Final = """
 SELECT current_setting('data_directory') || '@' ||
@@ -137,11 +141,62 @@ def machine(host: Host) -> str:
     return (host.read("/etc/machine-id") or "").strip()
 
 
+def inside(
+    plan: StackPlan, outside: Outside, context: str | None, namespace: str | None
+) -> Inside | None:
+    """Return the cluster that a context or a namespace names; None where neither does.
+
+    Raises:
+        InputError: There is no such context, or the plan has no object for a cluster.
+    """
+    if context is None and namespace is None:
+        return None
+    if not any(knob.kind in IN_CLUSTER for knob in plan.knobs):
+        raise InputError(
+            "the plan has nothing for a Kubernetes cluster", hint="Leave --context and -n out."
+        )
+    api = outside.kubernetes.connect(context)
+    place = namespace or api.namespace
+    return Inside(api=api, namespace=place, nodes=_nodes(plan, api, place))
+
+
+def _nodes(plan: StackPlan, api: KubernetesApi, namespace: str) -> tuple[str, ...]:
+    """Return where the instances of the plan's Cluster run; empty where there is none yet."""
+    if not api.knows(CLUSTER):
+        return ()
+    pods = api.list(POD, namespace, {OF_CLUSTER: plan.design.request.name})
+    named = (str(pod["spec"].get("nodeName") or "") for pod in pods)
+    return tuple(sorted({node for node in named if node}))
+
+
+def inside_again(begun: StackBegun, outside: Outside) -> Inside | None:
+    """Return the cluster that an application turned objects of; None where it turned none.
+
+    Raises:
+        PreflightError: Its context means another cluster now.
+    """
+    if begun.cluster is None:
+        return None
+    api = outside.kubernetes.connect(begun.cluster.context or None)
+    _require_same_cluster(begun, api)
+    return Inside(api=api, namespace=begun.cluster.namespace)
+
+
+def _require_same_cluster(begun: StackBegun, api: KubernetesApi) -> None:
+    if begun.cluster is not None and api.server != begun.cluster.server:
+        raise PreflightError(
+            f"the plan was applied to the cluster at {begun.cluster.server}, and the context"
+            f" {begun.cluster.context} means {api.server} now",
+            hint="Let that context of the kubeconfig mean the former cluster again.",
+        )
+
+
 def beginning(
     plan: StackPlan,
     server: OnServer | None,
     address: ServerAddress | None,
     outside: Outside,
+    inside: Inside | None = None,
 ) -> StackBegun:
     """Return the entry that begins an application."""
     return StackBegun(
@@ -151,6 +206,11 @@ def beginning(
         system_identifier=identifier(address, outside.sql) if address else "",
         server_place=server_place(address, outside.sql) if address else "",
         machine=machine(outside.host),
+        cluster=None
+        if inside is None
+        else AppliedCluster(
+            context=inside.api.context, server=inside.api.server, namespace=inside.namespace
+        ),
     )
 
 
@@ -161,6 +221,7 @@ def doors_of(
     address: ServerAddress | None,
     *,
     remote: bool = False,
+    inside: Inside | None = None,
 ) -> Mapping[KnobKind, KnobDoor]:
     """Return the doors to what a plan turns; ``remote``: its server is on another machine."""
     return doors(
@@ -169,14 +230,18 @@ def doors_of(
         paths={file.name: file.path for file in plan.files},
         server=address,
         need=replace(_need(plan), elsewhere=remote),
+        inside=inside,
     )
 
 
 def doors_of_knobs(
-    directory: Path, outside: Outside, address: ServerAddress | None
+    directory: Path,
+    outside: Outside,
+    address: ServerAddress | None,
+    inside: Inside | None = None,
 ) -> Mapping[KnobKind, KnobDoor]:
     """Return the doors that put back what a record has; no plan is needed for that."""
-    return doors(outside, rendered=directory / FILES, paths={}, server=address)
+    return doors(outside, rendered=directory / FILES, paths={}, server=address, inside=inside)
 
 
 def _need(plan: StackPlan) -> HugePageNeed:

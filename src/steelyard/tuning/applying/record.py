@@ -93,9 +93,16 @@ class AppliedRecord:
                 "another plan, or the same for another server, is applied from this directory",
                 hint="Revert it first with `steelyard stack revert`; the record has all it needs.",
             )
-        elif before.server is None and begun.server is not None:
-            self._journal.append(begun)
-            self.applied = replace(self.applied, begun=begun)
+        elif _adds(before, begun):
+            merged = replace(
+                begun,
+                server=begun.server or before.server,
+                system_identifier=begun.system_identifier or before.system_identifier,
+                server_place=begun.server_place or before.server_place,
+                cluster=begun.cluster or before.cluster,
+            )
+            self._journal.append(merged)
+            self.applied = replace(self.applied, begun=merged)
 
     def kept(self, knob: Knob) -> str | None:
         """Return the snapshot that was kept and not put back yet, or None."""
@@ -129,6 +136,13 @@ class AppliedRecord:
         self._journal.close()
 
 
+def _adds(before: StackBegun, begun: StackBegun) -> bool:
+    """Return whether a part of the plan is begun whose server or cluster was not named before."""
+    return (before.server is None and begun.server is not None) or (
+        before.cluster is None and begun.cluster is not None
+    )
+
+
 def _same(first: StackBegun, second: StackBegun) -> bool:
     """Return whether two beginnings are of one plan, whatever part of it was asked for.
 
@@ -136,7 +150,9 @@ def _same(first: StackBegun, second: StackBegun) -> bool:
     """
     servers = {each.system_identifier for each in (first, second) if each.system_identifier}
     places = {each.server_place for each in (first, second) if each.server_place}
-    return first.knobs == second.knobs and len(servers) < 2 and len(places) < 2
+    clusters = {(c.server, c.namespace) for c in (first.cluster, second.cluster) if c is not None}
+    different = max(len(servers), len(places), len(clusters))
+    return first.knobs == second.knobs and different < 2
 
 
 @contextmanager

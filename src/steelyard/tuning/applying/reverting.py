@@ -7,8 +7,8 @@ touched before the operator says so.
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
-from steelyard.model.errors import Interrupted, RecordError, SteelyardError
-from steelyard.model.stack import Knob, KnobKind
+from steelyard.model.errors import RecordError, SteelyardError
+from steelyard.model.stack import BY_HAND, Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
 from steelyard.tuning.applying.applier import still_to_do
 from steelyard.tuning.applying.door import Discerning, KnobDoor
@@ -67,7 +67,7 @@ def to_put_back(applied: Applied) -> tuple[Knob, ...]:
     return tuple(
         kept.get(knob.name, knob)
         for knob in reversed(ordered(order))
-        if knob.name in kept or (knob.kind is KnobKind.MANUAL and knob.name in applied.pending)
+        if knob.name in kept or (knob.kind in BY_HAND and knob.name in applied.pending)
     )
 
 
@@ -86,14 +86,14 @@ def _reverted(
         return Step(knob=knob, outcome=Outcome.FAILED, facts=facts, remedy="Start it.")
     door = doors[knob.kind]
     try:
-        if knob.kind is KnobKind.MANUAL:
+        if knob.kind in BY_HAND:
             return _undone(knob, door, record)
         strange = _altered(knob, door, record)
         if strange and changed is not Changed.REPLACE:
             return _left(knob, record, strange, changed)
         put_back(knob, door, record)
         return _restored(knob, door)
-    except (RecordError, Interrupted):
+    except RecordError:
         raise
     except SteelyardError as error:
         return Step(knob=knob, outcome=Outcome.FAILED, facts=(error.message,), remedy=error.hint)

@@ -12,7 +12,9 @@ from steelyard.model.errors import InputError
 from steelyard.model.stack import Knob, KnobKind
 
 HYPERVISOR: Final = frozenset({"hypervisor", "kvm"})
-_THROUGH_A_SERVER: Final = frozenset({KnobKind.POSTGRES, KnobKind.RENDERED})
+THROUGH_A_SERVER: Final = frozenset(
+    {KnobKind.POSTGRES, KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ def selection_of(knobs: Sequence[Knob], layers: Sequence[str], *, local_server: 
     """
     asked = frozenset(layers)
     chosen = [knob for knob in knobs if not asked or knob.layer in asked]
-    here = {k.layer in HYPERVISOR for k in chosen if k.kind not in _THROUGH_A_SERVER}
+    here = {k.layer in HYPERVISOR for k in chosen if k.kind not in THROUGH_A_SERVER}
     if len(here) > 1:
         raise InputError(
             "the plan has knobs for two machines: the hypervisor, and the one of the database",

@@ -1,7 +1,7 @@
 """Everything that can be seen of a stack from where one looks."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from steelyard.gateways.host import Host
 from steelyard.gateways.instance_metadata import instance_type
 from steelyard.gateways.libpq import parsed_uri
 from steelyard.gateways.process import Processes
+from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import Sql
 from steelyard.gateways.ssh import SshMachine, parse_destination
 from steelyard.model.errors import TargetError
@@ -23,6 +24,7 @@ from steelyard.tuning.facts.kubernetes import collect_kubernetes
 from steelyard.tuning.facts.linux import collect_linux, with_finds
 from steelyard.tuning.facts.postgres import ServerSight, collect_postgres, processes_of
 from steelyard.tuning.facts.processes import pool_users
+from steelyard.tuning.facts.redis import RedisSight, collect_redis, redis_address
 from steelyard.tuning.facts.wakeups import measure_wakeups
 from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
 
@@ -30,7 +32,7 @@ _APART_S: Final = 1.0  # between the two looks
 _USUAL_PLACES: Final = ("/var/lib/postgresql", "/var/lib/pgsql")
 _NO_HYPERVISOR: Final = "a virtual machine does not see the hypervisor: collect its facts there"
 _NO_SERVER: Final = "no server was asked: name one with --dsn URI"
-_NO_REDIS: Final = "no Redis server is asked; a facts file may describe one"
+_NO_REDIS: Final = "no Redis server was asked: name one with --redis URI"
 _STAT: Final = "/proc/stat"
 
 # Facts of the virtual machines of a hypervisor, None where they cannot be seen.
@@ -44,6 +46,7 @@ class Asked:
     Attributes:
         on: Another machine as ``ssh://host``; None: this one.
         dsn: URI of a server, without a password; None: no server is asked.
+        redis: URIs of Redis servers, without passwords.
         data_directory: Whose disk to look at; the server's own by default, else the usual ones.
         ping_pong: Measure what a wake-up costs.
         metadata: Ask the cloud's metadata service for the instance type.
@@ -51,6 +54,7 @@ class Asked:
 
     on: str | None = None
     dsn: str | None = None
+    redis: tuple[str, ...] = ()
     data_directory: str | None = None
     ping_pong: bool = True
     metadata: bool = False
@@ -69,6 +73,7 @@ class FactDoors:
     processes: Processes
     sql: Sql
     clock: Clock
+    redis: RedisDoor = field(default_factory=RedisPy)
     domains: Domains | None = None
 
 
@@ -91,15 +96,16 @@ def collect(asked: Asked, doors: FactDoors) -> StackFacts:
     machine = None
     if asked.on is not None:
         machine = SshMachine(destination=parse_destination(asked.on), processes=doors.processes)
-    server = _server(asked, doors)
-    facts = StackFacts(origins={"redis": unknown(_NO_REDIS).origin})
+    server, caches = _server(asked, doors), _redis_servers(asked, doors)
+    facts = with_redis(StackFacts(), caches)
     if server is None:
         facts = _with_origins(facts, {"postgres": unknown(_NO_SERVER).origin})
     else:
         facts = replace(_with_origins(facts, server.origins), postgres=server.facts)
-    if server is not None and machine is None and not server.is_here:
+    asked_of = [*([] if server is None else [server.is_here]), *(each.is_here for each in caches)]
+    if machine is None and asked_of and not any(asked_of):
         return _without_machine(facts)
-    directories = _directories(asked, server)
+    directories = _directories(asked, server, caches)
     if machine is None:
         seen_here = _with_machine(facts, _here(directories, asked, doors), asked, doors)
         return _with_later_processes(seen_here, doors.host)
@@ -132,13 +138,32 @@ def _server(asked: Asked, doors: FactDoors) -> ServerSight | None:
     return collect_postgres(doors.sql, address, host)
 
 
-def _directories(asked: Asked, server: ServerSight | None) -> tuple[str, ...]:
+def _redis_servers(asked: Asked, doors: FactDoors) -> tuple[RedisSight, ...]:
+    host = doors.host if asked.on is None else FetchedHost()
+    return tuple(collect_redis(doors.redis, redis_address(uri), host) for uri in asked.redis)
+
+
+def with_redis(facts: StackFacts, caches: tuple[RedisSight, ...]) -> StackFacts:
+    """Return the facts with Redis servers, or with the reason that there are none."""
+    if not caches:
+        return _with_origins(facts, {"redis": unknown(_NO_REDIS).origin})
+    origins = {path: origin for each in caches for path, origin in each.origins.items()}
+    return replace(
+        _with_origins(facts, {"redis": Origin(source="the servers named by --redis"), **origins}),
+        redis=tuple(each.facts for each in caches),
+    )
+
+
+def _directories(
+    asked: Asked, server: ServerSight | None, caches: tuple[RedisSight, ...]
+) -> tuple[str, ...]:
     """Return where the data may be, the surest first."""
     if asked.data_directory is not None:
         return (asked.data_directory,)
     if server is not None and server.data_directory is not None:
         return (server.data_directory,)
-    return _USUAL_PLACES
+    told = tuple(each.directory for each in caches if each.directory is not None and each.is_here)
+    return told or _USUAL_PLACES
 
 
 def _without_machine(facts: StackFacts) -> StackFacts:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.representer import SafeRepresenter
 
 from steelyard.gateways.files import read_text, write_text
 from steelyard.model.errors import InputError, Problem
@@ -109,6 +110,7 @@ def facts_json(facts: StackFacts) -> str:
 def facts_yaml(facts: StackFacts) -> str:
     """Return facts as YAML."""
     yaml: Any = YAML(typ="safe", pure=True)
+    yaml.Representer = _Representer
     yaml.default_flow_style = None  # lists of numbers in one line
     yaml.width = 100
     # All of Unicode is escaped where there is something that must be: ruamel knows no better.
@@ -117,6 +119,18 @@ def facts_yaml(facts: StackFacts) -> str:
     out = io.StringIO()
     yaml.dump(plain(facts), out)
     return out.getvalue()
+
+
+class _Representer(SafeRepresenter):
+    """Writes texts so that they are read again: a bare ``?`` begins a key in a mapping in line."""
+
+
+def _text(representer: Any, text: str) -> Any:  # noqa: ANN401 - ruamel has no types for it
+    style = '"' if text.startswith("?") else None
+    return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Representer.add_representer(str, _text)
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - plain values

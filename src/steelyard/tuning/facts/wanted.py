@@ -11,18 +11,16 @@ from steelyard.tuning.facts.topology import CPUS, NODES
 from steelyard.tuning.rendering.machine import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
-_FILES: Final = (
+# What the kernel shows to everybody on its machine, in containers too.
+KERNEL_FILES: Final = (
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/cmdline", "/proc/pressure/cpu"),
     *("/proc/self/mountinfo", "/proc/self/mounts", "/proc/self/status", "/proc/self/smaps"),
-    *("/proc/self/cgroup", "/proc/1/status"),
+    "/proc/self/cgroup",
     *(f"/proc/sys/kernel/{name}" for name in ("arch", "osrelease", "numa_balancing")),
     "/proc/sys/kernel/io_uring_disabled",
     *(f"/proc/sys/vm/{name}" for name in ("swappiness", "overcommit_memory", "dirty_ratio")),
     *(f"/proc/sys/vm/{name}" for name in ("dirty_bytes", "dirty_background_bytes")),
     *(f"/proc/sys/vm/{name}" for name in ("zone_reclaim_mode", "nr_overcommit_hugepages")),
-    *("/etc/sysctl.conf", *(f"{place}/*.conf" for place in SYSCTL_PLACES)),
-    UNIT_PATH,
-    *("/run/systemd/container", "/.dockerenv", "/run/.containerenv"),
     *("/sys/hypervisor/type", f"{DMI}/sys_vendor", f"{DMI}/product_name"),
     "/sys/devices/system/clocksource/clocksource0/*_clocksource",
     *(f"{CPUS}/online", f"{CPUS}/smt/active", f"{CPUS}/cpuidle/*"),
@@ -36,6 +34,13 @@ _FILES: Final = (
     *("/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag"),
     *(f"{VIRTIO}/*/device", f"{VIRTIO}/*/uevent"),
     *("/sys/fs/cgroup/cgroup.controllers", "/sys/fs/cgroup/unified/cgroup.controllers"),
+)
+_FILES: Final = (
+    *KERNEL_FILES,
+    "/proc/1/status",
+    *("/etc/sysctl.conf", *(f"{place}/*.conf" for place in SYSCTL_PLACES)),
+    UNIT_PATH,
+    *("/run/systemd/container", "/.dockerenv", "/run/.containerenv"),
     *("/var/lib/kubelet/config.yaml", "/var/lib/kubelet/cpu_manager_state"),
 )
 

@@ -47,6 +47,7 @@ _ENABLING: Final = {
         "tuned-adm profile NAME, with the profile of before, or tuned-adm off where none was",
     ),
 }
+_UNDO_KUBELET: Final = "take it out of the node's kubelet configuration, and restart the kubelet"
 _PINNED: Final = (
     "on a machine of one NUMA node, which CPU server and client ran on changed the latency at one"
     " client 3.2-fold, 6-fold beside a busy neighbour. Of the published change at one client, on"
@@ -219,16 +220,23 @@ def _objects(
             Knob(
                 name=f"{file.layer}:{file.name}",
                 layer=file.layer,
-                kind=KnobKind.RENDERED,
+                kind=_kind_of(design, file),
                 place=file.name,
                 value=file.content,
                 after=before,
                 scope=(Scope.KUBELET, Scope.LIVE, last)[_rank(file)],
                 reason="An object to be applied with the tools of its place",
                 source=file.validated_by,
+                undo=_UNDO_KUBELET if _rank(file) == 0 else "",
             )
         )
     return tuple(knobs)
+
+
+def _kind_of(design: StackDesign, file: RenderedFile) -> KnobKind:
+    if design.pod is None:
+        return KnobKind.RENDERED
+    return KnobKind.KUBELET if _rank(file) == 0 else KnobKind.OBJECT
 
 
 def _rank(file: RenderedFile) -> int:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Final
 
+from steelyard.model.operator_parameters import OVERWRITTEN, REFUSED
 from steelyard.model.stack import PodDesign, StackDesign
 from steelyard.tuning.rendering.quantities import quantity
 from steelyard.tuning.rendering.remarks import HEAD, hashed, remark
 from steelyard.tuning.rendering.storage import class_name
 from steelyard.tuning.rendering.yaml_text import Entry, yaml_text
-from steelyard.tuning.rules.operator_parameters import OVERWRITTEN, REFUSED
 
 _CATALOG: Final = "postgresql"
 

@@ -1,43 +1,33 @@
 """The storage class of a design's volumes."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from steelyard.model.stack import StackDesign
 from steelyard.tuning.rendering.remarks import HEAD, hashed
-from steelyard.tuning.rendering.yaml_text import Entry, yaml_text
+from steelyard.tuning.rendering.storage_classes import (
+    LonghornVolumes,
+    StorageClass,
+    class_text,
+)
 
 LONGHORN_CLASS: Final = "longhorn-strict-local"
 LOCAL_CLASS: Final = "local-path-late"
 
-_LONGHORN: Final = "Longhorn, 'Storage Class Parameters'"
+_STRICT: Final = LonghornVolumes(replicas=1, locality="strict-local")
 
 
 def storage_class(design: StackDesign) -> str:
     """Return a new class for the database's volumes: local to its node, bound when it is placed."""
-    longhorn = _is_longhorn(design)
-    late = (
-        "The volume is made where the pod is placed, not before. Source: Kubernetes, 'Storage "
-        "Classes'."
+    head = hashed(
+        f"{HEAD} A class cannot be changed once it is there: leave this file out where the "
+        "cluster has one of this name that binds as late and keeps one copy."
     )
-    return yaml_text(
-        hashed(
-            f"{HEAD} A class cannot be changed once it is there: leave this file out where the "
-            "cluster has one of this name that binds as late and keeps one copy."
-        ),
-        (
-            Entry(key="apiVersion", value="storage.k8s.io/v1"),
-            Entry(key="kind", value="StorageClass"),
-            Entry(key="metadata", value=(Entry(key="name", value=class_name(design)),)),
-            Entry(
-                key="provisioner",
-                value="driver.longhorn.io" if longhorn else "rancher.io/local-path",
-            ),
-            Entry(key="reclaimPolicy", value="Retain"),
-            Entry(key="volumeBindingMode", value="WaitForFirstConsumer", why=late),
-            *(_longhorn() if longhorn else ()),
-        ),
+    made = StorageClass(
+        name=class_name(design),
+        longhorn=_STRICT if _is_longhorn(design) else None,
+        reclaim="Retain",
     )
+    return class_text(made, head)
 
 
 def class_name(design: StackDesign) -> str:
@@ -48,18 +38,3 @@ def class_name(design: StackDesign) -> str:
 
 def _is_longhorn(design: StackDesign) -> bool:
     return "longhorn" in (design.request.storage or "")
-
-
-def _longhorn() -> Iterator[Entry]:
-    once = (
-        "PostgreSQL replicates; strict-local takes exactly one replica, on the pod's own node. "
-        f"Source: {_LONGHORN}."
-    )
-    parameters = (
-        Entry(key="numberOfReplicas", value="1", why=once),
-        Entry(key="dataLocality", value="strict-local"),
-        Entry(key="staleReplicaTimeout", value="2880"),
-        Entry(key="dataEngine", value="v1"),
-    )
-    yield Entry(key="allowVolumeExpansion", value=True)
-    yield Entry(key="parameters", value=parameters)

@@ -8,7 +8,7 @@ from typing import Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
 _WIDTH: Final = 98
 _STEP: Final = 2
@@ -20,7 +20,7 @@ class Entry:
 
     Attributes:
         value: A text is always quoted, so that no reader takes ``on`` for a truth or ``2`` for a
-            number; a sequence of entries is a mapping below.
+            number; one of several lines is a block. A sequence of entries is a mapping below.
         why: Told in a comment above it.
     """
 
@@ -29,7 +29,7 @@ class Entry:
     why: str = ""
 
 
-Value = str | int | bool | Sequence[Entry] | Sequence[Sequence[Entry]]
+Value = str | int | bool | Sequence[Entry] | Sequence[Sequence[Entry]] | Sequence[str]
 
 
 def yaml_text(head: str, entries: Sequence[Entry]) -> str:
@@ -54,15 +54,20 @@ def _mapping(entries: Sequence[Entry], depth: int) -> CommentedMap:
 
 def _node(value: Value, depth: int) -> object:
     if isinstance(value, str):
-        return DoubleQuotedScalarString(value)
+        return LiteralScalarString(value) if "\n" in value else DoubleQuotedScalarString(value)
     if isinstance(value, int):
         return value
     return _sequence(value, depth)
 
 
-def _sequence(value: Sequence[Entry] | Sequence[Sequence[Entry]], depth: int) -> object:
+def _sequence(
+    value: Sequence[Entry] | Sequence[Sequence[Entry]] | Sequence[str], depth: int
+) -> object:
     entries = [each for each in value if isinstance(each, Entry)]
-    if len(entries) == len(value):
+    if value and len(entries) == len(value):
         return _mapping(entries, depth + _STEP)
-    items = [each for each in value if not isinstance(each, Entry)]
-    return [_mapping(item, depth + 2 * _STEP) for item in items]
+    return [_item(each, depth + 2 * _STEP) for each in value if not isinstance(each, Entry)]
+
+
+def _item(each: str | Sequence[Entry], depth: int) -> object:
+    return DoubleQuotedScalarString(each) if isinstance(each, str) else _mapping(each, depth)

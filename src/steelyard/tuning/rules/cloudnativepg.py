@@ -3,8 +3,8 @@
 from typing import Final
 
 from steelyard.model.findings import Severity
+from steelyard.model.operator_parameters import OVERWRITTEN, REFUSED
 from steelyard.model.stack_facts import ClusterFacts, StackFacts
-from steelyard.tuning.rules.operator_parameters import OVERWRITTEN, REFUSED
 from steelyard.tuning.rules.outcomes import Outcome
 from steelyard.tuning.rules.rule import Rule
 

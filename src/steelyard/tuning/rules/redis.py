@@ -11,8 +11,8 @@ from steelyard.tuning.rules.outcomes import Outcome, lacking
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import bytes_of, of_each
 
-_REMOTE: Final = frozenset({"longhorn", "nfs", "ceph"})
-_MOST_OF_LIMIT: Final = 0.6
+_REMOTE: Final = frozenset({"longhorn", "nfs", "ceph", "network"})
+MOST_OF_LIMIT: Final = 0.6
 _REWRITE_LOSS_S: Final = 30
 # Source: redis.conf, "Note on units".
 _FACTORS: Final = {
@@ -38,7 +38,7 @@ def _keeps_data(facts: StackFacts) -> Outcome:
         persistent, restarts = _is_persistent(server), server.auto_restart
         if restarts is None and facts.kubernetes is not None:
             restarts = True  # pods do, unless told otherwise
-        if persistent or server.replicas == 0 or restarts is False:
+        if persistent or server.replicas == 0 or restarts is False or server.fenced:
             return ()
         if persistent is None or server.replicas is None or restarts is None:
             return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
@@ -62,6 +62,8 @@ def _save_points(server: RedisFacts) -> tuple[int, ...]:
 
 def _local_log(facts: StackFacts) -> Outcome:
     def check(server: RedisFacts) -> Outcome:
+        if server.role == "replica":  # no client waits for its disk
+            return None
         if server.appendonly is None or (server.appendonly and server.storage is None):
             return lacking("redis.appendonly", "redis.storage")
         if not server.appendonly or server.storage not in _REMOTE:
@@ -95,13 +97,20 @@ def _room_to_fork(facts: StackFacts) -> Outcome:
         largest = _memory_bytes(server.maxmemory or "0")
         if largest == 0:
             return (f"{server.name}: no maxmemory, its container ends at {format_bytes(limit)}",)
-        if largest is None or _is_persistent(server) is None:
-            return lacking("redis.maxmemory", "redis.save", "redis.appendonly")
-        if not _is_persistent(server) or largest <= _MOST_OF_LIMIT * limit:
+        if largest is None or _forks(server) is None:
+            return lacking("redis.maxmemory", "redis.save", "redis.appendonly", "redis.replicas")
+        if not _forks(server) or largest <= MOST_OF_LIMIT * limit:
             return ()
         return (f"{server.name}: maxmemory {server.maxmemory} of {format_bytes(limit)}",)
 
     return of_each(_servers(facts), check)
+
+
+def _forks(server: RedisFacts) -> bool | None:
+    """Return whether a server forks: to save, or for the full sync of a replica."""
+    if _is_persistent(server) or server.replicas:
+        return True
+    return None if _is_persistent(server) is None or server.replicas is None else False
 
 
 def _memory_bytes(text: str) -> int | None:
@@ -124,6 +133,41 @@ def _stated_loss(facts: StackFacts) -> Outcome:
     return of_each(_servers(facts), check)
 
 
+def _kept_by_a_replica(facts: StackFacts) -> Outcome:
+    copies = [_is_persistent(each) for each in _servers(facts) if each.role == "replica"]
+
+    def check(server: RedisFacts) -> Outcome:
+        persistent = _is_persistent(server)
+        if server.role != "primary" or persistent or server.replicas == 0:
+            return None
+        if any(copies) and persistent is False:
+            return ()
+        if persistent is None or server.replicas is None or not copies or None in copies:
+            return lacking("redis.save", "redis.appendonly", "redis.replicas")
+        return (f"{server.name}: neither it nor a replica of it writes a disk",)
+
+    return of_each(_servers(facts), check)
+
+
+def _bounded_loss(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
+        persistent = _is_persistent(server)
+        if server.role != "primary" or persistent or server.replicas == 0:
+            return None
+        if persistent is None or None in (server.replicas, server.min_replicas_to_write):
+            return lacking(
+                "redis.save",
+                "redis.appendonly",
+                "redis.replicas",
+                "redis.min_replicas_to_write",
+            )
+        if server.min_replicas_to_write:
+            return ()
+        return (f"{server.name}: takes writes while no replica is there to keep them",)
+
+    return of_each(_servers(facts), check)
+
+
 _rule = partial(Rule, needs=("redis",))
 _PERSISTENCE: Final = "Redis documentation, 'Redis persistence'"
 
@@ -134,8 +178,10 @@ RULES: Final[tuple[Rule, ...]] = (
         severity=Severity.ERROR,
         title="A primary without persistence does not restart by itself",
         why="it comes back empty, and its replicas copy that",
-        detect='save "" and appendonly no, replicas, the restart policy',
-        remedy="Keep snapshots on the primary, or promote a replica before it restarts.",
+        detect='save "" and appendonly no, replicas, the restart policy, in proc-title-template the'
+        " mark of start.sh, the fence",
+        remedy="Start it behind the fence of `steelyard redis split`, or promote a replica before"
+        " it restarts. Snapshots on the primary keep what is in the last of them, and no more.",
         source="Redis documentation, 'Redis replication', on safety when the primary has"
         " persistence turned off",
         check=_keeps_data,
@@ -168,9 +214,9 @@ RULES: Final[tuple[Rule, ...]] = (
         layers=("redis", "kubernetes"),
         severity=Severity.WARNING,
         title="maxmemory leaves room in the container's limit",
-        why="while it forks to save, writes copy pages: its memory can double, and the kernel kills"
-        " it at the limit",
-        detect="maxmemory against the memory limit, 60 % where it persists",
+        why="while it forks to save or to sync a replica, writes copy pages: its memory can double,"
+        " and the kernel kills it at the limit",
+        detect="maxmemory against the memory limit, 60 % where it persists or has replicas",
         remedy="Set maxmemory to half of the limit, 60 % at most.",
         source="Redis documentation, 'Redis administration'; the 60 % are a guess",
         check=_room_to_fork,
@@ -185,5 +231,27 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="State it, or turn the append-only file on.",
         source=_PERSISTENCE,
         check=_stated_loss,
+    ),
+    _rule(
+        code="RED006",
+        layers=("redis",),
+        severity=Severity.WARNING,
+        title="What a primary does not keep, a replica keeps",
+        why="copies in memory alone are gone when both lose their power",
+        detect="save, appendonly of primary and replicas",
+        remedy="Turn the append-only file on, on a replica: `steelyard redis split` plans it.",
+        source=_PERSISTENCE,
+        check=_kept_by_a_replica,
+    ),
+    _rule(
+        code="RED007",
+        layers=("redis",),
+        severity=Severity.INFO,
+        title="A primary without persistence takes no writes while its replica is away",
+        why="what is written then is in one memory alone, without a bound",
+        detect="min-replicas-to-write of a primary without persistence",
+        remedy="Set min-replicas-to-write 1 and min-replicas-max-lag, or state the loss.",
+        source="Redis 7.0, redis.conf, comments on min-replicas-to-write",
+        check=_bounded_loss,
     ),
 )

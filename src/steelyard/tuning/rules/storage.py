@@ -4,14 +4,10 @@ from typing import Final
 
 from steelyard.model.findings import Severity
 from steelyard.model.stack_facts import StackFacts, StorageClassFacts
+from steelyard.model.storage_classes import LATE, is_longhorn, is_node_bound, is_strict, replicas
 from steelyard.tuning.rules.outcomes import Outcome
 from steelyard.tuning.rules.rule import Rule
 from steelyard.tuning.rules.subjects import of_each
-
-_DEFAULT_REPLICAS: Final = "3"
-# Provisioners whose volumes live on one node; those of Longhorn say so by their parameters.
-_NODE_BOUND: Final = ("local-path", "no-provisioner", "openebs.io/local", "topolvm", "local.csi")
-_LATE: Final = "WaitForFirstConsumer"
 
 
 def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
@@ -19,24 +15,12 @@ def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:
     return classes or ()
 
 
-def _is_longhorn(each: StorageClassFacts) -> bool:
-    return "longhorn" in each.provisioner
-
-
-def _is_strict(each: StorageClassFacts) -> bool:
-    return _is_longhorn(each) and each.parameters.get("dataLocality") == "strict-local"
-
-
-def _replicas(each: StorageClassFacts) -> str:
-    return each.parameters.get("numberOfReplicas", _DEFAULT_REPLICAS)
-
-
 def _one_replica(facts: StackFacts) -> Outcome:
     def check(each: StorageClassFacts) -> Outcome:
-        if not _is_strict(each):
+        if not is_strict(each):
             return None
-        replicas = _replicas(each)
-        return () if replicas == "1" else (f"{each.name}: strict-local with {replicas} replicas",)
+        number = replicas(each)
+        return () if number == "1" else (f"{each.name}: strict-local with {number} replicas",)
 
     return of_each(_classes(facts), check)
 
@@ -47,29 +31,29 @@ def _replicated_once(facts: StackFacts) -> Outcome:
         return None
 
     def check(each: StorageClassFacts) -> Outcome:
-        replicas = _replicas(each)
-        if each.name != cluster.storage_class or not _is_longhorn(each) or not replicas.isdigit():
+        number = replicas(each)
+        if each.name != cluster.storage_class or not is_longhorn(each) or not number.isdigit():
             return None
-        copies = cluster.instances * int(replicas)
-        if cluster.instances == 1 or int(replicas) == 1:
+        copies = cluster.instances * int(number)
+        if cluster.instances == 1 or int(number) == 1:
             return ()
-        return (f"{cluster.instances} instances x {replicas} replicas = {copies} copies",)
+        return (f"{cluster.instances} instances x {number} replicas = {copies} copies",)
 
     return of_each(_classes(facts), check)
 
 
 def _late_binding(facts: StackFacts) -> Outcome:
     def check(each: StorageClassFacts) -> Outcome:
-        if not _is_strict(each) and not any(name in each.provisioner for name in _NODE_BOUND):
+        if not is_strict(each) and not is_node_bound(each):
             return None
-        return () if each.binding == _LATE else (f"{each.name}: volumeBindingMode {each.binding}",)
+        return () if each.binding == LATE else (f"{each.name}: volumeBindingMode {each.binding}",)
 
     return of_each(_classes(facts), check)
 
 
 def _second_engine(facts: StackFacts) -> Outcome:
     def check(each: StorageClassFacts) -> Outcome:
-        if not _is_longhorn(each):
+        if not is_longhorn(each):
             return None
         if each.parameters.get("dataEngine") != "v2":
             return ()
@@ -113,7 +97,7 @@ RULES: Final[tuple[Rule, ...]] = (
         title="Volumes that live on one node bind late",
         why="bound at once, the volume chooses a node before the scheduler knows the pod",
         detect="volumeBindingMode of strict-local and node-local storage classes",
-        remedy=f"Set volumeBindingMode: {_LATE}.",
+        remedy=f"Set volumeBindingMode: {LATE}.",
         source=f"Kubernetes documentation, 'Storage Classes'; {_PARAMETERS}",
         needs=_NEEDS,
         check=_late_binding,

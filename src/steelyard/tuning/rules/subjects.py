@@ -16,6 +16,7 @@ from steelyard.model.units import KIB, MIB
 from steelyard.tuning.rules.outcomes import Outcome, combined
 
 Subject = TypeVar("Subject")
+_GUARANTEED: Final = "Guaranteed"
 _OFF: Final = frozenset({"off", "false", "no", "0"})
 # Unit in which the server takes a bare number, and the default; PostgreSQL 15 to 18 agree in them.
 _SIZES: Final[Mapping[str, tuple[str, int]]] = {
@@ -64,7 +65,12 @@ def huge_pages_of(pod: PodFacts) -> dict[int, int]:
 
 
 def is_guaranteed(pod: PodFacts) -> bool:
-    """Return whether requests equal limits in CPU and memory; an absent request is its limit."""
+    """Return whether requests equal limits in CPU and memory; an absent request is its limit.
+
+    What the cluster says counts: it looks at each container, also those that ended before.
+    """
+    if pod.qos_class is not None:
+        return pod.qos_class == _GUARANTEED
     for name in ("cpu", "memory"):
         limit = amount(pod.limits, name)
         if limit is None or limit != amount({name: pod.limits[name], **pod.requests}, name):

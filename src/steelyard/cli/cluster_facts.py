@@ -1,0 +1,86 @@
+"""Options that name a database in a Kubernetes cluster, and its facts."""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from steelyard.model.stack_facts import StackFacts
+    from steelyard.tuning.facts.cluster_objects import AskedCluster
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_OPTIONS: Final = (
+    click.option("--cluster", metavar="NAME", help="Look at the primary of this CloudNativePG."),
+    click.option("--pod", metavar="NAME", help="Look at this pod of a database in a cluster."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one."),
+    click.option("-n", "--namespace", metavar="NAME", help="Of cluster or pod; the context's."),
+    click.option(
+        "--node-probe/--no-node-probe",
+        default=True,
+        help="Make a pod of a moment on the database's node.",
+    ),
+)
+
+
+def cluster_options(command: Command) -> Command:
+    """Add what names a database in a cluster."""
+    return reduce(lambda decorated, part: part(decorated), reversed(_OPTIONS), command)
+
+
+def looking_inside(options: Mapping[str, Any]) -> dict[str, object]:
+    """Return the options that name a database in a cluster, or its cluster, with their values."""
+    names = ("cluster", "pod", "context", "namespace")
+    found: dict[str, object] = {f"--{name}": options[name] for name in names if options[name]}
+    return found if options["node_probe"] else {**found, "--no-node-probe": True}
+
+
+def asked_cluster(
+    options: Mapping[str, Any], *, elsewhere: Mapping[str, object]
+) -> "AskedCluster | None":
+    """Return which database in which cluster is asked for; None where none is.
+
+    Args:
+        options: Of the command line, with ``dsn``.
+        elsewhere: Options that look at a machine instead, falsy where they were not given.
+
+    Raises:
+        InputError: Both were given.
+    """
+    from steelyard.model.errors import InputError  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.cluster_objects import AskedCluster  # noqa: PLC0415
+
+    inside = looking_inside(options)
+    if not inside:
+        return None
+    other = next((option for option, value in elsewhere.items() if value), None)
+    if other is not None:
+        raise InputError(
+            f"{next(iter(inside))} looks into a cluster, and {other} at a machine",
+            hint="Save the facts of one of them to a file with --save.",
+        )
+    return AskedCluster(
+        context=options["context"],
+        namespace=options["namespace"],
+        cluster=options["cluster"],
+        pod=options["pod"],
+        dsn=options["dsn"],
+        node_probe=options["node_probe"],
+    )
+
+
+def collected_inside(asked: "AskedCluster") -> "StackFacts":
+    """Return what can be seen of a database in a cluster."""
+    from steelyard.cli.fact_doors import system_cluster_doors  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.in_cluster import collect_in_cluster  # noqa: PLC0415
+
+    return collect_in_cluster(asked, system_cluster_doors())
+
+
+def place_inside(facts: "StackFacts", asked: "AskedCluster") -> str:
+    """Return where facts of a cluster were collected, in words."""
+    named = asked.pod or f"Cluster {asked.cluster}"
+    node = facts.kubernetes.node if facts.kubernetes is not None else None
+    where = f" on {node}" if node else ""
+    return f"{named}{where}" + (f" in {asked.context}" if asked.context else "")

@@ -1,0 +1,37 @@
+"""``steelyard attach``: a campaign that runs in a cluster, from here."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command("attach")
+@click.argument("name", required=False)
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one.")
+@click.option("-n", "--namespace", metavar="NAME", help="Of the Job; all that may be seen.")
+@click.option("--list", "only_list", is_flag=True, help="Only list the campaigns that are there.")
+@click.option("--fetch", is_flag=True, help="Fetch what there is now, and do not follow.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the record goes; campaigns/NAME.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with a campaign that ended early, in a new Job."
+)
+@click.option("--remove", is_flag=True, help="Remove it, with its record in the cluster.")
+@click.option("--yes", is_flag=True, help="Remove without asking what is not needed any more.")
+@click.option("--json", "as_json", is_flag=True, help="Print the list or summary.json.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> int:
+    """Follow the campaign NAME, fetch its record at its end, and report it.
+
+    NAME is the campaign's id or a part of it; it may be left out where there is only one. Ctrl-C
+    ends this and nothing else: the campaign goes on in the cluster. The exit code is the
+    campaign's.
+    """
+    from steelyard.cli.attaching import AttachOptions, attach  # noqa: PLC0415 - lazy
+
+    return attach(AttachOptions(**context.params))

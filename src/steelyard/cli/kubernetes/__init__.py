@@ -1,0 +1,1 @@
+"""The verbs of ``steelyard kubernetes``, one module each."""

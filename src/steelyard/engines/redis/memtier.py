@@ -1,0 +1,273 @@
+"""memtier_benchmark: command lines and the reading of its JSON.
+
+Never run here: it is in no Debian release. Written by its README, its ``--help``, the JSON file in
+its repository (versions 1.3 to 2.1), whose histograms ``hdr_counts`` reads.
+
+- It takes a time. It has no ramp, and tells the requests of each second.
+- ``--rate-limiting`` holds back each connection, and latency counts from the sending: what waits
+  for its turn while the server stalls is not measured. That is no open loop, and none is offered.
+- Its JSON goes to a file. A generator that runs as another account may not open the pipe that it
+  was given, hence the shell with a pipe of its own.
+- It takes a password as an argument only, which every account of the machine can read.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from steelyard.engines.engine import RunRequest
+from steelyard.engines.redis.addresses import credentials, refuse_password, tls_files
+from steelyard.engines.redis.hdr_counts import steps_of
+from steelyard.engines.redis.printed import Printed
+from steelyard.engines.redis.words import COMMANDS, DATA, NUMBER, OTHER_NAMES
+from steelyard.gateways.redis import socket_path
+from steelyard.model.command import Completed, ServerAddress
+from steelyard.model.errors import InputError, MeasurementError
+from steelyard.model.measurement import Second
+from steelyard.model.units import MS_PER_S
+from steelyard.model.workload import RedisWork, Workload
+
+# Whether it would choose ten keys for one command is not documented.
+_COMMANDS: Final = {name: words for name, words in COMMANDS.items() if name != "mset"}
+BUILTINS: Final = (*_COMMANDS, *OTHER_NAMES)
+FIRST_KEY: Final = 10**11  # its numbers have no leading zeros: so all have 12 digits
+# `cat` makes a pipe that the account of the generator owns; the exit status is memtier's.
+_SHELL: Final = (
+    "exec 4>&1; "
+    'status=$({ { "$@" --out-file=/dev/null --json-out-file=/dev/stdout; echo $? >&3; }'
+    " | cat >&4; } 3>&1); "
+    'exit "$status"'
+)
+_OWN_FLAGS: Final = {
+    **dict.fromkeys(("-s", "--server", "-h", "--host", "-p", "--port", "-u", "--uri"), "target"),
+    **dict.fromkeys(("-S", "--unix-socket", "--tls", "--cacert", "--cert", "--key"), "target"),
+    **dict.fromkeys(("--select-db", "--cluster-mode", "-P", "--protocol"), "target"),
+    **dict.fromkeys(("-a", "--authenticate"), "nothing: secrets are never arguments"),
+    **dict.fromkeys(("-c", "--clients"), "loads.clients"),
+    **dict.fromkeys(("-t", "--threads"), "loads.threads"),
+    **dict.fromkeys(("--pipeline",), "loads.pipeline"),
+    **dict.fromkeys(("-n", "--requests", "--test-time"), "measure.slice"),
+    **dict.fromkeys(("-d", "--data-size"), "workloads[].value_bytes"),
+    **dict.fromkeys(("--key-prefix", "--key-minimum", "--key-maximum"), "workloads[].keys"),
+    **dict.fromkeys(("--ratio",), "workloads[].read_share"),
+    **dict.fromkeys(("--command", "--command-ratio"), "workloads[].command"),
+    **dict.fromkeys(("-x", "--run-count", "-D", "--debug"), "nothing: one run is read at a time"),
+    **dict.fromkeys(("-o", "--out-file", "--json-out-file"), "nothing: its output is read"),
+    **dict.fromkeys(("--rate-limiting",), "nothing: its rate is no open loop"),
+    **dict.fromkeys(("--help", "-v", "--version", "--show-config"), "nothing: it measures no run"),
+}
+
+
+def refuse_own_flags(flags: Sequence[str]) -> None:
+    """Raise for generator flags that the experiment file decides.
+
+    Raises:
+        InputError: One of the flags is set elsewhere.
+    """
+    for flag in flags:
+        word = flag.split("=", maxsplit=1)[0]
+        short = flag[:2] if flag[:1] == "-" and flag[:2] != "--" else ""
+        # getopt_long takes the beginning of a long flag for it: `--comm` is `--command`.
+        is_long = word.startswith("--") and word != "--"
+        meant = next((own for own in _OWN_FLAGS if is_long and own.startswith(word)), short)
+        name = word if word in _OWN_FLAGS else meant
+        if name in _OWN_FLAGS:
+            raise InputError(
+                f"the memtier_benchmark flag {name} is set by Steelyard",
+                hint=f"Set it in the experiment file: {_OWN_FLAGS[name]}.",
+            )
+
+
+def environment(address: ServerAddress) -> Mapping[str, str]:
+    """Return the environment for an address: nothing, because memtier_benchmark reads none of it.
+
+    Raises:
+        PreflightError: The server asks for a password.
+    """
+    refuse_password(address, "memtier_benchmark")
+    return {}
+
+
+def command_line(program: str, request: RunRequest, *, dbnum: int) -> tuple[str, ...]:
+    """Return the command line of one process of a run; its JSON is its standard output.
+
+    Raises:
+        InputError: The workload cannot be asked of memtier_benchmark.
+    """
+    return ("/bin/sh", "-c", _SHELL, "sh", program, *run_arguments(request, dbnum=dbnum))
+
+
+def run_arguments(request: RunRequest, *, dbnum: int) -> tuple[str, ...]:
+    """Return memtier_benchmark's arguments for one process of a run.
+
+    Raises:
+        InputError: The load or the workload cannot be asked of it.
+    """
+    load, work = request.load, request.workload.redis or RedisWork()
+    if load.clients % load.threads:
+        raise InputError(
+            f"memtier_benchmark cannot divide {load.clients} clients among {load.threads} threads",
+            hint="Its threads have equally many: choose numbers of clients that are multiples.",
+        )
+    if load.is_open:
+        raise InputError(
+            "memtier_benchmark has no open loop: its rate limit counts latency from the sending",
+            hint="Leave out the rate.",
+        )
+    return (
+        *_address_arguments(request.address),
+        f"--select-db={dbnum}",
+        f"--threads={load.threads}",
+        f"--clients={load.clients // load.threads}",  # of each thread
+        f"--pipeline={load.pipeline}",
+        f"--test-time={request.seconds}",
+        f"--data-size={work.space.value_bytes}",
+        "--random-data",  # else every value is the letter x, which compresses
+        "--distinct-client-seed",  # else all clients ask for the same keys at the same time
+        "--randomize",
+        f"--key-minimum={work.space.first}",
+        f"--key-maximum={work.space.first + work.space.keys - 1}",
+        "--hide-histogram",
+        *_work_arguments(request.workload, work),
+        *request.flags,
+    )
+
+
+def _address_arguments(address: ServerAddress) -> list[str]:
+    who = credentials(address)
+    login = [f"--authenticate={who[0]}:{who[1]}"] if who is not None else []
+    socket = socket_path(address)
+    if address.inside is None and socket is not None:
+        return [f"--unix-socket={socket}", *login]
+    host, port = address.inside or (address.host, address.port)
+    files = tls_files(address)
+    tls = [] if files is None else ["--tls", *(f"--{name}={path}" for name, path in files)]
+    return [f"--server={host}", f"--port={port}", *login, *tls]
+
+
+def _work_arguments(workload: Workload, work: RedisWork) -> list[str]:
+    """Return what is asked: memtier's own mix of SET and GET, or a command."""
+    name = OTHER_NAMES.get(workload.builtin or "", workload.builtin)
+    reads = {"get": 1.0, "set": 0.0}.get(name or "") if work.read_share is None else work.read_share
+    if reads is not None:
+        share = Fraction(reads).limit_denominator(1000)
+        ratio = f"--ratio={share.denominator - share.numerator}:{share.numerator}"
+        return ["--key-prefix=key:", "--key-pattern=R:R", ratio]
+    command = work.command or _COMMANDS.get(name or "", ())
+    if not command:
+        raise InputError(
+            f"memtier_benchmark has no test {workload.builtin!r}",
+            hint=f"It has {', '.join(BUILTINS)}; any other is a `command:`.",
+        )
+    prefixes = {word.removesuffix(NUMBER) for word in command if NUMBER in word}
+    if len(prefixes) > 1 or any(NUMBER in prefix for prefix in prefixes):
+        raise InputError(
+            "memtier_benchmark has one kind of key in a command, which ends in its number",
+            hint=f"Use one word PREFIX{NUMBER}, or redis-benchmark.",
+        )
+    words = ["__key__" if NUMBER in word else word for word in command]
+    prefix = next(iter(prefixes), "key:")
+    return [f"--key-prefix={prefix}", f"--command={_line(words)}", "--command-key-pattern=R"]
+
+
+def _line(words: Sequence[str]) -> str:
+    """Return words as memtier takes them apart again: blanks divide, quotes keep together."""
+    plain = [word for word in words if word and not set(word) & set(" \t\n\"'\\")]
+    if len(plain) != len(words):
+        raise InputError(
+            "a command of memtier_benchmark has words with blanks, quotes or backslashes",
+            hint="Use words without them, or redis-benchmark.",
+        )
+    return " ".join(DATA if word == DATA else word for word in words)
+
+
+def parse(completed: Completed) -> Printed:
+    """Return what one process measured.
+
+    Raises:
+        MeasurementError: It failed, or its JSON is not understood.
+    """
+    if not completed.succeeded:
+        raise MeasurementError(
+            f"memtier_benchmark exited with {completed.exit_status}: {_complaint(completed)}"
+        )
+    try:
+        stats = json.loads(completed.stdout)["ALL STATS"]
+        return _Stats(runtime=stats["Runtime"], totals=stats["Totals"]).printed()
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise MeasurementError(
+            f"the JSON of memtier_benchmark is not understood ({type(error).__name__}: {error});"
+            f" it said: {_complaint(completed)}",
+            hint="It is in the campaign's raw/ directory; please report it.",
+        ) from error
+
+
+def _complaint(completed: Completed) -> str:
+    """Return the last lines of what it told the operator, without its progress."""
+    lines = [line.rsplit("\r", maxsplit=1)[-1] for line in completed.stderr.split("\n")]
+    told = [line for line in lines if line.strip() and not line.startswith("[RUN #")]
+    return "\n".join(told[-3:]) or "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stats:
+    """The parts of the JSON that are read; every access may fail."""
+
+    runtime: Mapping[str, object]
+    totals: Mapping[str, object]
+
+    def printed(self) -> Printed:
+        requests = _number(self.totals["Count"])
+        seconds = _number(self.runtime["Total duration"]) / MS_PER_S
+        if self.runtime.get("Time unit", "MILLISECONDS") != "MILLISECONDS" or seconds <= 0.0:
+            raise ValueError("it has no duration")
+        errors = _number(self.totals.get("Connection Errors", 0))
+        if errors:
+            raise ValueError(f"{errors:.0f} connections failed")
+        series = self._series(seconds)
+        latencies = _mapping(self.totals["Percentile Latencies"])
+        text = _mapping(latencies["Histogram log format"])["Compressed Histogram"]
+        timed = [second for second in series if second.latency_mean_s is not None]
+        total_s = sum(second.transactions * (second.latency_mean_s or 0.0) for second in timed)
+        weight = sum(second.transactions for second in timed)
+        return Printed(
+            test="Totals",
+            requests=int(requests),
+            seconds=seconds,
+            mean_s=total_s / weight if weight else None,
+            longest_s=_number(self.totals["Max Latency"]) / MS_PER_S,
+            series=series,
+            steps=steps_of(str(text)),
+        )
+
+    def _series(self, seconds: float) -> tuple[Second, ...]:
+        """Return the requests of every second of the run; one that is not listed had none."""
+        listed = {int(at): _mapping(one) for at, one in _mapping(self.totals["Time-Serie"]).items()}
+        whole = min(max(listed, default=0) + 1, int(seconds) + 1)
+        return tuple(_second(at, listed.get(at, {}), seconds) for at in range(whole))
+
+
+def _second(at: int, told: Mapping[str, object], whole_s: float) -> Second:
+    count = _number(told.get("Count", 0))
+    mean_ms = _number(told.get("Average Latency", 0))
+    end_s = max(min(at + 1.0, whole_s), at + 1e-3)  # the last second is not whole
+    return Second(
+        end_s=round(end_s, 6),
+        transactions=count,
+        seconds=round(end_s - at, 6),
+        latency_mean_s=mean_ms / MS_PER_S if count > 0 and mean_ms > 0 else None,
+    )
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        raise ValueError(f"{value!r} is no count")
+    return float(value)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} has no entries")
+    return value

@@ -1,0 +1,34 @@
+"""What the tests of redis-benchmark send, under their names.
+
+Source: the end of ``main`` in redis-benchmark.c of 7.0 and 8.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+NUMBER: Final = "__rand_int__"  # stands for the number of a key
+DATA: Final = "__data__"  # stands for a value
+_LISTS: Final = {
+    f"lrange_{number}": ("LRANGE", "mylist", "0", f"{number - 1}")
+    for number in (100, 300, 500, 600)
+}
+COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ping_inline": ("PING",),
+    "ping_mbulk": ("PING",),
+    "set": ("SET", f"key:{NUMBER}", DATA),
+    "get": ("GET", f"key:{NUMBER}"),
+    "incr": ("INCR", f"counter:{NUMBER}"),
+    "lpush": ("LPUSH", "mylist", DATA),
+    "rpush": ("RPUSH", "mylist", DATA),
+    "lpop": ("LPOP", "mylist"),
+    "rpop": ("RPOP", "mylist"),
+    "sadd": ("SADD", "myset", f"element:{NUMBER}"),
+    "hset": ("HSET", "myhash", f"element:{NUMBER}", DATA),
+    "spop": ("SPOP", "myset"),
+    "zadd": ("ZADD", "myzset", "0", f"element:{NUMBER}"),
+    "zpopmin": ("ZPOPMIN", "myzset"),
+    "mset": ("MSET", *(f"key:{NUMBER}", DATA) * 10),
+    **_LISTS,
+}
+OTHER_NAMES: Final = {"ping": "ping_mbulk"}
+READ_ONLY: Final = frozenset({"get", "ping", "ping_inline", "ping_mbulk", *_LISTS})

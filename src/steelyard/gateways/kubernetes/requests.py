@@ -1,0 +1,216 @@
+"""Requests to a cluster's API, repeated for a while where the connection is lost.
+
+All that is asked here may be asked twice: reads, server-side apply, merge patches, deletions,
+reviews, and a creation, which finds what it made the first time. What may not, commands in
+containers, goes another way (``streams``).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from kubernetes.client.rest import RESTClientObject
+from urllib3 import BaseHTTPResponse, Timeout
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationValueError,
+    NameResolutionError,
+    ReadTimeoutError,
+)
+
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes import refusals
+from steelyard.gateways.kubernetes.access import Access
+from steelyard.gateways.kubernetes.statuses import Answered, Asked, refused
+from steelyard.model.errors import SteelyardError
+
+_CONNECT_S: Final = 10.0
+_READ_S: Final = 60.0
+# Guesses: an API server restarts within a minute or two; one that never answered is a wrong address
+# more often than a restart; a failure of its own, as of a webhook that starts, is told sooner.
+PATIENCE_S: Final = 120.0
+_FIRST_PATIENCE_S: Final = 6.0
+_FAILURE_PATIENCE_S: Final = 20.0
+_LONGEST_WAIT_S: Final = 8.0
+_WORDS: Final = (
+    "connection refused",
+    "connection reset",
+    "network is unreachable",
+    "no route to host",
+    "remote end closed connection",
+)
+_WRONG: Final = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "doesn't match")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request.
+
+    Attributes:
+        query: Pairs, so that a name may come twice.
+        body: JSON; None: no body.
+    """
+
+    method: str
+    path: str
+    asked: Asked
+    query: Sequence[tuple[str, str]] = ()
+    body: Mapping[str, Any] | None = field(default=None, repr=False)  # may be a Secret
+    content_type: str = "application/json"
+
+    @property
+    def target(self) -> str:
+        """Return path and query."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+@dataclass(kw_only=True)
+class Patience:
+    """How long failures are borne, from the first of a row on; waits grow between tries.
+
+    Attributes:
+        is_known: Whether the API has ever answered.
+    """
+
+    clock: Clock
+    is_known: bool = False
+
+    def row(self) -> "Row":
+        """Return a new row of tries."""
+        return Row(patience=self)
+
+
+@dataclass(kw_only=True)
+class Row:
+    """The tries of one request."""
+
+    patience: Patience
+    _since: float | None = field(default=None, init=False)
+    _wait_s: float = field(default=0.5, init=False)
+
+    def wait(self, *, within_s: float | None = None, asked_s: float | None = None) -> bool:
+        """Wait before the next try; return False where patience is at an end.
+
+        Args:
+            within_s: Patience from the first failure on; None: that of a lost connection.
+            asked_s: What the API asks to wait.
+        """
+        clock = self.patience.clock
+        now = clock.monotonic()
+        if self._since is None:
+            self._since = now
+        if within_s is None:
+            within_s = PATIENCE_S if self.patience.is_known else _FIRST_PATIENCE_S
+        wait_s = self._wait_s if asked_s is None else asked_s
+        if now + wait_s > self._since + within_s:
+            return False
+        clock.sleep(wait_s)
+        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+        return True
+
+
+class Requests:
+    """Sends requests as one account."""
+
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self.access = access
+        self.patience = Patience(clock=clock)
+        # The library's own way to a pool with the certificates and the proxy of its configuration.
+        self._pool = RESTClientObject(access.configuration).pool_manager
+
+    def json(self, request: Request) -> dict[str, Any]:
+        """Return the body of an answer.
+
+        Raises:
+            SteelyardError: It was refused, or there is no answer.
+        """
+        answered = self.send(request)
+        if not answered.succeeded:
+            raise refused(answered, request.asked)
+        return dict(answered.body)
+
+    def text(self, request: Request) -> str:
+        """Return the text of an answer.
+
+        Raises:
+            SteelyardError: It was refused, or there is no answer.
+        """
+        answered = self.send(request)
+        if not answered.succeeded:
+            raise refused(answered, request.asked)
+        return answered.text
+
+    def send(self, request: Request) -> Answered:
+        """Return an answer, also one that refuses; what passes is waited for.
+
+        Raises:
+            TargetError: There is no answer.
+            PrivilegeError: There are no credentials.
+        """
+        row = self.patience.row()
+        while True:
+            try:
+                answered = self._send_once(request)
+            except (HTTPError, OSError) as error:
+                if is_hopeless(error) or not row.wait():
+                    raise unreachable(self.access, error) from error
+                continue
+            self.patience.is_known = True
+            limit = _FAILURE_PATIENCE_S if answered.status == 500 else None
+            if not answered.passes or not row.wait(within_s=limit, asked_s=answered.retry_after_s):
+                return answered
+
+    def _send_once(self, request: Request) -> Answered:
+        headers = {**self.access.headers(), "Accept": "application/json, */*"}
+        body = None
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+            body = json.dumps(request.body).encode()
+        response = self._pool.request(
+            request.method,
+            self.access.server + request.target,
+            body=body,
+            headers=headers,
+            timeout=Timeout(connect=_CONNECT_S, read=_READ_S),
+            retries=False,
+        )
+        return Answered(
+            status=response.status,
+            text=response.data.decode("utf-8", "replace"),
+            retry_after_s=_retry_after_s(response),
+        )
+
+
+def is_hopeless(error: Exception) -> bool:
+    """Return whether waiting does not help: an address or a certificate is not right."""
+    wrong = any(words in str(error) for words in _WRONG)
+    return wrong or isinstance(error, LocationValueError)
+
+
+def unreachable(access: Access, error: Exception) -> SteelyardError:
+    """Return that the API does not answer, with the reason in few words."""
+    return refusals.unreachable(access.server, access.context, _in_words(error))
+
+
+def _in_words(error: Exception) -> str:
+    said = str(error)
+    for words in _WORDS:
+        if words.lower() in said.lower():
+            return words
+    if isinstance(error, NameResolutionError) or "Name or service not known" in said:
+        return "its name is not known"
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        reason = said.partition("certificate verify failed: ")[2].partition(" (")[0]
+        return f"its certificate is not trusted ({reason or 'verification failed'})"
+    if isinstance(error, ConnectTimeoutError | ReadTimeoutError | TimeoutError):
+        return "it does not answer in time"
+    return said.rpartition(": ")[2].strip("()'") or type(error).__name__
+
+
+def _retry_after_s(response: BaseHTTPResponse) -> float | None:
+    """Return what the header says in seconds; a date is not used by the API."""
+    said = response.headers.get("Retry-After", "")
+    return float(said) if said.isdigit() else None

@@ -1,0 +1,215 @@
+"""Connections to a container: channels in one WebSocket, as the API speaks it.
+
+Every message begins with the number of its channel (k8s.io/apimachinery,
+`remotecommand/constants.go`, and k8s.io/apiserver, `util/wsstream`). One thread reads and writes a
+connection: OpenSSL wants that.
+"""
+
+import select
+import socket
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from websocket import (
+    ABNF,
+    WebSocket,
+    WebSocketAddressException,
+    WebSocketBadStatusException,
+    WebSocketException,
+    WebSocketTimeoutException,
+)
+
+from steelyard.gateways.kubernetes.access import Access
+from steelyard.gateways.kubernetes.requests import Patience, is_hopeless, unreachable
+from steelyard.gateways.kubernetes.statuses import Answered, Asked, refused
+
+PROTOCOLS: Final = "v5.channel.k8s.io,v4.channel.k8s.io"
+_HANDSHAKE_S: Final = 30.0
+_WITHIN_S: Final = 60.0
+_UNANSWERED: Final = 3
+_QUIET_S: Final = 30.0  # balancers hang up connections that are quiet for a minute or more
+_NEVER_BEGUN: Final = (ConnectionRefusedError, WebSocketAddressException)
+_PASSING: Final = frozenset({429, 502, 503, 504})
+LOST: Final = (WebSocketException, OSError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """Where a connection goes.
+
+    Attributes:
+        path: Of the pod's part, such as ``.../exec``.
+        repeatable: Whether it may be opened again where nobody knows if it was.
+    """
+
+    path: str
+    query: Sequence[tuple[str, str]]
+    asked: Asked
+    repeatable: bool = False
+
+
+class Stream:
+    """An open connection."""
+
+    def __init__(self, connection: WebSocket) -> None:
+        self._connection = connection
+        self._quiet = 0
+
+    def ready(
+        self, timeout_s: float | None, other: socket.socket | None = None
+    ) -> tuple[bool, bool]:
+        """Wait until there is something to read, here or from another socket.
+
+        Returns:
+            Whether there is here, and whether there is from the other; a long silence is broken by
+            a ping, so that nobody on the way hangs up.
+
+        Raises:
+            WebSocketTimeoutException: Nobody answers pings any more.
+        """
+        poll = select.poll()
+        own = self._connection.fileno()
+        poll.register(own, select.POLLIN)
+        if other is not None:
+            poll.register(other.fileno(), select.POLLIN)
+        wait_s = 0.0 if self._has_decrypted else _QUIET_S if timeout_s is None else timeout_s
+        found = {descriptor for descriptor, _ in poll.poll(min(wait_s, _QUIET_S) * 1000)}
+        self._quiet = 0 if found else self._quiet + (wait_s >= _QUIET_S)
+        if self._quiet:
+            self._ask()
+        is_other = other is not None and other.fileno() in found
+        return own in found or self._has_decrypted, is_other
+
+    def _ask(self) -> None:
+        """Ask whether anybody is there after a silence.
+
+        Raises:
+            WebSocketTimeoutException: Nobody answered several times.
+        """
+        if self._quiet > _UNANSWERED:
+            raise WebSocketTimeoutException("no answer to several pings")
+        self._connection.settimeout(_WITHIN_S)
+        self._connection.ping()
+
+    @property
+    def _has_decrypted(self) -> bool:
+        """Return whether the TLS layer holds what the kernel does not show any more."""
+        inner = self._connection.sock
+        return isinstance(inner, ssl.SSLSocket) and inner.pending() > 0
+
+    def is_writable(self) -> bool:
+        """Return whether something can be sent without waiting."""
+        poll = select.poll()
+        poll.register(self._connection.fileno(), select.POLLOUT)
+        return bool(poll.poll(0))
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """Return channel and content of the next message; None when the connection was closed."""
+        self._connection.settimeout(_WITHIN_S)  # a message that began goes on
+        operation, frame = self._connection.recv_data_frame(control_frame=True)
+        if operation == ABNF.OPCODE_CLOSE:
+            return None
+        if operation not in {ABNF.OPCODE_BINARY, ABNF.OPCODE_TEXT} or not frame.data:
+            return -1, b""
+        return frame.data[0], bytes(frame.data[1:])
+
+    def send(self, channel: int, content: bytes) -> None:
+        """Send a message."""
+        self._connection.settimeout(_WITHIN_S)
+        self._connection.send(bytes([channel]) + content, opcode=ABNF.OPCODE_BINARY)
+
+    def hang_up(self) -> None:
+        """End the connection at once, also while another thread reads from it."""
+        inner = self._connection.sock
+        if inner is not None:
+            with suppress(OSError):
+                # Not the TLS layer's: its object belongs to the thread that reads.
+                socket.socket.shutdown(inner, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Free the connection."""
+        self.hang_up()
+        with suppress(*LOST):
+            self._connection.shutdown()
+
+
+def open_stream(access: Access, door: Door, patience: Patience) -> Stream:
+    """Return an open connection; what did not begin is tried again for a while.
+
+    Raises:
+        SteelyardError: It was refused, or the API does not answer.
+    """
+    row = patience.row()
+    while True:
+        try:
+            stream = Stream(_connected(access, door))
+        except WebSocketBadStatusException as error:
+            answered = _answered(error)
+            if answered.status not in _PASSING or not row.wait():
+                raise refused(answered, door.asked) from error
+        except LOST as error:
+            may_repeat = door.repeatable or isinstance(error, _NEVER_BEGUN)
+            if is_hopeless(error) or not may_repeat or not row.wait():
+                raise unreachable(access, error) from error
+        else:
+            patience.is_known = True
+            return stream
+
+
+def _connected(access: Access, door: Door) -> WebSocket:
+    """Return a connection after its handshake, by the library's configuration."""
+    connection = WebSocket(sslopt=_tls(access.configuration), enable_multithread=True)
+    header = [f"{name}: {value}" for name, value in access.headers().items()]
+    header.append(f"sec-websocket-protocol: {PROTOCOLS}")
+    url = f"ws{access.server.removeprefix('http')}{door.path}?{urlencode(door.query)}"
+    try:
+        connection.connect(
+            url,
+            header=header,
+            timeout=_HANDSHAKE_S,
+            suppress_origin=True,
+            redirect_limit=0,
+            **_proxy(access.configuration),
+        )
+    except BaseException:
+        connection.shutdown()
+        raise
+    return connection
+
+
+def _tls(configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - the library's class
+    """Return TLS options of a kubeconfig in the words of the WebSocket library."""
+    options: dict[str, Any] = {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
+    if configuration.verify_ssl:
+        options = {"cert_reqs": ssl.CERT_REQUIRED}
+        if configuration.ssl_ca_cert:
+            options["ca_certs"] = configuration.ssl_ca_cert
+    words = {
+        "certfile": configuration.cert_file,
+        "keyfile": configuration.key_file,
+        "server_hostname": configuration.tls_server_name,
+    }
+    return options | {name: value for name, value in words.items() if value}
+
+
+def _proxy(configuration: Any) -> dict[str, Any]:  # noqa: ANN401 - the library's class
+    if not configuration.proxy:
+        return {}
+    proxy = urlsplit(configuration.proxy)
+    return {
+        "http_proxy_host": proxy.hostname,
+        "http_proxy_port": proxy.port,
+        "proxy_type": proxy.scheme if proxy.scheme.startswith("socks") else "http",
+        "http_no_proxy": [name for name in (configuration.no_proxy or "").split(",") if name],
+    }
+
+
+def _answered(error: WebSocketBadStatusException) -> Answered:
+    """Return a refused handshake as an answer."""
+    body = error.resp_body or b""
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
+    return Answered(status=error.status_code, text=text or (error.status_message or ""))

@@ -1,0 +1,159 @@
+"""Sessions of redis-py; apart, so that only who opens one imports that library."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import redis
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionInterface
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.retry import Retry
+
+from steelyard.gateways.redis import (
+    CACERT,
+    CERT,
+    KEY,
+    TLS,
+    RedisSession,
+    Reply,
+    ReplyError,
+    parse_info,
+    socket_path,
+)
+from steelyard.gateways.redis_failures import connection_failure, refused_login
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+
+_CONNECT_TIMEOUT_S: Final = 10.0
+_GREETING_TIMEOUT_S: Final = 30.0  # TLS and the first answer
+
+
+def connect(address: ServerAddress, timeout_s: float) -> RedisSession:
+    """Return a session; see ``gateways.redis.RedisDoor``."""
+    where = _label(address)
+    try:
+        # Connects already; however long the commands may take, who is silent is no server.
+        client = _client(address, min(timeout_s, _GREETING_TIMEOUT_S))
+        connection = _greeted(client, timeout_s)
+    except AuthenticationError as error:
+        raise refused_login(str(error), where=where) from error
+    except ResponseError as error:  # of what a session begins with: its name, its database
+        raise _refused(error, where) from error
+    except (RedisError, OSError) as error:
+        raise connection_failure(str(error), where=where) from error
+    return _Session(client, connection, where)
+
+
+def _greeted(client: redis.Redis, timeout_s: float) -> ConnectionInterface:
+    """Return the connection of a client, on which the server has answered."""
+    connection = client.connection
+    assert connection is not None  # noqa: S101 - a client of a single connection has it
+    try:
+        # Not PING, which a server that cannot save refuses (MISCONF): it may be put right.
+        connection.send_command("ECHO", "steelyard")  # type: ignore[no-untyped-call]
+        connection.read_response()
+        connection.update_current_socket_timeout(timeout_s)
+    except BaseException:
+        connection.disconnect()  # type: ignore[no-untyped-call]
+        raise
+    return connection
+
+
+def _refused(error: ResponseError, where: str) -> ReplyError:
+    return ReplyError(f"{where} refuses a command: {error}")
+
+
+def _label(address: ServerAddress) -> str:
+    path = socket_path(address)
+    return str(path) if path is not None else f"{address.host}:{address.port}"
+
+
+def _client(address: ServerAddress, timeout_s: float) -> redis.Redis:
+    path = socket_path(address)
+    given = dict(address.parameters)
+    return redis.Redis(
+        host=address.host,
+        port=address.port,
+        unix_socket_path=None if path is None else str(path),
+        db=int(address.database or 0),
+        username=address.user or None,
+        password=address.password or None,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=_CONNECT_TIMEOUT_S,
+        ssl=given.get(TLS) == "on",
+        ssl_ca_certs=given.get(CACERT),
+        ssl_certfile=given.get(CERT),
+        ssl_keyfile=given.get(KEY),
+        client_name="steelyard",
+        single_connection_client=True,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+
+
+class _Session:
+    """One connection and no other: redis-py would make a new one where the first is lost.
+
+    Its client is bypassed, whose pipelines take a second connection, with another time limit. It is
+    kept, because it ends the connection when it goes.
+    """
+
+    def __init__(self, client: redis.Redis, connection: ConnectionInterface, where: str) -> None:
+        self._client = client
+        self._connection = connection
+        self._where = where
+        self._is_over = False
+
+    def command(self, *words: str | bytes | int) -> Reply:
+        return self.pipeline([words])[0]
+
+    def pipeline(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Reply]:
+        with self._told():
+            packed = self._connection.pack_commands(commands)  # type: ignore[no-untyped-call]
+            self._connection.send_packed_command(packed)  # type: ignore[no-untyped-call]
+            answers = [self._answer() for _ in commands]
+        for answer in answers:
+            if isinstance(answer, ResponseError):
+                raise _refused(answer, self._where) from answer
+        return answers
+
+    def _answer(self) -> Reply:
+        """Return an answer, also a refusal: those after it are to be read, too."""
+        try:
+            answer: Reply = self._connection.read_response()
+        except ResponseError as error:
+            return error
+        return answer
+
+    def info(self, *sections: str) -> Mapping[str, str]:
+        return parse_info(self.command("INFO", *(sections or ("everything",))))
+
+    def close(self) -> None:
+        self._is_over = True
+        self._connection.disconnect()  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say that the session is over where it is; whatever breaks a command off ends it.
+
+        Answers that nobody read would be taken for those of the next command.
+        """
+        try:
+            self._require_open()
+            yield
+            self._require_open()  # closed meanwhile, it may have been connected anew
+        except BaseException as error:
+            was_over = self._is_over
+            self.close()
+            # Closed under a command by another thread, redis-py trips over what is gone.
+            if isinstance(error, RedisError | OSError) or (
+                was_over and isinstance(error, Exception)
+            ):
+                raise TargetError(f"{self._where} does not answer any more: {error}") from error
+            raise
+
+    def _require_open(self) -> None:
+        if self._is_over:
+            raise RedisConnectionError("the session is over")

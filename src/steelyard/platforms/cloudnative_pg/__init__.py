@@ -1,0 +1,1 @@
+"""PostgreSQL clusters that the CloudNativePG operator runs."""

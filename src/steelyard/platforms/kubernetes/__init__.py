@@ -1,0 +1,1 @@
+"""Pods: load generators and probes in a cluster, and how a server there is reached."""

@@ -1,0 +1,268 @@
+#!/bin/bash
+# The agent of a load generator's pod: runs orders that short commands place, and hands over what
+# came of them. An order does not die with the connection that placed it, because it is a child of
+# `serve`, the pod's first process. Needs bash >= 5, coreutils, and gzip where it is there.
+#
+#   serve                             take orders until the pod ends
+#   now                               print the clock
+#   put FILE OFFSET LENGTH [SHA256]   write LENGTH characters of base64 from standard input at an
+#                                     offset; with a checksum the file is complete and gets its name
+#   place ID INSTANT LIMIT [LENGTH SHA256 [OLD...]]
+#                                     run the order ID: its file `command`, which may come from
+#                                     standard input as for `put`, at an instant in microseconds
+#                                     (0: now), for LIMIT seconds at most; forget old ones
+#   wait ID SECONDS SPARE             wait for its end; print what came of it, with what it printed
+#                                     where that is little; SPARE: KiB that must be free for logs
+#   logs ID                           print names and sizes of its logs
+#   chunk FILE OFFSET LENGTH          print a part of a file, with its checksum
+#   punch FILE OFFSET LENGTH          give back the space of what was fetched
+#   end ID                            end it, and all that it started
+#   forget ID...                      remove orders and all that came of them
+#
+# Files of an order: command, stdin, instant, taken (it was begun), group (its process group),
+# began, ended, cpu-before, cpu-after, stdout, stderr, status (the last one), unwanted.
+set -u
+export LC_ALL=C
+home=${STEELYARD_HOME:-/steelyard/work}
+logs=${STEELYARD_LOGS:-/steelyard/logs}
+orders=$home/orders
+gate=$home/gate
+never=$home/never
+little=65536
+look=${STEELYARD_LOOK:-25} # so many fifths of a second; only tests say another number
+
+# Waiting without starting a program: nobody ever writes into this pipe.
+pause() { read -r -t "$1" -u 4 || :; }
+open_never() { exec 4<>"$never"; }
+
+serve() {
+    mkdir -p "$orders" "$home/files"
+    [[ -p $never ]] || mkfifo -m 600 "$never"
+    [[ -p $gate ]] || mkfifo -m 600 "$gate"
+    open_never
+    exec 3<>"$gate"
+    trap 'end_all; exit 143' TERM INT
+    local id
+    while :; do
+        if read -r -u 3 id; then
+            order "$id" 3<&- &
+        fi
+    done
+}
+
+# Microseconds of CPU time that the container used, periods of its quota, how many were throttled,
+# microseconds of throttling; `-` for what is not there.
+cpu_use() {
+    local usage=- periods=- throttled=- stopped=- key value folder
+    if [[ -r /sys/fs/cgroup/cgroup.controllers ]]; then
+        while read -r key value; do
+            case $key in
+                usage_usec) usage=$value ;;
+                nr_periods) periods=$value ;;
+                nr_throttled) throttled=$value ;;
+                throttled_usec) stopped=$value ;;
+            esac
+        done < <(cat /sys/fs/cgroup/cpu.stat 2>/dev/null)
+    else
+        for folder in /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/cpuacct,cpu /sys/fs/cgroup/cpuacct; do
+            [[ -r $folder/cpuacct.usage ]] && usage=$(($(<"$folder/cpuacct.usage") / 1000)) && break
+        done
+        for folder in /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/cpuacct,cpu /sys/fs/cgroup/cpu; do
+            [[ -r $folder/cpu.stat ]] || continue
+            while read -r key value; do
+                case $key in
+                    nr_periods) periods=$value ;;
+                    nr_throttled) throttled=$value ;;
+                    throttled_time) stopped=$((value / 1000)) ;;
+                esac
+            done <"$folder/cpu.stat"
+            break
+        done
+    fi
+    echo "$usage $periods $throttled $stopped"
+}
+
+# Let the last milliseconds pass without sleeping: a sleep ends late.
+until_instant() {
+    local left
+    while [[ ! -e unwanted ]]; do
+        left=$(($1 - ${EPOCHREALTIME/./}))
+        ((left > 0)) || return
+        if ((left > 200000)); then
+            pause 0.1
+        elif ((left > 4000)); then
+            pause "$(printf '0.%06d' $((left - 3000)))"
+        fi
+    done
+}
+
+# Runs in a process of its own; a second time it changes nothing.
+order() {
+    cd "$orders/$1" 2>/dev/null || return
+    mkdir taken 2>/dev/null || return
+    trap - TERM INT
+    local instant limit status
+    read -r instant limit <instant
+    mkdir -p "$logs/$1"
+    cpu_use >cpu-before
+    until_instant "$instant"
+    echo "$EPOCHREALTIME" >began
+    if [[ -e unwanted ]]; then
+        : >stdout
+        : >stderr
+        status=143
+    else
+        set -m # the command gets a process group of its own
+        timeout --kill-after=5 "$limit" bash ./command <stdin >stdout 2>stderr 3<&- 4<&- &
+        echo $! >group
+        wait $!
+        status=$?
+    fi
+    echo "$EPOCHREALTIME" >ended
+    cpu_use >cpu-after
+    echo "$status" >status.part
+    mv status.part status
+}
+
+put() {
+    local file=$1 part=$1.part
+    if [[ -n ${4:-} && -e $file && $(sum "$file") == "$4" ]]; then # the answer to it was lost
+        rm -f "$part"
+        return 0
+    fi
+    mkdir -p "${file%/*}"
+    [[ -e $part ]] || : >"$part"
+    truncate -s "$2" "$part"
+    head -c "$3" | base64 -d >>"$part" || return 4
+    [[ -n ${4:-} ]] || return 0
+    [[ $(sum "$part") == "$4" ]] || return 4
+    mv "$part" "$file"
+}
+
+sum() {
+    local line
+    line=$(sha256sum <"$1") && echo "${line%% *}"
+}
+
+place() {
+    local folder=$orders/$1
+    forget "${@:6}"
+    if [[ -n ${4:-} && ! -e $folder/command ]]; then
+        put "$folder/command" 0 "$4" "$5" || return
+    fi
+    [[ -e $folder/command ]] || return 3
+    [[ -e $folder/stdin ]] || : >"$folder/stdin"
+    if [[ ! -e $folder/taken ]]; then
+        echo "$2 $3" >"$folder/instant.part"
+        mv "$folder/instant.part" "$folder/instant"
+        echo "$1" >"$gate"
+    fi
+    echo "clock $EPOCHREALTIME"
+}
+
+wait_for() {
+    local folder=$orders/$1 spare=$3 beat=0 over
+    [[ -e $folder/command ]] || return 3
+    open_never
+    over=$((SECONDS + $2))
+    while [[ ! -e $folder/status ]] && ((SECONDS < over)); do
+        pause 0.2
+        # Every five seconds: a line keeps the connection alive, and logs may need room.
+        if ((++beat % look == 0)); then
+            echo beat
+            if ((spare > 0)) && (($(free_kib) < spare)); then
+                echo "state full"
+                return
+            fi
+        fi
+    done
+    if [[ -e $folder/status ]]; then
+        outcome "$folder" "$1"
+    else
+        echo "state running"
+    fi
+}
+
+free_kib() {
+    local lines
+    mapfile -t lines < <(df --output=avail -k "$logs")
+    echo "${lines[1]}"
+}
+
+outcome() {
+    local folder=$1 name size
+    cd "$folder" || return 3
+    echo "state ended"
+    echo "status $(<status)"
+    echo "began $(<began)"
+    echo "ended $(<ended)"
+    echo "cpu $(<cpu-before) $(<cpu-after)"
+    for name in stdout stderr; do
+        size=$(stat -c %s "$name")
+        echo "file $name $size $(sum "$name")"
+        ((size > little)) || echo "inline $name $(base64 -w 0 "$name")"
+    done
+    list_logs "$2"
+    echo "clock $EPOCHREALTIME"
+}
+
+list_logs() {
+    local file
+    for file in "$logs/$1"/*; do
+        [[ -f $file ]] && echo "log $(stat -c %s "$file") ${file##*/}"
+    done
+    echo complete
+}
+
+chunk() {
+    echo "sha256 $(part "$@" | sha256sum | head -c 64)"
+    if type -P gzip >/dev/null; then
+        echo "gzip $(part "$@" | gzip -1 -n | base64 -w 0)"
+    else
+        echo "plain $(part "$@" | base64 -w 0)"
+    fi
+}
+
+part() { tail -c "+$(($2 + 1))" -- "$1" | head -c "$3"; }
+
+end() {
+    local folder=$orders/$1 turn
+    [[ -d $folder && ! -e $folder/status ]] || return 0
+    : >"$folder/unwanted"
+    open_never
+    for turn in TERM TERM TERM KILL; do
+        [[ -s $folder/group ]] && kill -"$turn" -- "-$(<"$folder/group")" 2>/dev/null
+        for _ in 1 2 3 4 5 6 7 8 9 10; do
+            [[ ! -e $folder/status ]] || return 0
+            [[ -e $folder/taken ]] || return 0
+            pause 0.1
+        done
+    done
+}
+
+forget() {
+    local id
+    for id in "$@"; do rm -rf -- "${orders:?}/$id" "${logs:?}/$id"; done
+}
+
+end_all() {
+    local folder
+    for folder in "$orders"/*/; do
+        [[ -s ${folder}group && ! -e ${folder}status ]] && kill -KILL -- "-$(<"${folder}group")"
+    done 2>/dev/null
+}
+
+case ${1:-serve} in
+    serve) serve ;;
+    now) echo "clock $EPOCHREALTIME" ;;
+    put) put "${@:2}" ;;
+    place) place "${@:2}" ;;
+    wait) wait_for "${@:2}" ;;
+    logs) list_logs "$2" ;;
+    chunk) chunk "${@:2}" ;;
+    # Without fallocate the space stays taken, which costs the log at worst.
+    punch) fallocate --punch-hole --offset "$3" --length "$4" -- "$2" 2>/dev/null || : ;;
+    end) end "$2" ;;
+    forget) forget "${@:2}" ;;
+    *) exit 64 ;;
+esac

@@ -1,0 +1,144 @@
+"""A command of this machine as an order for a pod: its files go along, its paths are the pod's."""
+
+import hashlib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from steelyard.gateways.files import translated
+from steelyard.model.command import Command
+from steelyard.model.errors import TargetError
+from steelyard.platforms.kubernetes.agent import file_path, log_path
+
+# The pod has its own, of a Secret; nothing that is sent to it holds a password.
+_SECRET: Final = frozenset({"PGPASSWORD", "REDISCLI_AUTH"})
+_DIGITS: Final = 16
+_NOT_FOUND: Final = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enclosed:
+    """A file of this machine that a command reads.
+
+    Attributes:
+        place: Where it will be in the pod; another content has another place.
+    """
+
+    local: Path
+    place: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What an agent runs.
+
+    Attributes:
+        identifier: In its pod.
+        command: A shell script.
+        enclosed: Files that it needs.
+        logs: Where on this machine the files belong that it writes; None: it writes none.
+        places: Paths of the pod and what they are here, to understand what it prints.
+    """
+
+    identifier: str
+    argv: tuple[str, ...]
+    command: bytes = field(repr=False)
+    enclosed: tuple[Enclosed, ...] = ()
+    logs: Path | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def as_here(self, text: str) -> str:
+        """Return what it printed with the paths of this machine."""
+        for theirs, ours in self.places.items():
+            text = text.replace(theirs, ours)
+        return text
+
+
+def compose(command: Command, identifier: str, roots: Sequence[Path]) -> Order:
+    """Return a command as an order.
+
+    A path below one of the roots, at the beginning of an argument or after its ``=``, is another
+    one in the pod: that of a copy where it is a file here, else, where its directory is there, that
+    of a log whose files come back. ``@`` and what follows stay: pgbench's weight of a script.
+
+    Args:
+        command: Its account and directory mean nothing in a pod.
+        identifier: Of the order.
+        roots: Directories of this machine.
+
+    Raises:
+        TargetError: It asks for control groups of this machine.
+    """
+    if command.groups:
+        raise TargetError(
+            f"{command.argv[0]} cannot join a control group of this machine from a pod",
+            hint="Leave `cgroup:` out; the pods' limits are `generators: {resources: ...}`.",
+        )
+    argv: list[str] = []
+    enclosed: list[Enclosed] = []
+    logs: list[Path] = []
+    places: dict[str, str] = {}
+    for argument in command.argv:
+        head, path, tail = _split(argument, roots)
+        if path is None:
+            argv.append(argument)
+            continue
+        if path.is_file():
+            enclosed.append(_enclosed(path))
+            theirs = enclosed[-1].place
+        else:
+            logs.append(path.parent)
+            theirs = log_path(identifier, path.name)
+        places[theirs] = str(path)
+        argv.append(f"{head}{theirs}{tail}")
+    return Order(
+        identifier=identifier,
+        argv=command.argv,
+        command=_script(argv, command.environment),
+        enclosed=tuple(enclosed),
+        logs=logs[0] if logs else None,
+        places=places,
+    )
+
+
+def _split(argument: str, roots: Sequence[Path]) -> tuple[str, Path | None, str]:
+    """Return what stands before a path of this machine, the path, and what follows it."""
+    head, equals, text = argument.partition("=")
+    if not equals or head.startswith("/"):
+        head, text = "", argument
+    if not any(text.startswith(f"{root}/") for root in roots):
+        return argument, None, ""
+    for path, tail in _readings(text):
+        if path.is_file():
+            return f"{head}{equals}" if head else "", path, tail
+    path = Path(text)
+    if path.parent.is_dir() and not path.is_dir():
+        return f"{head}{equals}" if head else "", path, ""
+    return argument, None, ""
+
+
+def _readings(text: str) -> Iterator[tuple[Path, str]]:
+    yield Path(text), ""
+    name, at, weight = text.rpartition("@")
+    if at:
+        yield Path(name), f"{at}{weight}"
+
+
+def _enclosed(path: Path) -> Enclosed:
+    with translated(path, TargetError):
+        content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
+    return Enclosed(local=path, place=file_path(digest, path.name), content=content)
+
+
+def _script(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    exports = [
+        f"export {name}={shlex.quote(value)}"
+        for name, value in environment.items()
+        if name not in _SECRET
+    ]
+    found = f"type -P {shlex.quote(argv[0])} >/dev/null || exit {_NOT_FOUND}"
+    return "\n".join([*exports, found, f"exec {shlex.join(argv)}", ""]).encode()

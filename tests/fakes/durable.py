@@ -1,0 +1,112 @@
+"""A synthetic campaign on Kubernetes: ways to lose no commit with a node, and what they cost."""
+
+from dataclasses import replace
+
+from fakes.analyses import analysis_of
+from fakes.scenes import Scene
+from steelyard.analysis.durability import durability_of
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.environment import (
+    EffectiveSetting,
+    Environment,
+    Fact,
+    ServerEnvironment,
+)
+from steelyard.model.plan import Status
+from steelyard.model.stack_facts import StorageClassFacts
+from steelyard.model.storage_classes import class_facts
+from steelyard.model.target import CloudNativePgTarget, Synchronous
+from steelyard.model.workload import Workload
+
+LOCAL = StorageClassFacts(
+    name="local-path", provisioner="rancher.io/local-path", binding="WaitForFirstConsumer"
+)
+TWICE = StorageClassFacts(
+    name="longhorn-2r",
+    provisioner="driver.longhorn.io",
+    binding="WaitForFirstConsumer",
+    parameters={
+        "numberOfReplicas": "2",
+        "dataLocality": "best-effort",
+        "replicaSoftAntiAffinity": "disabled",
+    },
+)
+CLASSES: tuple[Fact, ...] = (*class_facts(LOCAL, is_default=True), *class_facts(TWICE))
+
+ALONE = CloudNativePgTarget(
+    storage_class="local-path", affinity='{"podAntiAffinityType": "required"}'
+)
+REQUIRED = replace(ALONE, instances=2, synchronous=Synchronous())
+PREFERRED = replace(REQUIRED, synchronous=Synchronous(data_durability="preferred"))
+REPLICATED = replace(ALONE, storage_class="longhorn-2r")
+_TARGETS = {
+    "local": ALONE,
+    "standby-required": REQUIRED,
+    "standby-preferred": PREFERRED,
+    "longhorn-2r": REPLICATED,
+}
+
+
+def server(treatment: str, **settings: str) -> ServerEnvironment:
+    """Return a server as it was found, with these settings and the usual delay."""
+    shown = {
+        "synchronous_commit": "on",
+        "fsync": "on",
+        "full_page_writes": "on",
+        "wal_writer_delay": "200",
+        **settings,
+    }
+    return ServerEnvironment(
+        treatment=treatment,
+        version="18.1",
+        settings=tuple(EffectiveSetting(name=n, value=v) for n, v in shown.items()),
+    )
+
+
+def high_availability() -> CampaignAnalysis:
+    """Return a synchronous standby, required and preferred, and replicated storage, weighed."""
+    scene = Scene(
+        name="a synchronous standby or replicated storage",
+        treatments=tuple(_TARGETS),
+        workloads=("reads", "writes", "tpcb-like"),
+        clients=(1, 25),
+        effects={
+            (name, workload): effect
+            for name, effect in (
+                ("standby-required", -0.22),
+                ("standby-preferred", -0.21),
+                ("longhorn-2r", -0.31),
+            )
+            for workload in ("writes", "tpcb-like")
+        },
+        status=Status.DECIDED,
+        max_blocks=20,
+    )
+    analysis = analysis_of(scene)
+    treatments = tuple(
+        replace(each, target=_TARGETS[each.name], settings=())
+        for each in analysis.experiment.treatments
+    )
+    workloads = tuple(_named(each) for each in analysis.experiment.workloads)
+    experiment = replace(analysis.experiment, treatments=treatments, workloads=workloads)
+    names = "ANY 1 (steelyard-2)"
+    environment = Environment(
+        facts=CLASSES,
+        servers=tuple(
+            server(each.name, synchronous_standby_names=names if "standby" in each.name else "")
+            for each in treatments
+        ),
+    )
+    return replace(
+        analysis,
+        experiment=experiment,
+        settings=(),
+        facts=(*analysis.facts, *CLASSES),
+        durability=durability_of(experiment, environment, analysis.cells),
+        unit="9 newly made Clusters per treatment",
+        command="steelyard run preset:published-ha",
+    )
+
+
+def _named(workload: Workload) -> Workload:
+    return replace(workload, builtin="tpcb-like") if workload.name == "tpcb-like" else workload

@@ -1,0 +1,95 @@
+"""A synthetic campaign of Redis under redis-benchmark: AOF off against always, and a single key."""
+
+from dataclasses import replace
+
+from fakes.latencies import Shape as Latencies
+from fakes.latencies import _record_of, script_of
+from fakes.scenes import Scene
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import (
+    EngineName,
+    Experiment,
+    GeneratorName,
+    Layer,
+    Setting,
+    Treatment,
+)
+from steelyard.model.latency import RunLatency
+from steelyard.model.measure import Measure
+from steelyard.model.measurement import Run
+from steelyard.model.plan import Status
+from steelyard.model.target import RedisLocalTarget
+from steelyard.model.workload import KeySpace, RedisWork, Workload
+
+_LONGEST_US = 3_000_319  # what redis-benchmark prints for whatever took longer
+
+
+def aof() -> CampaignAnalysis:
+    """Return writes that the AOF slows down, reads that it does not, and a stall above 3 s."""
+    return analyse(aof_record())
+
+
+def aof_record() -> CampaignRecord:
+    """Return the record of the same."""
+    scene = Scene(
+        name="AOF on local disk",
+        workloads=("writes", "reads"),
+        treatments=("aof-off", "aof-always"),
+        clients=(1, 20),
+        effects={("aof-always", "writes"): -0.6},
+        noise=0.015,
+        blocks=12,
+        max_blocks=12,
+        status=Status.BUDGET,
+        budget_s=900.0,
+    )
+    record = _record_of(scene)
+    return replace(
+        record,
+        experiment=_of_redis(record.experiment),
+        runs=tuple(_timed(run) for run in record.runs),
+    )
+
+
+def _of_redis(experiment: Experiment) -> Experiment:
+    off = (
+        Setting(layer=Layer.REDIS, name="appendonly", value="no"),
+        Setting(layer=Layer.REDIS, name="save", value=""),
+    )
+    always = (
+        Setting(layer=Layer.REDIS, name="appendfsync", value="always"),
+        Setting(layer=Layer.REDIS, name="appendonly", value="yes"),
+        Setting(layer=Layer.REDIS, name="save", value=""),
+    )
+    spaces = {
+        "writes": KeySpace(keys=100_000, loaded=20_000, value_bytes=180_000),
+        "reads": KeySpace(keys=1, loaded=1, value_bytes=180_000),
+    }
+    return replace(
+        experiment,
+        engine=EngineName.REDIS,
+        generator=GeneratorName.REDIS_BENCHMARK,
+        treatments=tuple(
+            Treatment(name=name, target=RedisLocalTarget(), settings=settings)
+            for name, settings in (("aof-off", off), ("aof-always", always))
+        ),
+        workloads=tuple(
+            Workload(name=name, builtin=test, redis=RedisWork(space=spaces[name]))
+            for name, test in (("writes", "set"), ("reads", "get"))
+        ),
+        measure=Measure(ramp_s=0.0, discard_s=5.0),
+    )
+
+
+def _timed(run: Run) -> Run:
+    assert run.measurement is not None
+    assert run.measurement.latency_mean_s is not None
+    values = Latencies(slow=0.004).values_us(
+        int(run.measurement.transactions), run.measurement.latency_mean_s
+    )
+    if run.treatment == "aof-always" and run.block == 0:
+        values[-1] = _LONGEST_US
+    test = "set" if run.cell.workload == "writes" else "get"
+    return replace(run, latency=RunLatency(scripts=(script_of(test, values),)))

@@ -1,0 +1,190 @@
+"""Whole campaigns on a cluster: settings on one Cluster, deaths of Steelyard and pods, manners."""
+
+import base64
+import json
+import signal
+from subprocess import Popen
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.model.kubernetes import (
+    CLUSTER,
+    DATABASE,
+    GENERATOR,
+    NAMESPACE,
+    POD,
+    SECRET,
+    ContainerRef,
+    Kind,
+    Manifest,
+    ObjectRef,
+    campaign_labels,
+)
+from support.kubernetes import IMAGE, left_of, no_cluster
+from support.live import Steelyard, assert_nothing_holds, interrupted, wait_for
+
+BUFFERS = {"default": "32MB", "more": "48MB"}
+SETTINGS = f"""\
+version: 1
+name: buffers of a Cluster
+workloads:
+  - {{name: writes, builtin: simple-update, scale_factor: 1}}
+loads: {{clients: 2, threads: 1}}
+measure: {{slice: 1s, ramp: 1s, discard: 0s, rounds: 1, ceilings: off}}
+stop: {{budget: 60m, precision: 0.1%}}
+seed: 7
+treatments:
+  default:
+    target:
+      kind: cloudnative-pg
+      image: {IMAGE}
+      storage: 1Gi
+      resources: {{requests: {{cpu: 200m, memory: 256Mi}}, limits: {{cpu: "1", memory: 256Mi}}}}
+      generators:
+        resources: {{requests: {{cpu: 100m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
+    postgres: {{shared_buffers: {BUFFERS["default"]}}}
+  more: {{extends: default, postgres: {{shared_buffers: {BUFFERS["more"]}}}}}
+"""
+
+
+@pytest.fixture
+def api(cluster_api: KubernetesApi) -> KubernetesApi:
+    """Return a cluster with CloudNativePG."""
+    if not cluster_api.knows(CLUSTER):
+        no_cluster("the cluster has no CloudNativePG")
+    return cluster_api
+
+
+def _of(api: KubernetesApi, kind: Kind, steelyard: Steelyard, role: str) -> Manifest:
+    (found,) = api.list(kind, labels=campaign_labels(steelyard.campaign_id, role))
+    return found
+
+
+def _environment(steelyard: Steelyard) -> dict[str, Any]:
+    path = steelyard.directory / "c" / "environment.json"
+    environment: dict[str, Any] = json.loads(path.read_text())
+    return environment
+
+
+def _passwords(api: KubernetesApi, namespace: str) -> list[str]:
+    """Return the password of every Secret of a campaign, as the API and as a client has it."""
+    found = []
+    for secret in api.list(SECRET, namespace):
+        encoded = (secret.get("data") or {}).get("password")
+        if encoded:
+            found += [encoded, base64.b64decode(encoded).decode()]
+    return found
+
+
+def test_a_settings_campaign_survives_a_kill(api: KubernetesApi, steelyard: Steelyard) -> None:
+    """One Cluster with rollouts, generators on another node; after `kill -9` all is resumed.
+
+    What the dead session left is named by `show` and removed before the next one begins; at the
+    end nothing is there but the record, which holds no password.
+    """
+    source = steelyard.experiment(SETTINGS)
+    process = steelyard.start("run", source, "--out", "c")
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    database, generator = (_of(api, POD, steelyard, role) for role in (DATABASE, GENERATOR))
+    nodes = [pod["spec"]["nodeName"] for pod in (database, generator)]
+    assert len(set(nodes)) == 2, nodes
+    namespace = str(database["metadata"]["namespace"])
+    passwords = _passwords(api, namespace)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    shown = steelyard.run("show", "c")
+    assert f"Namespace {namespace}" in shown.stdout
+    before = steelyard.blocks_left_complete
+    resumed = steelyard.start("run", "--resume", "c")
+    wait_for(lambda: steelyard.complete_blocks > before, resumed)
+    interrupted(resumed)
+    assert left_of(api, steelyard.campaign_id) == []
+    assert api.read(ObjectRef(kind=NAMESPACE, name=namespace)) is None
+    assert_nothing_holds(steelyard.directory / "c", passwords)
+    _assert_settings_were_in_force(steelyard)
+    waits = [run["evidence"]["waits"] for run in steelyard.runs if run["validity"] != "invalid"]
+    assert {each["source"] for each in waits} == {"pg_stat_activity at 10 Hz"}
+    assert any(each["events"] for each in waits)
+
+
+def _assert_settings_were_in_force(steelyard: Steelyard) -> None:
+    """The record says what was in force on which node and volume."""
+    environment = _environment(steelyard)
+    for server in environment["servers"]:
+        settings = {each["name"]: each for each in server["settings"]}
+        pages = int(BUFFERS[server["treatment"]].removesuffix("MB")) * 128
+        assert settings["shared_buffers"]["value"] == str(pages)
+    facts = {each["name"]: each["value"] for each in environment["facts"]}
+    assert {"API server", "CloudNativePG", "generators on", "driver"} <= facts.keys()
+    assert "cpu model" not in facts  # of this machine, which has no part in it
+    summary = json.loads((steelyard.directory / "c" / "summary.json").read_text())
+    assert summary["design"]["switch"] == "restart"
+
+
+def test_lost_pods_cost_a_block_and_no_campaign(api: KubernetesApi, steelyard: Steelyard) -> None:
+    """A generator's pod and then the database's are deleted in runs: blocks are redone."""
+    text = SETTINGS.replace("slice: 1s", "slice: 8s")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    for role in (GENERATOR, DATABASE):
+        _delete_in_a_run(api, steelyard, role, process)
+        before = steelyard.complete_blocks
+        wait_for(lambda before=before: steelyard.complete_blocks > before, process)
+    interrupted(process)
+    assert left_of(api, steelyard.campaign_id) == []
+
+
+def _delete_in_a_run(
+    api: KubernetesApi, steelyard: Steelyard, role: str, process: Popen[str]
+) -> None:
+    """Delete a pod while a run goes on; the block it was in is thrown away."""
+    thrown = _thrown(steelyard)
+    wait_for(lambda: _is_running(api, _of(api, POD, steelyard, GENERATOR)), process)
+    metadata = _of(api, POD, steelyard, role)["metadata"]
+    ref = ObjectRef(kind=POD, name=metadata["name"], namespace=metadata["namespace"])
+    api.delete(ref, grace_s=0)
+    wait_for(lambda: _thrown(steelyard) > thrown, process)
+
+
+def _is_running(api: KubernetesApi, generator: Manifest) -> bool:
+    """Return whether pgbench runs in a generator's pod."""
+    metadata = generator["metadata"]
+    where = ContainerRef(namespace=metadata["namespace"], pod=metadata["name"])
+    argv = ("bash", "-c", "grep -lsx pgbench /proc/[0-9]*/comm")
+    return api.run(where, argv, timeout_s=30).succeeded
+
+
+def _thrown(steelyard: Steelyard) -> int:
+    return sum(not block["complete"] for block in steelyard.blocks)
+
+
+def test_a_namespace_of_others_is_asked_for(
+    api: KubernetesApi, own_namespace: str, steelyard: Steelyard
+) -> None:
+    """Without a terminal and `--yes` no load is put there, and nothing is made."""
+    source = steelyard.experiment(SETTINGS)
+    refused = steelyard.run("run", source, "--out", "c", "-n", own_namespace)
+    assert refused.returncode == 3, refused.stderr
+    assert "was not made for this campaign" in refused.stderr
+    assert "--yes" in refused.stderr
+    assert not (steelyard.directory / "c").exists()
+    assert api.list(POD, own_namespace) == ()
+
+
+def test_a_dry_run_prints_what_kubectl_takes(
+    api: KubernetesApi, own_namespace: str, steelyard: Steelyard
+) -> None:
+    """All of standard output is manifests that the server accepts; nothing is made."""
+    source = steelyard.experiment(SETTINGS)
+    printed = steelyard.run("run", source, "--dry-run", "-n", own_namespace)
+    assert printed.returncode == 0, printed.stderr
+    manifests = list(YAML(typ="safe", pure=True).load_all(printed.stdout))
+    for manifest in manifests:
+        api.apply(manifest, dry_run=True)
+    kinds = [manifest["kind"] for manifest in manifests]
+    assert kinds == ["ConfigMap", "Secret", "ConfigMap", "Pod", "Cluster", "Cluster"]
+    assert api.list(CLUSTER, own_namespace) == ()
+    assert api.list(POD, own_namespace) == ()

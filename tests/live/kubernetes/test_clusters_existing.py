@@ -1,0 +1,154 @@
+"""A real Cluster of somebody: used, altered by leave only, put back, also after a death."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.model.errors import PreflightError
+from steelyard.model.kubernetes import ObjectRef
+from steelyard.platforms.cloudnative_pg.existing import ExistingCluster
+from steelyard.platforms.cloudnative_pg.waiting import ROLLED_WITHIN_S, ClusterWait
+from steelyard.platforms.endpoint.restarting import Means
+from steelyard.platforms.endpoint.service_place import reached
+from steelyard.platforms.endpoint.undoing import undo as undo_on_server
+from steelyard.platforms.kubernetes.belongings import undo
+from support.kubernetes import namespace_in
+from support.live_clusters import (
+    PROGRAM,
+    Campaign,
+    have_somebodys,
+    read_ledger,
+    said,
+    values,
+)
+
+_TESTS = Path(__file__).parent.parent.parent
+_DATABASES = "SELECT datname FROM pg_database WHERE NOT datistemplate ORDER BY datname"
+
+
+@pytest.fixture(scope="module")
+def space(cluster_api: KubernetesApi) -> Iterator[str]:
+    """Yield a namespace for all tests here."""
+    with namespace_in(cluster_api) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def pg(cluster_api: KubernetesApi, space: str) -> ObjectRef:
+    """Return somebody's Cluster, which goes with its namespace."""
+    return have_somebodys(Campaign(api=cluster_api, namespace=space, campaign_id="somebody"))
+
+
+@pytest.fixture
+def campaign(
+    cluster_api: KubernetesApi, space: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Campaign]:
+    """Yield a campaign that uses it."""
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
+    campaign = Campaign(api=cluster_api, namespace=space, campaign_id="night")
+    yield campaign
+    campaign.close()
+
+
+def _is_as_before(campaign: Campaign, place: ExistingCluster) -> None:
+    """Check settings and databases, as sessions see them."""
+    address = place.entrance()
+    assert values(campaign, address, "work_mem", "max_connections") == ["5MB", "100"]
+    assert campaign.sql.rows(address, _DATABASES) == [("app",), ("postgres",)]
+
+
+def test_settings_go_in_and_back(campaign: Campaign, pg: ObjectRef) -> None:
+    """By the manifest and a rollout; afterwards manifest, server and databases are as before."""
+    before = said(campaign.api, pg)
+    place, platform = campaign.existing(allowed=True)
+    platform.require_ready()
+    state = platform.prepare(PROGRAM, ["data"], lambda _: None)
+    platform.restore(state, platform.means()[0])
+    platform.start(state, PROGRAM, {"work_mem": "7MB", "max_connections": "50"})
+    assert values(campaign, platform.address, "work_mem", "max_connections") == ["7MB", "50"]
+    assert platform.is_running
+    assert platform.configure({"work_mem": "8MB", "max_connections": "50"}) is False
+    assert values(campaign, platform.address, "work_mem") == ["8MB"]
+    platform.destroy()
+    assert said(campaign.api, pg) == before
+    _is_as_before(campaign, place)
+
+
+def test_without_leave_the_manifest_is_never_touched(campaign: Campaign, pg: ObjectRef) -> None:
+    """Settings are of own sessions then; nothing is announced in the cluster."""
+    before = campaign.api.read(pg)
+    place, platform = campaign.existing(allowed=False)
+    platform.require_ready()
+    state = platform.prepare(PROGRAM, ["data"], lambda _: None)
+    platform.restore(state, platform.means()[0])
+    platform.start(state, PROGRAM, {"work_mem": "7MB"})
+    assert values(campaign, platform.address, "work_mem") == ["7MB"]
+    assert values(campaign, place.entrance(), "work_mem") == ["5MB"]
+    platform.destroy()
+    after = campaign.api.read(pg)
+    assert before is not None
+    assert after is not None
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    _is_as_before(campaign, place)
+
+
+def test_what_a_killed_campaign_left_is_put_back(
+    campaign: Campaign, pg: ObjectRef, tmp_path: Path
+) -> None:
+    """Killed by SIGKILL with its settings in force, what it noted is enough to undo them."""
+    before, ledger = said(campaign.api, pg), tmp_path / "ledger"
+    died = subprocess.run(
+        [sys.executable, "-m", "support.live_clusters", campaign.namespace, "night", str(ledger)],
+        cwd=_TESTS,
+        env={**os.environ, "PYTHONPATH": str(_TESTS)},
+        capture_output=True,
+        check=False,
+        timeout=600,
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    place, _ = campaign.existing(allowed=True)
+    assert values(campaign, place.entrance(), "work_mem", "max_connections") == ["9MB", "50"]
+    things, placed = read_ledger(ledger)
+    assert (len(things), len(placed)) == (2, 1)
+    means = Means(sql=campaign.sql, processes=campaign.means.processes, clock=campaign.clock)
+    for thing in things:
+        assert thing.inside is not None
+        with reached(thing.inside, campaign.api, campaign.sql, campaign.clock) as address:
+            undo_on_server(thing, means, reached=address)
+    for change in placed * 2:  # a second time is no error
+        undo(change, campaign.api)
+    assert said(campaign.api, pg) == before
+    _await_rollout(campaign, pg, place)
+    _is_as_before(campaign, place)
+
+
+def _await_rollout(campaign: Campaign, pg: ObjectRef, place: ExistingCluster) -> None:
+    """Wait until the operator has brought the server to what the manifest says."""
+
+    def is_back(state: object) -> bool:
+        found = values(campaign, place.entrance(), "max_connections")
+        return found == ["100"]
+
+    ClusterWait(campaign.api, campaign.clock, campaign.told.append).until(
+        pg, lambda state: state.is_healthy and is_back(state), most_s=ROLLED_WITHIN_S
+    )
+
+
+def test_a_cluster_that_serves_others_is_refused(campaign: Campaign, pg: ObjectRef) -> None:
+    """A database of somebody else's is enough; nothing is made there."""
+    assert pg.name == "pg"
+    place, platform = campaign.existing(allowed=True)
+    campaign.sql.execute(place.entrance(), ["CREATE DATABASE shop"])
+    try:
+        with pytest.raises(PreflightError, match="serves others: it has the databases shop"):
+            platform.require_ready()
+    finally:
+        campaign.sql.execute(place.entrance(), ["DROP DATABASE shop"])
+    platform.require_ready()
+    assert (campaign.ledger.things, campaign.ledger.in_cluster) == ([], [])

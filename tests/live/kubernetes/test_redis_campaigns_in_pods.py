@@ -1,0 +1,250 @@
+"""Whole campaigns on Redis in a cluster: of their own and of others, deaths, and what is left."""
+
+import base64
+import json
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.model.kubernetes import (
+    DATABASE,
+    GENERATOR,
+    NAMESPACE,
+    POD,
+    SECRET,
+    ContainerRef,
+    ObjectRef,
+    campaign_labels,
+    ref_of,
+)
+from support.kubernetes import left_of, until
+from support.live import Steelyard, assert_nothing_holds, interrupted, wait_for
+from support.live_redis_clusters import GENERATORS, MADE, REDIS_IMAGE
+
+_ADMIN, _PASSWORD = "admin", "hunter2-of-others"
+
+
+def _only(api: KubernetesApi, steelyard: Steelyard, role: str) -> Any:
+    (found,) = api.list(POD, labels=campaign_labels(steelyard.campaign_id, role))
+    return found
+
+
+def _read(steelyard: Steelyard, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((steelyard.directory / "c" / name).read_text())
+    return found
+
+
+def test_a_campaign_survives_a_kill(cluster_api: KubernetesApi, steelyard: Steelyard) -> None:
+    """Server and generator are on two nodes; after `kill -9` all is resumed and goes at the end.
+
+    What the dead session left is named by `show`; what was in force is in the record, and no
+    password.
+    """
+    api = cluster_api
+    process = steelyard.start("run", steelyard.experiment(MADE), "--out", "c")
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    server, generator = (_only(api, steelyard, role) for role in (DATABASE, GENERATOR))
+    assert server["spec"]["nodeName"] != generator["spec"]["nodeName"]
+    namespace = str(server["metadata"]["namespace"])
+    kept = [each["data"]["password"] for each in api.list(SECRET, namespace)]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    shown = steelyard.run("show", "c").stdout
+    assert f"Namespace {namespace}" in shown
+    assert "StatefulSet" in shown
+    steelyard.resumed_for_a_block()
+    assert left_of(api, steelyard.campaign_id) == []
+    assert api.read(ObjectRef(kind=NAMESPACE, name=namespace)) is None
+    words = [*kept, *(base64.b64decode(each).decode() for each in kept)]
+    assert_nothing_holds(steelyard.directory / "c", words)
+    wanted = {"off": "no", "always": "yes"}
+    for each in _read(steelyard, "environment.json")["servers"]:
+        settings = {one["name"]: one["value"] for one in each["settings"]}
+        assert settings["appendonly"] == wanted[each["treatment"]]
+    summary = _read(steelyard, "summary.json")
+    assert summary["design"]["switch"] == "restart"
+    assert {run["validity"] for run in steelyard.runs} <= {"valid", "suspect"}
+
+
+def test_targets_that_differ_are_made_for_each_visit(
+    cluster_api: KubernetesApi, steelyard: Steelyard
+) -> None:
+    """Every visit has a volume of its own; of the last one nothing is left when the next begins."""
+    text = MADE.replace(
+        'always: {extends: "off"', 'always: {extends: "off", target: {storage: 300Mi}'
+    )
+    steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c")
+    made = [entry["server"] for entry in steelyard.journal if entry["kind"] == "provisioned"]
+    servers = [
+        {f["subject"] for f in each["facts"] if f["subject"].startswith("Redis server")}
+        for each in made
+    ]
+    assert len(made) >= 4
+    assert len({next(iter(each)) for each in servers}) == len(made)
+    sizes = {
+        (each["treatment"], fact["value"])
+        for each in made
+        for fact in each["facts"]
+        if fact["name"] == "size"
+    }
+    assert sizes == {("off", "256Mi"), ("always", "300Mi")}
+    assert left_of(cluster_api, steelyard.campaign_id) == []
+    assert _read(steelyard, "summary.json")["design"]["switch"] == "reprovision"
+
+
+def test_a_lost_server_costs_a_block_and_no_campaign(
+    cluster_api: KubernetesApi, steelyard: Steelyard
+) -> None:
+    """Its pod is deleted during a run: the block is void, and redone with another pod."""
+    text = MADE.replace("slice: 1s", "slice: 6s")
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c")
+    wait_for(lambda: len(steelyard.runs) >= 1, process)
+    cluster_api.delete(ref_of(_only(cluster_api, steelyard, DATABASE)), grace_s=0)
+    wait_for(lambda: any(not each["complete"] for each in steelyard.blocks), process)
+    done = steelyard.complete_blocks
+    wait_for(lambda: steelyard.complete_blocks > done, process)
+    interrupted(process)
+    assert left_of(cluster_api, steelyard.campaign_id) == []
+
+
+class _Somebodys:
+    """A server of others behind a Service, which lets nobody in but its administrator."""
+
+    def __init__(self, api: KubernetesApi, namespace: str) -> None:
+        self.api, self.namespace = api, namespace
+        users = [
+            "user default off",
+            f"user {_ADMIN} on >{_PASSWORD} ~* &* +@all",
+        ]
+        lines = "\\n".join(["protected-mode no", "dir /data", 'save ""', *users])
+        self._make("Secret", "cache", stringData={"username": _ADMIN, "password": _PASSWORD})
+        port = {"port": 6380, "targetPort": 6379}
+        self._make("Service", "cache", spec={"selector": {"app": "cache"}, "ports": [port]})
+        container = {
+            "name": "c",
+            "image": REDIS_IMAGE,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["sh", "-c", f"printf '{lines}\\n' >/data/c && exec redis-server /data/c"],
+            "ports": [{"containerPort": 6379}],
+            "readinessProbe": {"tcpSocket": {"port": 6379}, "periodSeconds": 1},
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        }
+        volumes = [{"name": "data", "emptyDir": {}}]
+        spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 0}
+        self._make("Pod", "cache-0", labels={"app": "cache"}, spec=spec)
+        ref = ObjectRef(kind=POD, name="cache-0", namespace=namespace)
+
+        def is_ready() -> bool:
+            status = (api.read(ref) or {}).get("status") or {}
+            return any(c["ready"] for c in status.get("containerStatuses") or ())
+
+        until(is_ready, "the server of others is ready")
+
+    def _make(
+        self, kind: str, name: str, labels: dict[str, str] | None = None, **keys: object
+    ) -> None:
+        metadata = {"name": name, "namespace": self.namespace, "labels": labels or {}}
+        self.api.apply({"apiVersion": "v1", "kind": kind, "metadata": metadata, **keys})
+
+    def says(self, *words: str) -> list[str]:
+        """Return what it answers its administrator."""
+        where = ContainerRef(namespace=self.namespace, pod="cache-0", container="c")
+        login = ("redis-cli", "--user", _ADMIN, "--pass", _PASSWORD, "--no-auth-warning")
+        return self.api.run(where, (*login, *words), timeout_s=30).stdout.splitlines()
+
+    @property
+    def keyspace(self) -> list[str]:
+        """Return which databases hold how many keys."""
+        return self.says("INFO", "keyspace")[1:]
+
+
+@pytest.fixture
+def somebodys(cluster_api: KubernetesApi, own_namespace: str) -> Iterator[_Somebodys]:
+    """Yield a server of others, which nobody changed in the end."""
+    server = _Somebodys(cluster_api, own_namespace)
+    server.says("-n", "3", "SET", "theirs", "kept")
+    yield server
+    assert server.says("CONFIG", "GET", "appendfsync") == ["appendfsync", "everysec"]
+    assert server.says("CONFIG", "GET", "appendonly") == ["appendonly", "no"]
+    assert server.says("-n", "3", "GET", "theirs") == ["kept"]
+    assert [line.partition(":")[0] for line in server.keyspace] == ["db3"]
+    assert set(server.says("ACL", "USERS")) == {_ADMIN, "default"}
+
+
+def _on_somebodys(namespace: str, **keys: str) -> str:
+    said = "".join(f"\n      {key}: {value}" for key, value in keys.items())
+    head = MADE.partition("treatments:")[0].replace("baseline: off", "baseline: everysec")
+    return f"""{head}treatments:
+  everysec:
+    target:
+      kind: redis-kubernetes
+      namespace: {namespace}
+      service: cache
+      port: 6380
+      secret: cache{said}
+      generators: {GENERATORS}
+    redis: {{appendonly: yes, appendfsync: everysec}}
+  always: {{extends: everysec, redis: {{appendfsync: always}}}}
+"""
+
+
+def test_a_service_of_others_is_left_as_it_was(somebodys: _Somebodys, steelyard: Steelyard) -> None:
+    """Settings and databases go back at the end, and by `clean` after a `kill -9`."""
+    text = _on_somebodys(somebodys.namespace, allow_existing="true")
+    source = steelyard.experiment(text)
+    steelyard.until_blocks(1, "run", source, "--out", "c", "--yes")
+    campaign_id = steelyard.campaign_id
+    assert somebodys.says("CONFIG", "GET", "appendonly") == ["appendonly", "no"]
+    assert left_of(somebodys.api, campaign_id) == []
+    assert_nothing_holds(steelyard.directory / "c", [_PASSWORD])
+    (steelyard.directory / "c").rename(steelyard.directory / "first")
+    process = steelyard.start("run", source, "--out", "c", "--yes")
+    wait_for(lambda: steelyard.complete_blocks >= 1, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert somebodys.says("CONFIG", "GET", "appendonly") == ["appendonly", "yes"]
+    cleaned = steelyard.run("clean", "--yes")
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert left_of(somebodys.api, steelyard.campaign_id) == []
+
+
+def test_what_a_service_of_others_refuses(somebodys: _Somebodys, steelyard: Steelyard) -> None:
+    """Keys of others, a key that a Secret lacks, no port, a wrong password: nothing is made."""
+    namespace = somebodys.namespace
+    for keys, said in (
+        ({}, "keys"),
+        ({"allow_existing": "true", "password_key": "nope"}, "has no key nope"),
+        ({"allow_existing": "true", "port": "6381"}, "has no port 6381"),
+    ):
+        text = _on_somebodys(namespace, **keys)
+        if "port" in keys:
+            text = text.replace("      port: 6380\n", "")
+        done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+        assert done.returncode in (3, 4), done.stderr
+        assert said in done.stderr
+    text = _on_somebodys(namespace, allow_existing="true", password_key="username")
+    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert done.returncode == 4, done.stderr
+    assert "refuses user and password" in done.stderr
+    assert "right in the Secret cache?" in done.stderr
+    assert len(somebodys.api.list(POD, namespace)) == 1
+
+
+@pytest.mark.usefixtures("cluster_api")
+def test_what_is_in_the_cluster_is_said_before_anything_is_made(steelyard: Steelyard) -> None:
+    """An image without Redis, one without the generator, a class that is not there, no room."""
+    for old, new, said in (
+        (f"image: {REDIS_IMAGE}", "image: localhost/postgresql:15", "does not have redis-server"),
+        ("generators: {", "generators: {image: localhost/postgresql:15, ", "no redis-benchmark"),
+        ("storage: 256Mi", "storage: 256Mi\n      storage_class: fsat", "no storage class fsat"),
+        ("value_bytes: 100", "value_bytes: 1000000", "has no room for about"),
+    ):
+        source = steelyard.experiment(MADE.replace(old, new))
+        done = steelyard.run("run", source, "--out", "c")
+        assert done.returncode == 3, done.stderr
+        assert said in done.stderr
+        # Others make servers and volumes at the same time; a campaign without a record made none.
+        assert not (steelyard.directory / "c").exists()

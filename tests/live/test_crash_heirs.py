@@ -1,0 +1,97 @@
+"""A primary that is killed and stays down: what its replica has not is counted."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from steelyard.engines.redis.succession import RedisSuccession
+from steelyard.engines.succession import ReplicaWatch
+from steelyard.experiment.crash.engines import REDIS_MODES, redis_subject
+from steelyard.experiment.crash.testing import Asked, Subject, crash_test
+from steelyard.experiment.doors import system_doors
+from steelyard.gateways.redis import RedisPy, opened
+from steelyard.model.command import ServerAddress
+from steelyard.model.crash import CrashTest
+from steelyard.model.persistence import Death
+from support.live import Steelyard
+from support.redis import require_redis
+
+pytestmark = pytest.mark.live
+SPLIT = next(mode for mode in REDIS_MODES if mode.name == "split")
+
+
+class CutOff(RedisSuccession):
+    """A replica whose link is cut before the load begins: it gets nothing of it."""
+
+    def watch(self, server: ServerAddress, replica: ServerAddress) -> ReplicaWatch:
+        """Point it to where nobody is; what it has stays."""
+        made = super().watch(server, replica)
+        with opened(RedisPy(), replica) as session:
+            session.command("REPLICAOF", "127.0.0.1", "1")
+        return made
+
+
+@pytest.fixture
+def taken(cache: Path) -> Callable[[type[RedisSuccession]], CrashTest]:
+    """Return what takes two deaths of a primary, with replicas of some kind."""
+    require_redis()
+    doors = system_doors()
+    account = "nobody" if os.geteuid() == 0 else None
+    asked = Asked(
+        modes=(SPLIT,),
+        deaths=(Death.KILL,),
+        cuts=2,
+        clients=4,
+        pipeline=16,
+        longest_s=1.0,
+        seed=1,
+        root=cache / "heirs",
+        account=account,
+    )
+
+    def take(kind: type[RedisSuccession]) -> CrashTest:
+        found: Subject = redis_subject("redis-server", account, doors)
+        program = found.program
+        subject = replace(found, succession=kind(program))  # type: ignore[arg-type]
+        return crash_test(subject, asked, doors, lambda _: None)
+
+    return take
+
+
+def test_a_replica_that_follows_loses_next_to_nothing(
+    taken: Callable[[type[RedisSuccession]], CrashTest],
+) -> None:
+    """What had reached its socket counts as received: hardly anything is between the two.
+
+    Both are on one machine, so what the primary had written to the network before it died arrives.
+    How far it was behind under load was seen.
+    """
+    for crash in taken(RedisSuccession).crashes:
+        assert crash.acknowledged > 0
+        assert crash.lost < 0.01 * crash.acknowledged
+        assert crash.behind_bytes is not None
+
+
+def test_what_the_replica_did_not_get_is_found_missing(
+    taken: Callable[[type[RedisSuccession]], CrashTest],
+) -> None:
+    """With its link cut, everything that was acknowledged is gone: the count finds what is lost."""
+    for crash in taken(CutOff).crashes:
+        assert 0 < crash.acknowledged == crash.lost
+        assert crash.oldest_lost_s is not None
+
+
+def test_the_verb_has_the_mode(steelyard: Steelyard) -> None:
+    """`--modes split` tells beside the loss how far the replica was behind; nothing stays."""
+    require_redis()
+    words = ("--modes", "split", "--deaths", "kill", "--cuts", "1", "--longest", "1s")
+    ended = steelyard.run("redis", "crash-test", *words, "--out", "out")
+    assert ended.returncode == 0, ended.stderr
+    assert "the server stays down, and its replica is promoted" in ended.stdout
+    found = json.loads((steelyard.directory / "out" / "crash.json").read_text())
+    assert found["modes"][0]["replica"]
+    assert list((steelyard.cache / "live").glob("crash-test-*")) == []

@@ -1,0 +1,88 @@
+"""Servers that are killed under load, without root: what they acknowledged is counted."""
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from support.lacking import lacking
+from support.live import Steelyard, interrupted, wait_for
+from support.redis import require_redis
+
+pytestmark = pytest.mark.live
+
+_SHORT = ("--deaths", "kill", "--longest", "1s", "--seed", "3", "--json")
+
+
+def _test(steelyard: Steelyard, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Return the exit code and the summaries by mode."""
+    ended = steelyard.run(*words, *_SHORT)
+    assert ended.returncode in (0, 10), ended.stderr
+    found = json.loads(ended.stdout)
+    assert all(crash["acknowledged"] > 0 for crash in found["crashes"])
+    return ended.returncode, {each["mode"]: each for each in found["summaries"]}
+
+
+def _nothing_left(steelyard: Steelyard) -> None:
+    assert list((steelyard.cache / "live").glob("crash-test-*")) == []
+    cleaned = steelyard.run("clean", "--dry-run")
+    assert "No campaign has left anything behind." in cleaned.stdout
+
+
+def test_killed_redis_loses_what_no_log_held(steelyard: Steelyard) -> None:
+    """With a log nothing is lost that may not be; without one everything is: the test can tell."""
+    require_redis()
+    code, found = _test(steelyard, "redis", "crash-test", "--modes", "off,no,always", "--cuts", "2")
+    assert code == 0
+    assert found["off"]["whole_load"] == 2
+    assert found["no"]["losing"] == found["always"]["losing"] == 0
+    _nothing_left(steelyard)
+
+
+def test_killed_postgres_keeps_what_it_committed(steelyard: Steelyard) -> None:
+    """A commit that waits for its WAL survives a kill, even where nothing is ever flushed."""
+    code, found = _test(
+        steelyard, "postgres", "crash-test", "--modes", "sync,no-fsync", "--cuts", "1"
+    )
+    assert code == 0
+    assert found["sync"]["losing"] == found["no-fsync"]["losing"] == 0
+    _nothing_left(steelyard)
+
+
+def test_a_setting_that_the_server_refuses_is_told_in_its_words(steelyard: Steelyard) -> None:
+    """It ends before the first death, with the server's own sentence, and leaves nothing."""
+    require_redis()
+    words = ("--modes", "always", "--set", "io-threads=many")
+    ended = steelyard.run("redis", "crash-test", *words, "--deaths", "kill")
+    assert ended.returncode == 4
+    assert "io-threads" in ended.stderr
+    _nothing_left(steelyard)
+
+
+def test_an_interrupted_test_leaves_its_results_and_nothing_else(steelyard: Steelyard) -> None:
+    """Ctrl-C in the middle: what was taken is in the report, marked; servers and data are gone."""
+    require_redis()
+    words = ("--modes", "off", "--deaths", "kill", "--cuts", "1000", "--longest", "1s")
+    process = steelyard.start("redis", "crash-test", *words, "--out", "out")
+    out = steelyard.directory / "out"
+    wait_for((out / "report.html").exists, process)  # the last that is written
+    interrupted(process)
+    found = json.loads((out / "crash.json").read_text())
+    assert found["interrupted"] is True
+    assert found["crashes"]
+    _nothing_left(steelyard)
+
+
+def test_a_place_that_servers_cannot_enter_is_refused(steelyard: Steelyard) -> None:
+    """Root's own directory is none for the account of the servers; nothing is made there."""
+    if os.geteuid() != 0:
+        lacking("only root runs servers as another account")
+    require_redis()
+    closed = steelyard.directory / "closed"
+    closed.mkdir(mode=0o700)
+    words = ("--deaths", "kill", "--directory", str(closed))
+    ended = steelyard.run("redis", "crash-test", *words)
+    assert ended.returncode == 3
+    assert "may not be entered by" in ended.stderr
+    assert list(closed.iterdir()) == []

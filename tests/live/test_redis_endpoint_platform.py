@@ -1,0 +1,627 @@
+"""A Redis server that is there already: only an empty database is used, and all goes back."""
+
+import http.server
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import redis
+
+from fakes.programs import FakeLedger, FakeProgram
+from steelyard.gateways import redis_client as gateway
+from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.redis import RedisPy, RedisSession, Reply
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import (
+    LeftBehindError,
+    PreflightError,
+    SteelyardError,
+    TargetError,
+)
+from steelyard.model.outside import Foreign, OnServer, in_undoing_order
+from steelyard.model.target import RedisEndpointTarget
+from steelyard.platforms.redis_endpoint.connection import RedisMeans, address_of, asked_number
+from steelyard.platforms.redis_endpoint.marking import MARK_KEY
+from steelyard.platforms.redis_endpoint.platform import (
+    RedisEndpointOptions,
+    RedisEndpointPlatform,
+)
+from steelyard.platforms.redis_endpoint.undoing import undo_on_redis
+from support.redis import RedisServer, redis_started
+from support.redis_endpoint import (
+    await_info,
+    ended,
+    keys_of,
+    restart,
+    restart_command_of,
+    setting_of,
+    tls_started,
+)
+
+pytestmark = pytest.mark.live
+
+MARK = "steelyard:night-1"
+_CHANGES = ("SET", "FLUSHDB", "CONFIG SET")
+_SETTINGS = ("appendfsync", "appendonly", "maxmemory")
+
+
+class Died(BaseException):
+    """Stands for ``kill -9`` between two commands."""
+
+
+@dataclass(kw_only=True)
+class DyingDoor:
+    """The real door, until Steelyard dies before the change of that number."""
+
+    dies_at: int | None = None
+    changes: list[str] = field(default_factory=list)
+
+    def connect(self, address: ServerAddress, *, timeout_s: float = 30.0) -> RedisSession:
+        """Return a session that counts what changes the server."""
+        return _Counting(RedisPy().connect(address, timeout_s=timeout_s), self)
+
+
+@dataclass
+class _Counting:
+    session: RedisSession
+    door: DyingDoor
+    queueing: bool = False
+
+    def command(self, *words: str | bytes | int) -> Reply:
+        self.queueing = words[0] == "MULTI" or (self.queueing and words[0] != "DISCARD")
+        text = " ".join(map(str, words))
+        if not self.queueing and text.startswith(_CHANGES):
+            if self.door.dies_at is not None and len(self.door.changes) >= self.door.dies_at:
+                raise Died
+            self.door.changes.append(text)
+        return self.session.command(*words)
+
+    def pipeline(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Reply]:
+        return [self.command(*words) for words in commands]
+
+    def info(self, *sections: str) -> "dict[str, str]":
+        return dict(self.session.info(*sections))
+
+    def close(self) -> None:
+        self.session.close()
+
+
+class _Place:
+    """One platform on one server."""
+
+    def __init__(
+        self,
+        server: RedisServer,
+        target: RedisEndpointTarget | None = None,
+        *,
+        settings: tuple[str, ...] = _SETTINGS,
+        datasets: int = 2,
+        password: str = "",
+    ) -> None:
+        asked = target or RedisEndpointTarget(host=str(server.socket))
+        self.server = server
+        self.door = DyingDoor()
+        self.ledger = FakeLedger()
+        self.means = RedisMeans(redis=self.door, processes=SystemProcesses(), clock=SystemClock())
+        self.password = password
+        options = RedisEndpointOptions(
+            entrance=address_of(asked, password),
+            first=asked_number(asked),
+            campaign_id="night-1",
+            datasets=tuple((f"set{number}", 1000) for number in range(datasets)),
+            settings=settings,
+            allow_existing=asked.allow_existing,
+            restart_command=asked.restart_command,
+            clients=8,
+            guest=("+select", "+set", "~key:*"),
+        )
+        self.platform = RedisEndpointPlatform(options, self.ledger, self.means)
+
+    def build(self, address: ServerAddress) -> None:
+        """Make three keys in each database, as an engine does."""
+        for name, _ in address.databases:
+            session = self.means.redis.connect(address.at(name))
+            for number in range(3):
+                session.command("SET", f"key:{number:012}", "x")
+            session.close()
+
+    def work(self, *asked: dict[str, str]) -> None:
+        """Go through a campaign's steps, a treatment after the other."""
+        platform, program = self.platform, FakeProgram()
+        platform.require_ready()
+        state = platform.prepare(program, ["data"], self.build)
+        default = ({"maxmemory": "1gb", "appendonly": "yes"}, {"appendfsync": "always"})
+        for settings in asked or default:
+            platform.restore(state, platform.means()[0])
+            platform.start(state, program, settings)
+            assert platform.is_running
+            platform.stop(keep_data=False)
+
+    @property
+    def noted(self) -> list[OnServer]:
+        """Return what the ledger holds and is not undone, in order."""
+        undone = [thing for verb, thing in self.ledger.things if verb == "undone"]
+        return [t for verb, t in self.ledger.things if verb == "changed" and t not in undone]
+
+    def clean(self) -> None:
+        """Undo what the ledger holds, as `steelyard clean` does."""
+        for thing in in_undoing_order(self.noted):
+            undo_on_redis(thing, self.means, password=self.password)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RedisServer]:
+    """A server for the tests that leave it as it was."""
+    with redis_started({"appendfsync": "no", "maxmemory": "2gb", "databases": "6"}) as made:
+        yield made
+
+
+@pytest.fixture
+def server(shared: RedisServer) -> Iterator[RedisServer]:
+    """The shared server, with what it says before and after a test compared."""
+
+    def said() -> dict[str, str]:
+        return {name: setting_of(shared, name) for name in (*_SETTINGS, "save")}
+
+    before = said()
+    assert keys_of(shared) == {}
+    yield shared
+    held, after = keys_of(shared), said()
+    shared.command("FLUSHALL")
+    for name, value in before.items():
+        shared.command("CONFIG", "SET", name, value)
+    assert (held, after) == ({}, before)
+
+
+def test_a_whole_campaign_leaves_nothing_behind(server: RedisServer) -> None:
+    """Databases are emptied, settings are as before, and the ledger says so."""
+    place = _Place(server)
+    place.work()
+    assert keys_of(server) == {0: 4, 1: 4}
+    assert setting_of(server, "appendfsync") == "always"
+    assert setting_of(server, "maxmemory") == str(2 * 1024**3)
+    assert setting_of(server, "appendonly") == "no"
+    place.platform.destroy()
+    assert place.noted == []
+    assert [thing.resource for _, thing in place.ledger.things] == [
+        *(Foreign.KEYS, Foreign.KEYS, Foreign.CONFIG),
+        *(Foreign.CONFIG, Foreign.KEYS, Foreign.KEYS),  # the marker guards the settings
+    ]
+
+
+def test_a_treatment_is_in_force_and_has_the_prepared_keys(server: RedisServer) -> None:
+    """What was written since is gone with the next restore, and the address names the databases."""
+    place = _Place(server)
+    place.work({"maxmemory": "1gb", "appendonly": "yes"})
+    assert setting_of(server, "maxmemory") == str(1024**3)
+    assert server.info("persistence")["aof_rewrite_in_progress"] == "0"
+    server.command("SET", "key:000000000007", "written by a workload", database=1)
+    state = place.platform.prepare(FakeProgram(), ["data"], place.build)
+    place.platform.restore(state, "refill")
+    assert keys_of(server) == {0: 1, 1: 1}
+    place.platform.start(state, FakeProgram(), {})
+    assert keys_of(server) == {0: 4, 1: 4}
+    assert place.platform.address.databases == (("set0", "0"), ("set1", "1"))
+    assert place.platform.configure({"appendfsync": "everysec"}) is False
+    assert setting_of(server, "appendfsync") == "everysec"
+    place.platform.destroy()
+
+
+def test_a_death_between_any_two_changes_can_be_undone(server: RedisServer) -> None:
+    """The ledger knows everything before it is done, with all that undoing needs."""
+    for step in range(100):
+        place = _Place(server)
+        place.door.dies_at = step
+        try:
+            place.work()
+        except Died:
+            place.door.dies_at = None
+            place.clean()
+            place.clean()  # a second time is no error
+            assert keys_of(server) == {}
+            assert setting_of(server, "appendonly") == "no"
+            assert setting_of(server, "maxmemory") == str(2 * 1024**3)
+            continue
+        break
+    assert step > 15
+    place.door.dies_at = None
+    place.platform.destroy()
+
+
+def test_undoing_interrupted_anywhere_can_be_done_again(server: RedisServer) -> None:
+    """`clean` that dies half-way is repeated."""
+    place = _Place(server)
+    place.work()
+    for steps in range(50):
+        place.door.dies_at = len(place.door.changes) + steps
+        try:
+            place.clean()
+        except Died:
+            continue
+        break
+    assert steps > 1
+    assert keys_of(server) == {}
+
+
+def test_keys_of_others_keep_a_server_from_being_used(server: RedisServer) -> None:
+    """Refused with where they are; nothing was written."""
+    server.command("SET", "order:1", "x", database=4)
+    place = _Place(server)
+    with pytest.raises(PreflightError, match="holds keys: 1 in database 4") as caught:
+        place.platform.require_ready()
+    assert "--allow-existing" in caught.value.hint
+    assert (place.door.changes, place.ledger.things) == ([], [])
+    server.command("DEL", "order:1", database=4)
+
+
+def test_only_empty_databases_are_used_beside_those_of_others(server: RedisServer) -> None:
+    """With permission the first empty numbers are taken, and what others have stays."""
+    for number in (0, 2):
+        server.command("SET", "order:1", "x", database=number)
+    place = _Place(server, RedisEndpointTarget(host=str(server.socket), allow_existing=True))
+    place.work()
+    assert keys_of(server) == {0: 1, 1: 4, 2: 1, 3: 4}
+    assert "settings-for-everyone" in {found.code for found in place.platform.findings()}
+    place.platform.destroy()
+    assert keys_of(server) == {0: 1, 2: 1}
+    for number in (0, 2):
+        server.command("DEL", "order:1", database=number)
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [(2, "database 2 .* holds 1 keys"), (5, "database 6 .* does not exist")],
+)
+def test_a_database_that_is_named_must_be_empty(
+    server: RedisServer, first: int, words: str
+) -> None:
+    """Also with permission; and a number that the server does not have is none."""
+    server.command("SET", "order:1", "x", database=2)
+    target = RedisEndpointTarget(host=str(server.socket), db=first, allow_existing=True)
+    with pytest.raises(PreflightError, match=words) as caught:
+        _Place(server, target).platform.require_ready()
+    assert "Empty are 0, 1, 3, 4, 5" in caught.value.hint
+    server.command("DEL", "order:1", database=2)
+
+
+def test_a_database_that_is_named_is_the_one_that_is_used(server: RedisServer) -> None:
+    """Further data sets take the numbers after it."""
+    place = _Place(server, RedisEndpointTarget(uri=f"unix://{server.socket}?db=3"))
+    place.work({})
+    assert keys_of(server) == {3: 4, 4: 4}
+    place.platform.destroy()
+
+
+def test_keys_without_our_marker_are_never_removed(server: RedisServer) -> None:
+    """Neither at a restore nor by `clean`: they may be somebody's, and that is said."""
+    place = _Place(server, settings=())
+    place.work({})
+    server.command("DEL", MARK_KEY, database=1)
+    with pytest.raises(TargetError, match="are not Steelyard's"):
+        place.platform.restore(place.platform.prepare(FakeProgram(), [], place.build), "refill")
+    with pytest.raises(LeftBehindError, match="not the mark 'steelyard:night-1'"):
+        place.platform.destroy()
+    assert keys_of(server) == {1: 3}
+    assert [thing.database for thing in place.noted] == ["1"]
+    server.command("FLUSHDB", database=1)
+
+
+def test_a_database_that_somebody_took_meanwhile_is_left_alone(server: RedisServer) -> None:
+    """Between the check and the first key: nothing is announced, nothing is written."""
+    place = _Place(server, datasets=1, settings=())
+    place.platform.require_ready()
+    server.command("SET", "order:1", "x", database=0)
+    with pytest.raises(TargetError, match="are not Steelyard's"):
+        place.platform.prepare(FakeProgram(), [], place.build)
+    assert place.ledger.things == []
+    assert keys_of(server) == {0: 1}
+    server.command("DEL", "order:1", database=0)
+
+
+def test_another_campaign_on_the_server_is_refused(server: RedisServer) -> None:
+    """Its settings would be taken for the server's own; the own marker is none of others."""
+    server.command("SET", MARK_KEY, "steelyard:day-2", database=3)
+    target = RedisEndpointTarget(host=str(server.socket), allow_existing=True)
+    with pytest.raises(PreflightError, match=r"another campaign works.*steelyard:day-2"):
+        _Place(server, target).platform.require_ready()
+    server.command("SET", MARK_KEY, MARK, database=3)
+    _Place(server, target).platform.require_ready()
+    server.command("DEL", MARK_KEY, database=3)
+
+
+def test_no_note_holds_the_password() -> None:
+    """What goes into the journal has everything but the password, and undoing asks for it."""
+    with redis_started(password="planted-7c") as own:
+        target = RedisEndpointTarget(uri=own.uri)
+        place = _Place(own, target, password="planted-7c")
+        place.work()
+        assert len(place.noted) == 4
+        assert "planted-7c" not in repr(place.ledger.things)
+        with pytest.raises(TargetError, match="refuses user and password"):
+            undo_on_redis(place.noted[0], place.means)
+        place.platform.destroy()
+        assert keys_of(own) == {}
+
+
+def test_a_generator_gets_a_user_who_can_send_the_load_only() -> None:
+    """Its password may be read by anybody; it leads to nothing but the workload's keys."""
+    with redis_started(password="planted-7c") as own:
+        place = _Place(own, password="planted-7c", settings=())
+        state = place.platform.prepare(FakeProgram(), ["data"], place.build)
+        place.platform.restore(state, "refill")
+        place.platform.start(state, FakeProgram(), {})
+        address = place.platform.address
+        guest = address.guest
+        assert guest is not None
+        assert guest.password not in repr(place.ledger.things)
+        client = redis.Redis(
+            unix_socket_path=str(own.socket), username=guest.name, password=guest.password
+        )
+        client.set("key:1", "x")
+        for words in (("GET", "key:1"), ("SET", "order:1", "x"), ("FLUSHDB",), ("ACL", "LIST")):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command(*words)
+        client.close()
+        restart(own)  # which forgets its users
+        place.platform.start(state, FakeProgram(), {})
+        assert place.platform.address.guest == guest
+        place.platform.destroy()
+        assert own.command("ACL", "USERS") == [b"default"]
+
+
+def test_nobody_is_made_where_no_password_is_asked_for(server: RedisServer) -> None:
+    """The generator comes as we do."""
+    place = _Place(server, settings=())
+    place.work({})
+    assert place.platform._inside(place.platform._entrance).guest is None
+    assert server.command("ACL", "USERS") == [b"default"]
+    place.platform.destroy()
+
+
+def test_a_secret_is_never_changed(server: RedisServer) -> None:
+    """What it was would go into the record."""
+    place = _Place(server, settings=("requirepass",), datasets=1)
+    with pytest.raises(SteelyardError, match="is a secret"):
+        place.work({"requirepass": "x"})
+    place.platform.destroy()
+
+
+def test_a_server_that_loses_its_keys_by_a_death_is_filled_again() -> None:
+    """It does not run any more for the bench; the next visit makes its keys, marked as before."""
+    with redis_started() as own:
+        place = _Place(own)
+        place.work()
+        state = place.platform.prepare(FakeProgram(), [], place.build)
+        place.platform.start(state, FakeProgram(), {})
+        restart(own)
+        assert not place.platform.is_running
+        assert keys_of(own) == {}
+        place.platform.start(state, FakeProgram(), {"maxmemory": "1gb"})
+        assert keys_of(own) == {0: 4, 1: 4}
+        assert setting_of(own, "maxmemory") == str(1024**3)
+        place.platform.destroy()
+        assert keys_of(own) == {}
+        assert setting_of(own, "maxmemory") == "0"
+
+
+def test_what_needs_a_restart_is_handed_to_the_restart_command() -> None:
+    """It stands in the environment of the command; afterwards the server has its own again."""
+    with redis_started() as own:
+        command = restart_command_of(own)
+        target = RedisEndpointTarget(host=str(own.socket), restart_command=command)
+        place = _Place(own, target, settings=("io-threads", "save"))
+        try:
+            place.work({"io-threads": "2", "save": "3600 1"})
+            assert setting_of(own, "io-threads") == "2"
+            assert setting_of(own, "save") == "3600 1"
+            assert keys_of(own) == {0: 4, 1: 4}  # though the restart lost what was there
+            place.platform.destroy()
+            assert (setting_of(own, "io-threads"), setting_of(own, "save")) == ("1", "")
+            assert keys_of(own) == {}
+        finally:
+            ended(own)
+
+
+def test_without_a_restart_command_the_server_says_what_it_refuses(server: RedisServer) -> None:
+    """With the way out; whatever was done before goes back."""
+    place = _Place(server, settings=("io-threads",))
+    with pytest.raises(TargetError, match="`io-threads` cannot be changed on a running") as caught:
+        place.work({"io-threads": "2"})
+    assert "STEELYARD_SETTINGS" in caught.value.hint
+    place.platform.destroy()
+
+
+def _refusal(place: _Place) -> SteelyardError:
+    with pytest.raises(SteelyardError) as caught:
+        place.platform.require_ready()
+    assert place.door.changes == []
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_node_of_a_cluster_is_refused() -> None:
+    """It has one database, and answers MOVED."""
+    with redis_started({"cluster-enabled": "yes"}) as own:
+        error = _refusal(_Place(own))
+    assert isinstance(error, PreflightError)
+    assert "is a node of a cluster" in error.message
+    assert "MOVED" in error.message
+
+
+def test_a_replica_is_refused(server: RedisServer) -> None:
+    """The primary is the way out."""
+    with redis_started({"replicaof": f"127.0.0.1 {server.port}"}) as own:
+        error = _refusal(_Place(own))
+    assert f"is a replica of 127.0.0.1:{server.port}" in error.message
+    assert f"127.0.0.1:{server.port}" in error.hint
+
+
+def test_what_is_no_redis_is_said(server: RedisServer) -> None:
+    """A web server answers, but not as Redis does."""
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+    thread = threading.Thread(target=web.serve_forever, daemon=True)
+    thread.start()
+    try:
+        target = RedisEndpointTarget(host="127.0.0.1", port=web.server_port)
+        error = _refusal(_Place(server, target))
+    finally:
+        web.shutdown()
+        web.server_close()
+    assert isinstance(error, TargetError)
+    assert "cannot be reached as a Redis server" in error.message
+
+
+@pytest.mark.parametrize("password", ["", "wrong"])
+def test_a_wrong_or_missing_password_is_said(password: str) -> None:
+    """Where it comes from is the way out, and it is not repeated."""
+    with redis_started(password="planted-7c") as own:
+        error = _refusal(_Place(own, RedisEndpointTarget(uri=own.uri), password=password))
+    assert "refuses user and password" in error.message
+    assert "REDISCLI_AUTH" in error.hint
+    assert "wrong" not in error.message.replace("WRONGPASS", "")
+
+
+@pytest.mark.parametrize(
+    ("rules", "command"),
+    [
+        ("+@all -info", "INFO"),
+        ("+@all -flushdb", "FLUSHDB"),
+        ("+@all -set", "SET"),
+        ("+@all -config|set", "CONFIG SET"),
+        ("+@all -dbsize", "DBSIZE"),
+        ("+@all -acl|setuser", "ACL SETUSER"),
+        ("+@all -acl|deluser", "ACL DELUSER"),
+        ("+@all -client", "CLIENT SETNAME"),
+        ("+@all -echo", "ECHO"),
+    ],
+)
+def test_a_command_that_a_user_lacks_is_named(rules: str, command: str) -> None:
+    """Before anything is done, with what allows it."""
+    with redis_started({"user": f"bench on >planted-7c ~* {rules}"}) as own:
+        target = RedisEndpointTarget(host=str(own.socket), user="bench")
+        error = _refusal(_Place(own, target, password="planted-7c"))
+    assert f"the user bench at {own.socket} may not use the command {command}" in error.message
+    assert "ACL SETUSER bench +" in error.hint
+
+
+def test_a_user_who_may_not_use_our_keys_is_told(server: RedisServer) -> None:
+    """Patterns of keys are part of what a user may."""
+    with redis_started({"user": "bench on nopass ~order:* +@all"}) as own:
+        target = RedisEndpointTarget(host=str(own.socket), user="bench")
+        error = _refusal(_Place(own, target, password="x"))
+    assert "may not use the keys" in error.message
+
+
+def test_a_user_with_little_more_than_the_needed_can_work() -> None:
+    """The commands that the manual names are enough."""
+    needed = (
+        "+info +config|get +config|set +dbsize +get +set +flushdb +multi +discard +select +echo"
+        " +client|setname"
+    )
+    with redis_started({"user": f"bench on nopass ~* {needed}"}) as own:
+        target = RedisEndpointTarget(host=str(own.socket), user="bench")
+        place = _Place(own, target, password="")
+        place.work()
+        place.platform.destroy()
+        assert keys_of(own) == {}
+        assert setting_of(own, "maxmemory") == "0"
+
+
+def test_a_server_that_cannot_save_is_refused() -> None:
+    """MISCONF: its own words, and where to look."""
+    with redis_started({"save": "3600 1"}) as own:
+        gone = own.home / "gone"
+        gone.mkdir()
+        restart(own, dir=str(gone))
+        gone.rmdir()
+        own.command("BGSAVE")
+        await_info(own, "persistence", "rdb_last_bgsave_status", "err")
+        error = _refusal(_Place(own))
+    assert "MISCONF" in error.message
+    assert "disk" in error.hint
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[tuple[RedisServer, dict[str, Path]]]:
+    """A server whose port speaks TLS only and asks for a client's certificate."""
+    with tls_started() as started:
+        yield started
+
+
+def _over_tls(secure: tuple[RedisServer, dict[str, Path]], **keys: str) -> RedisEndpointTarget:
+    own, files = secure
+    given = {"cacert": "ca.crt", "cert": "client.crt", "key": "client.key", **keys}
+    paths = {name: str(files[file]) for name, file in given.items() if file}
+    return RedisEndpointTarget(uri=f"rediss://localhost:{own.port}", **paths)
+
+
+def test_tls_with_an_authority_and_a_client_certificate(
+    secure: tuple[RedisServer, dict[str, Path]],
+) -> None:
+    """The whole way of a campaign goes over it, and what is noted leads back there."""
+    place = _Place(secure[0], _over_tls(secure))
+    place.work()
+    facts = {fact.name: fact.value for fact in place.platform.facts()}
+    assert facts["TLS"] == "yes"
+    place.clean()
+    assert keys_of(secure[0]) == {}
+    place.platform.destroy()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda target: replace(target, cert=None, key=None), "certificate of the client"),
+        (lambda target: replace(target, cacert=None), "certificate verify failed"),
+        (lambda target: replace(target, uri=target.uri.replace("localhost", "127.0.0.1")), "match"),
+        (lambda target: replace(target, uri=target.uri.replace("rediss", "redis")), "wants TLS"),
+    ],
+)
+def test_tls_that_does_not_come_about_is_said(
+    secure: tuple[RedisServer, dict[str, Path]],
+    change: Callable[[RedisEndpointTarget], RedisEndpointTarget],
+    words: str,
+) -> None:
+    """No client certificate, no authority, another name, no TLS at all: none of them works."""
+    error = _refusal(_Place(secure[0], change(_over_tls(secure))))
+    assert isinstance(error, TargetError)
+    text = f"{error.message} {error.hint}"
+    assert any(word in text for word in words.split("|")), text
+
+
+def test_tls_to_a_server_without_it_is_said(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a server waits for more; however long its commands may take, nobody waits for ever."""
+    monkeypatch.setattr(gateway, "_GREETING_TIMEOUT_S", 0.5)
+    error = _refusal(_Place(server, RedisEndpointTarget(port=server.port, tls=True)))
+    assert "does not answer" in error.message
+    assert "TLS" in error.hint
+    session = RedisPy().connect(server.address, timeout_s=60)
+    session.command("BLPOP", "no-such-list", "1")  # longer than the greeting may take
+    session.close()
+
+
+def test_more_clients_than_connections_are_refused() -> None:
+    """With both numbers."""
+    with redis_started({"maxclients": "10"}) as own:
+        error = _refusal(_Place(own))
+    assert "8 clients need 11" in error.message
+
+
+def test_keys_that_do_not_fit_are_refused(server: RedisServer) -> None:
+    """Before a server of somebody else runs out of memory."""
+    server.command("CONFIG", "SET", "maxmemory", "3mb")
+    place = _Place(server, settings=())
+    place.platform._options = replace(place.platform._options, datasets=(("a", 5_000_000),))
+    error = _refusal(place)
+    assert "of memory left" in error.message
+    server.command("CONFIG", "SET", "maxmemory", "2gb")

@@ -1,0 +1,74 @@
+"""Keys are loaded into a real server as the generator names them."""
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from steelyard.engines.redis.keys import benchmark_key, fill, values
+from steelyard.engines.redis.memtier import FIRST_KEY
+from steelyard.engines.redis.scripted_fill import fill_by_script
+from steelyard.gateways.redis import RedisSession
+from steelyard.model.errors import TargetError
+from steelyard.model.workload import KeySpace
+from support.redis import RedisServer, redis_server, redis_started
+
+__all__ = ["redis_server"]
+pytestmark = pytest.mark.live
+
+
+def _asked_for(server: RedisServer, *options: str) -> tuple[int, int]:
+    """Return hits and misses of a hundred GETs of redis-benchmark."""
+    argv = ["redis-benchmark", "-p", str(server.port), "-t", "get", "-n", "100", "-q", *options]
+    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    stats = server.info("stats")
+    return int(stats["keyspace_hits"]), int(stats["keyspace_misses"])
+
+
+@pytest.mark.parametrize(("keys", "options"), [(50, ("-r", "50")), (1, ())])
+def test_every_get_of_the_generator_finds_its_key(
+    redis_server: RedisServer, keys: int, options: tuple[str, ...]
+) -> None:
+    """Names are those of redis-benchmark, of many keys and of the one: nothing is missed."""
+    session = redis_server.session()
+    told: list[int] = []
+    space = KeySpace(keys=keys, loaded=keys, value_bytes=900)
+    assert fill(session, space, told=told.append) == keys
+    assert told == [keys]
+    assert _asked_for(redis_server, *options) == (100, 0)
+    assert session.command("GET", benchmark_key(space, 0)) == values(900)(0)
+    session.close()
+
+
+@pytest.mark.parametrize("loads", [fill, fill_by_script], ids=["pipelines", "script"])
+@pytest.mark.parametrize("keys", [3, 1])
+def test_keys_begin_where_the_generator_begins(
+    redis_server: RedisServer, loads: Callable[[RedisSession, KeySpace], int], keys: int
+) -> None:
+    """memtier_benchmark names no key with leading zeros: its first has all digits already."""
+    session = redis_server.session()
+    loads(session, KeySpace(keys=keys, loaded=keys, value_bytes=9, first=FIRST_KEY))
+    found = session.command("KEYS", "*")
+    session.close()
+    assert isinstance(found, list)
+    assert sorted(found) == [b"key:%d" % (10**11 + place) for place in range(keys)]
+
+
+def test_large_values_go_in_small_pipelines(redis_server: RedisServer) -> None:
+    """Ten values of 300,000 bytes are told in threes, and do not shrink when they are saved."""
+    session = redis_server.session()
+    told: list[int] = []
+    fill(session, KeySpace(keys=10, loaded=10, value_bytes=300_000), told=told.append)
+    session.command("SAVE")
+    session.close()
+    assert told == [3, 6, 9, 10]
+    assert (redis_server.home / "dump.rdb").stat().st_size > 3_000_000
+
+
+def test_a_server_that_evicts_is_told() -> None:
+    """Keys that the server threw away while it was loaded are missed at the end."""
+    with redis_started({"maxmemory": "3mb", "maxmemory-policy": "allkeys-random"}) as server:
+        session = server.session()
+        with pytest.raises(TargetError, match="was given 100 keys and holds"):
+            fill(session, KeySpace(keys=100, loaded=100, value_bytes=100_000))
+        session.close()

@@ -1,0 +1,197 @@
+"""Whole campaigns on Redis servers that Steelyard starts on this machine."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from steelyard.engines.redis.installation import find_redis
+from steelyard.engines.redis.settings import read_catalogue
+from steelyard.engines.redis.trial import Refusal, Trial
+from steelyard.experiment.doors import system_doors
+from steelyard.experiment.progress import Silence
+from steelyard.experiment.session import Request, new_campaign
+from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.redis import RedisPy
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.experiment import (
+    EngineName,
+    Experiment,
+    GeneratorName,
+    Layer,
+    Setting,
+    Stop,
+    Treatment,
+)
+from steelyard.model.load import Load
+from steelyard.model.measure import Measure, SwitchCost
+from steelyard.model.plan import Status
+from steelyard.model.schedule import Mode
+from steelyard.model.target import RedisLocalTarget
+from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.record.directory import read_campaign
+from support.redis import require_redis, require_valkey
+
+pytestmark = pytest.mark.live
+
+_SET = Workload(
+    name="set",
+    builtin="set",
+    redis=RedisWork(space=KeySpace(keys=200, loaded=100, value_bytes=2000)),
+)
+_GET = Workload(
+    name="get", builtin="get", redis=RedisWork(space=KeySpace(keys=50, loaded=50, value_bytes=10))
+)
+_QUIET = {"appendonly": "no", "save": ""}
+
+
+@pytest.fixture
+def own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep prepared states in the cache of the session."""
+    require_redis()
+    monkeypatch.setenv("STEELYARD_CACHE", str(cache))
+    return cache
+
+
+@pytest.fixture(params=["redis", "valkey"])
+def program(request: pytest.FixtureRequest) -> str:
+    """Return what `bin:` says for the one and the other."""
+    return require_valkey() if request.param == "valkey" else "redis-server"
+
+
+def _treatment(name: str, settings: dict[str, str], program: str) -> Treatment:
+    return Treatment(
+        name=name,
+        target=RedisLocalTarget(bin=program),
+        settings=tuple(
+            Setting(layer=Layer.REDIS, name=key, value=value)
+            for key, value in sorted(settings.items())
+        ),
+    )
+
+
+def _experiment(*treatments: Treatment, workloads: tuple[Workload, ...] = (_SET,)) -> Experiment:
+    return Experiment(
+        name="redis here",
+        baseline=treatments[0].name,
+        engine=EngineName.REDIS,
+        generator=GeneratorName.REDIS_BENCHMARK,
+        workloads=workloads,
+        loads=(Load(clients=4, threads=1),),
+        measure=Measure(slice_s=1.0, ramp_s=0.0, discard_s=0.0, neighbours=None),
+        stop=Stop(budget_s=600.0, precision=0.99),
+        seed=5,
+        treatments=treatments,
+    )
+
+
+def _run(experiment: Experiment, path: Path) -> CampaignRecord:
+    request = Request(experiment=experiment, text="version: 1\n", command="steelyard run x")
+    new_campaign(request, path, system_doors(), Silence())
+    return read_campaign(path)
+
+
+def _left_in(cache: Path) -> list[str]:
+    """Return what a campaign left beside its prepared states."""
+    return [
+        str(path) for part in ("live", "campaigns", "programs") for path in (cache / part).glob("*")
+    ]
+
+
+@pytest.mark.slow
+def test_servers_that_persist_differently_are_weighed(
+    own_cache: Path, tmp_path: Path, program: str
+) -> None:
+    """AOF off and on need a restart; every visit begins with the keys, which each reads its way.
+
+    The server that loads only its dump and the one that loads only its append-only file find the
+    same number of keys in both databases: else the campaign would have failed. Requests fill about
+    the slice in both, though one of them is much slower.
+    """
+    always = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    experiment = _experiment(
+        _treatment("off", _QUIET, program),
+        _treatment("always", always, program),
+        workloads=(_SET, _GET),
+    )
+    record = _run(experiment, tmp_path / "c")
+    assert record.status is Status.PRECISION
+    assert record.plan is not None
+    assert (record.plan.mode, record.plan.switch) == (Mode.VISITS, SwitchCost.RESTART)
+    assert record.environment is not None
+    shown = {
+        server.treatment: {s.name: s.value for s in server.settings}
+        for server in record.environment.servers
+    }
+    assert [shown[name]["appendonly"] for name in ("off", "always")] == ["no", "yes"]
+    assert shown["always"]["appendfsync"] == "always"
+    runs = record.runs
+    assert all(run.measurement is not None and run.latency is not None for run in runs)
+    assert {run.cell.workload for run in runs} == {"set", "get"}
+    assert _left_in(own_cache) == []
+
+
+@pytest.mark.slow
+def test_what_can_be_set_at_run_time_is_switched_on_one_server(
+    own_cache: Path, tmp_path: Path, program: str
+) -> None:
+    """Treatments that differ in appendfsync share a visit; each run has its own value in force.
+
+    A treatment that names no value gets the server's default back, not that of the one before.
+    """
+    everysec = {"appendonly": "yes", "save": ""}
+    experiment = _experiment(
+        _treatment("default", everysec, program),
+        _treatment("always", {**everysec, "appendfsync": "always"}, program),
+    )
+    record = _run(experiment, tmp_path / "c")
+    assert record.plan is not None
+    assert (record.plan.mode, record.plan.switch) == (Mode.BACK_TO_BACK, SwitchCost.RELOAD)
+    assert record.status is Status.PRECISION
+    runs = record.runs
+    assert {run.treatment for run in runs} == {"default", "always"}
+    assert _left_in(own_cache) == []
+
+
+def _trial() -> Trial:
+    require_redis()
+    processes = SystemProcesses()
+    account = "nobody" if os.geteuid() == 0 else None
+    return Trial(
+        installation=find_redis("redis-server", processes),
+        redis=RedisPy(),
+        processes=processes,
+        account=account,
+    )
+
+
+def test_a_server_is_asked_which_settings_it_has() -> None:
+    """The program itself tells its settings, their defaults, and what can be changed."""
+    with _trial().session() as session:
+        found = read_catalogue(session, ["appendfsync", "io-threads", "databases", "save"])
+    assert found["appendfsync"].default == "everysec"
+    assert found["save"].default == "3600 1 300 100 60 10000"
+    changeable = {name for name, entry in found.items() if entry.changeable}
+    assert changeable == {"appendfsync", "save"}
+
+
+def test_a_server_tells_every_value_that_it_would_refuse() -> None:
+    """Two wrong values are told together, in the server's words; the good one is not."""
+    asked = {"appendfsync": "sometimes", "save": "60 1", "Maxmemory": "much"}
+    refused = _trial().refusals(asked)
+    assert {each.setting.lower() for each in refused} == {"appendfsync", "maxmemory"}
+    assert "everysec, always, no" in next(e.words for e in refused if e.setting == "appendfsync")
+    assert _trial().refusals({"save": ""}) == ()
+
+
+def test_a_server_that_is_none_is_told_apart(tmp_path: Path) -> None:
+    """A program that ends at once gives its last words."""
+    script = tmp_path / "redis-server"
+    script.write_text("#!/bin/sh\ncase $1 in --version) echo 'Redis server v=9.9 sha=0';; *)"
+                      " echo cannot; exit 1;; esac\n")  # fmt: skip
+    script.chmod(0o755)
+    processes = SystemProcesses()
+    installation = find_redis(str(tmp_path), processes)
+    assert installation.label == "Redis 9.9"
+    trial = Trial(installation=installation, redis=RedisPy(), processes=processes, account=None)
+    assert trial.refusals({"save": ""}) == (Refusal(setting="", words="cannot"),)

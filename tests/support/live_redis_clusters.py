@@ -1,0 +1,158 @@
+"""A campaign's use of real Redis servers in a cluster, and its death at a bad moment.
+
+``python -m support.live_redis_clusters NAMESPACE CAMPAIGN LEDGER`` makes a server there, starts it
+with settings, and ends by SIGKILL while they are in force.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from fakes.programs import FakeLedger, SmallRedis
+from steelyard.gateways.clock import SystemClock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
+from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.redis import RedisPy, RedisSession
+from steelyard.model.command import ServerAddress
+from steelyard.model.target import PodResources, RedisKubernetesTarget
+from steelyard.platforms.kubernetes.belongings import Belongings
+from steelyard.platforms.kubernetes.reaching import Reach, redis_knock
+from steelyard.platforms.kubernetes.sight import LoadPods
+from steelyard.platforms.redis_kubernetes.credentials import make_redis_secret
+from steelyard.platforms.redis_kubernetes.platform import (
+    RedisKubernetesPlatform,
+    RedisMeans,
+    RedisOptions,
+)
+from support.kubernetes import until
+from support.live_clusters import FileLedger
+
+REDIS_IMAGE: Final = os.environ.get("STEELYARD_KUBERNETES_REDIS_IMAGE", "localhost/redis:7")
+KEYS: Final = 5000
+PROGRAM: Final = SmallRedis()
+# A server that is restarted for each treatment, until the test ends it.
+GENERATORS: Final = (
+    "{resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {cpu: '1', memory: 128Mi}}}"
+)
+MADE: Final = f"""\
+version: 1
+name: AOF in a StatefulSet
+baseline: off
+workloads:
+  - {{name: set, builtin: set, value_bytes: 100, keys: 1000, loaded: 300}}
+  - {{name: get, builtin: get, value_bytes: 10, keys: 1000, loaded: 1000}}
+loads: {{clients: 2}}
+measure: {{slice: 1s, discard: 0s, rounds: 1}}
+stop: {{budget: 60m, precision: 0.1%}}
+seed: 7
+treatments:
+  "off":
+    target:
+      kind: redis-kubernetes
+      image: {REDIS_IMAGE}
+      storage: 256Mi
+      resources: {{requests: {{cpu: 50m, memory: 128Mi}}, limits: {{cpu: "1", memory: 128Mi}}}}
+      generators: {GENERATORS}
+    redis: {{appendonly: no, save: ""}}
+  always: {{extends: "off", redis: {{appendonly: yes, appendfsync: always}}}}
+"""
+_SMALL: Final = PodResources(requests=(("cpu", "50m"), ("memory", "128Mi")))
+
+
+@dataclass(kw_only=True)
+class RedisCampaign:
+    """What a campaign has in one namespace of a real cluster."""
+
+    api: KubernetesApi
+    namespace: str
+    campaign_id: str
+    ledger: FakeLedger = field(default_factory=FakeLedger)
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clock, self.door = SystemClock(), RedisPy()
+        self.reach = Reach(self.api, redis_knock(self.door), self.clock)
+        self.belongings = Belongings(self.api, self.ledger, self.campaign_id, self.namespace)
+        self.secret = make_redis_secret(self.belongings)
+        self._platforms: list[RedisKubernetesPlatform] = []
+        self.means = RedisMeans(
+            api=self.api,
+            processes=SystemProcesses(),
+            load=LoadPods(),
+            reach=self.reach,
+            belongings=self.belongings,
+            door=self.door,
+            clock=self.clock,
+            told=self.told.append,
+        )
+
+    def platform(
+        self, target: RedisKubernetesTarget, *, provisions: bool = False
+    ) -> RedisKubernetesPlatform:
+        """Return the platform of a target."""
+        options = RedisOptions(
+            target=target,
+            campaign_id=self.campaign_id,
+            namespace=self.namespace,
+            secret=self.secret,
+            provisions=provisions,
+        )
+        made = RedisKubernetesPlatform(options, self.ledger, self.means)
+        self._platforms.append(made)
+        return made
+
+    def session(self, address: ServerAddress) -> RedisSession:
+        """Return a session of the campaign's own user."""
+        return self.door.connect(address)
+
+    def build(self, address: ServerAddress) -> None:
+        """Load keys, and keep them as a snapshot and as a log of commands."""
+        session = self.session(address)
+        for begin in range(0, KEYS, 1000):
+            numbers = range(begin, begin + 1000)
+            session.pipeline([("SET", f"key:{each:012d}", f"{each}") for each in numbers])
+        session.command("SAVE")
+        session.command("CONFIG", "SET", "appendonly", "yes")
+        until(lambda: not _rewrites(session.info("persistence")), "the log is rewritten")
+        session.close()
+
+    def close(self) -> None:
+        """Remove everything that was made."""
+        for platform in self._platforms:
+            platform.destroy()
+        self.reach.close()
+        self.belongings.remove_all()
+
+
+def _rewrites(said: Mapping[str, str]) -> bool:
+    return "1" in {said["aof_rewrite_in_progress"], said["aof_rewrite_scheduled"]}
+
+
+def redis_target(**given: object) -> RedisKubernetesTarget:
+    """Return a small server of the image at hand."""
+    small = {"image": REDIS_IMAGE, "storage": "1Gi", "resources": _SMALL}
+    return RedisKubernetesTarget(**{**small, **given})  # type: ignore[arg-type]
+
+
+def _die(namespace: str, campaign_id: str, ledger: Path) -> None:
+    noted = FileLedger()
+    noted.path = ledger
+    campaign = RedisCampaign(
+        api=KubectlConfiguration().connect(),
+        namespace=namespace,
+        campaign_id=campaign_id,
+        ledger=noted,
+    )
+    platform = campaign.platform(redis_target())
+    state = platform.prepare(PROGRAM, ["data"], campaign.build)
+    platform.start(state, PROGRAM, {"appendonly": "yes"})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _die(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

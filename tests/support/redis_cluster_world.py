@@ -1,0 +1,75 @@
+"""A cluster in memory with Redis servers in it, and a campaign's means to use them."""
+
+from dataclasses import dataclass, field
+
+from fakes.kubernetes_api import FakeKubernetesApi
+from fakes.processes import FakeProcesses
+from fakes.programs import FakeLedger
+from fakes.stateful_sets import ControllersClock, FakeSets
+from steelyard.model.kubernetes import SecretRef
+from steelyard.model.outside import InCluster
+from steelyard.model.target import RedisKubernetesTarget
+from steelyard.platforms.kubernetes.belongings import Belongings
+from steelyard.platforms.kubernetes.reaching import Reach, redis_knock
+from steelyard.platforms.kubernetes.sight import LoadPods
+from steelyard.platforms.redis_kubernetes.credentials import make_redis_secret
+from steelyard.platforms.redis_kubernetes.platform import (
+    RedisKubernetesPlatform,
+    RedisMeans,
+    RedisOptions,
+)
+
+
+@dataclass(kw_only=True)
+class RedisWorld:
+    """Everything that a platform of Redis servers in a cluster touches."""
+
+    api: FakeKubernetesApi
+    sets: FakeSets
+    ledger: FakeLedger
+    means: RedisMeans
+    secret: SecretRef
+    told: list[str] = field(default_factory=list)
+
+    def platform(
+        self, target: RedisKubernetesTarget | None = None, *, provisions: bool = False
+    ) -> RedisKubernetesPlatform:
+        """Return the platform of a target."""
+        options = RedisOptions(
+            target=target or RedisKubernetesTarget(storage_class="fast"),
+            campaign_id="night",
+            namespace="bench",
+            secret=self.secret,
+            provisions=provisions,
+        )
+        return RedisKubernetesPlatform(options, self.ledger, self.means)
+
+    @property
+    def left(self) -> list[InCluster]:
+        """Return what the ledger holds and is not undone."""
+        gone = [thing for verb, thing in self.ledger.in_cluster if verb == "taken away"]
+        placed = [thing for verb, thing in self.ledger.in_cluster if verb == "placed"]
+        return [thing for thing in placed if placed.count(thing) > gone.count(thing)]
+
+
+def make_redis_world() -> RedisWorld:
+    """Return a cluster with a namespace, a Secret, and a controller that runs sets."""
+    clock = ControllersClock()
+    api = FakeKubernetesApi(clock=clock)
+    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}})
+    sets, ledger, told = FakeSets(api=api, clock=clock), FakeLedger(), list[str]()
+    processes = FakeProcesses(clock)
+    processes.on("bash")  # pods of generators that reach every Service
+    belongings = Belongings(api, ledger, "night", "bench", clock=clock)
+    means = RedisMeans(
+        api=api,
+        processes=processes,
+        load=LoadPods(),
+        reach=Reach(api, redis_knock(sets), clock),
+        belongings=belongings,
+        door=sets,
+        clock=clock,
+        told=told.append,
+    )
+    secret = make_redis_secret(belongings)
+    return RedisWorld(api=api, sets=sets, ledger=ledger, means=means, secret=secret, told=told)

@@ -1,0 +1,159 @@
+"""What treatments may lose, from their targets, settings and the facts of a record."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes import durable
+from fakes.analyses import quick
+from fakes.durable import ALONE, CLASSES, PREFERRED, REPLICATED, REQUIRED
+from steelyard.analysis.durability import durability_of, footing
+from steelyard.analysis.durability_results import Fate, Loss
+from steelyard.analysis.survival import Keeper
+from steelyard.model.environment import Environment
+from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
+from steelyard.model.target import (
+    ClusterService,
+    EndpointTarget,
+    LocalTarget,
+    Target,
+)
+
+ENDPOINT = EndpointTarget(host="db.example")
+IN_CLUSTER = EndpointTarget(inside=ClusterService(service="db", secret="db-user"))
+
+
+def treatment(target: Target, name: str = "one", **settings: str) -> Treatment:
+    """Return a treatment on a target that asks for these settings."""
+    asked = tuple(Setting(layer=Layer.POSTGRES, name=n, value=v) for n, v in settings.items())
+    return Treatment(name=name, target=target, settings=asked)
+
+
+def experiment(*treatments: Treatment) -> Experiment:
+    """Return an experiment with these treatments."""
+    base = quick().experiment
+    return replace(base, treatments=treatments, baseline=treatments[0].name)
+
+
+def seen(name: str = "one", **settings: str) -> Environment:
+    """Return what was found of a server, beside the cluster's storage classes."""
+    return Environment(facts=CLASSES, servers=(durable.server(name, **settings),))
+
+
+def test_a_local_comparison_of_safe_settings_says_nothing_of_it() -> None:
+    """Servers of one machine with PostgreSQL's defaults lose the same: it is not the question."""
+    both = experiment(treatment(LocalTarget()), treatment(LocalTarget(), "two", work_mem="8MB"))
+    assert durability_of(both, None, ()) == ()
+    assert durability_of(both, seen(), ()) == ()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"synchronous_commit": "off"}, {"fsync": "off"}, {"full_page_writes": "off"}]
+)
+def test_local_settings_that_give_up_commits_are_told(settings: dict[str, str]) -> None:
+    """Also where all treatments give them up alike: then nobody compares them, and all lose."""
+    one = treatment(LocalTarget(), **settings)
+    told = durability_of(experiment(one, replace(one, name="two")), None, ())
+    assert [each.treatment for each in told] == ["one", "two"]
+    assert Fate.KEPT not in {each.fate(Loss.POWER) for each in told}
+
+
+def test_two_endpoints_are_told_only_where_their_settings_differ() -> None:
+    """What is unknown of both is no difference; a commit that does not wait is one."""
+    safe, lazy = treatment(ENDPOINT), treatment(ENDPOINT, "two", synchronous_commit="off")
+    assert durability_of(experiment(safe, replace(safe, name="two")), None, ()) == ()
+    assert durability_of(experiment(safe, lazy), None, ())
+
+
+def test_a_local_server_beside_an_endpoint_is_no_difference() -> None:
+    """Of the endpoint's disks nothing is known, so nothing is said to differ."""
+    both = experiment(treatment(LocalTarget()), treatment(ENDPOINT, "two"))
+    assert durability_of(both, None, ()) == ()
+
+
+@pytest.mark.parametrize("target", [ALONE, IN_CLUSTER])
+def test_in_kubernetes_it_is_always_told(target: Target) -> None:
+    """Where volumes and standbys are a choice, what they keep is part of the answer."""
+    (told,) = durability_of(experiment(treatment(target)), seen(), ())
+    assert told.fate(Loss.SERVER) is Fate.KEPT
+
+
+def test_settings_in_force_come_before_those_asked_for() -> None:
+    """What the server shows counts; what was asked counts only where it was never seen."""
+    lazy = treatment(LocalTarget(), synchronous_commit="OFF")
+    assert footing(lazy, None).settings["synchronous_commit"] == "off"
+    assert footing(lazy, seen(synchronous_commit="on")).settings["synchronous_commit"] == "on"
+    assert footing(lazy, seen("another")).settings["synchronous_commit"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "waits", "why"),
+    [
+        (REQUIRED, {}, "required", ""),
+        (PREFERRED, {"synchronous_commit": "remote_write"}, "preferred", ""),
+        (replace(REQUIRED, synchronous=None), {}, "", "is not asked for"),
+        (REQUIRED, {"synchronous_commit": "off"}, "", "synchronous_commit = off"),
+        (REQUIRED, {"synchronous_commit": "local"}, "", "synchronous_commit = local"),
+        (PREFERRED, {"synchronous_standby_names": ""}, "", "is empty on the server"),
+        (PREFERRED, {"synchronous_standby_names": "ANY 1 (b)"}, "preferred", ""),
+    ],
+)
+def test_whether_commits_wait_for_a_standby(
+    target: Target, settings: dict[str, str], waits: str, why: str
+) -> None:
+    """Asked for, in force on the server, and not given up by synchronous_commit."""
+    found = footing(treatment(target), seen(**settings))
+    assert found.waits == waits
+    assert why in found.why_not
+    assert bool(found.why_not) == bool(why)
+
+
+def test_classes_are_looked_up_in_the_record() -> None:
+    """By name, by the cluster's default where none is named, and for WAL apart."""
+    named = footing(treatment(REPLICATED), seen())
+    assert [each.name for each in named.volumes if each] == ["longhorn-2r"]
+    unnamed = footing(treatment(replace(ALONE, storage_class=None)), seen())
+    assert [each.name for each in unnamed.volumes if each] == ["local-path"]
+    apart = replace(REPLICATED, wal_storage="1Gi", wal_storage_class="local-path")
+    found = footing(treatment(apart), seen())
+    assert [each.name for each in found.volumes if each] == ["longhorn-2r", "local-path"]
+    along = footing(treatment(replace(apart, wal_storage_class=None)), seen())
+    assert [each.name for each in along.volumes if each] == ["longhorn-2r"]
+    assert footing(treatment(ALONE), None).volumes == (None,)
+
+
+def test_whose_server_it_is() -> None:
+    """Of what Steelyard did not make it knows the settings, and no more."""
+    assert footing(treatment(LocalTarget()), None).keeper is Keeper.MACHINE
+    assert footing(treatment(ALONE), None).keeper is Keeper.CLUSTER
+    existing = replace(ALONE, cluster="pg", storage_class=None)
+    for target in (existing, ENDPOINT, IN_CLUSTER):
+        assert footing(treatment(target), None).keeper is Keeper.OTHERS
+
+
+@pytest.mark.parametrize(
+    ("affinity", "apart"),
+    [
+        ("{}", False),
+        ('{"podAntiAffinityType": "preferred"}', False),
+        ('{"podAntiAffinityType": "required"}', True),
+    ],
+)
+def test_whether_instances_may_share_a_node(affinity: str, *, apart: bool) -> None:
+    """Only a required anti-affinity keeps them apart."""
+    found = footing(treatment(replace(REQUIRED, affinity=affinity)), None)
+    assert found.apart is apart
+
+
+def test_latencies_are_those_of_writes_with_the_fewest_clients() -> None:
+    """Workloads that only read are left out; what was not measured is None."""
+    analysis = durable.high_availability()
+    told = analysis.durability[0]
+    assert [latency.cell.workload for latency in told.latencies] == ["writes", "tpcb-like"]
+    assert {latency.cell.load.clients for latency in told.latencies} == {1}
+    cell = next(
+        c for c in analysis.cells if (c.treatment, c.cell) == ("local", told.latencies[0].cell)
+    )
+    assert told.latencies[0].mean_s == cell.latency_mean_s
+    unmeasured = durability_of(analysis.experiment, None, ())
+    assert {latency.mean_s for latency in unmeasured[0].latencies} == {None}

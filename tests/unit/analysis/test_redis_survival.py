@@ -1,0 +1,175 @@
+"""What a write of Redis survives, by settings, target and a replica; in every report of Redis."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from fakes.analyses import quick
+from fakes.durable import CLASSES
+from steelyard.analysis.durability import durability_of
+from steelyard.analysis.durability_results import Fate, Loss, Survival
+from steelyard.analysis.redis_survival import redis_survivals
+from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.model.experiment import EngineName, Experiment, Layer, Setting, Treatment
+from steelyard.model.schedule import CellKey
+from steelyard.model.target import (
+    ClusterService,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    RedisLocalTarget,
+    RedisTarget,
+)
+from steelyard.model.workload import RedisWork, Workload
+
+OFF = {"appendonly": "no", "save": ""}
+EVERYSEC = {"appendonly": "yes", "appendfsync": "everysec"}
+ALWAYS = {"appendonly": "yes", "appendfsync": "always"}
+HERE = RedisLocalTarget()
+SPLIT = RedisLocalTarget(replica=tuple(EVERYSEC.items()))
+
+
+def _survival(target: RedisTarget, settings: Mapping[str, str], loss: Loss) -> Survival:
+    (found,) = (s for s in redis_survivals(target, settings, CLASSES) if s.loss is loss)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "server", "power"),
+    [
+        (OFF, (Fate.ALL, None), (Fate.ALL, None)),
+        ({"save": "60 1"}, (Fate.LAST, 60.0), (Fate.LAST, 60.0)),
+        ({**EVERYSEC, "appendfsync": "no"}, (Fate.KEPT, None), (Fate.LAST, 35.0)),
+        (EVERYSEC, (Fate.LAST, 2.0), (Fate.LAST, 2.0)),
+        (ALWAYS, (Fate.KEPT, None), (Fate.KEPT, None)),
+    ],
+)
+def test_a_server_alone_loses_by_its_settings(
+    settings: dict[str, str],
+    server: tuple[Fate, float | None],
+    power: tuple[Fate, float | None],
+) -> None:
+    """A kill and a power cut each have their fate and, where there is one, a bound in seconds."""
+    killed, cut = (_survival(HERE, settings, loss) for loss in (Loss.SERVER, Loss.POWER))
+    assert ((killed.fate, killed.seconds), (cut.fate, cut.seconds)) == (server, power)
+
+
+def test_snapshots_lose_the_last_writes_and_say_how_many() -> None:
+    """A save point by writes bounds no seconds, and what was saved before is not lost."""
+    by_writes = _survival(HERE, {"save": "5 1000"}, Loss.POWER)
+    assert (by_writes.fate, by_writes.seconds) == (Fate.LAST, None)
+    assert by_writes.known_as == "up to 999 writes, however old"
+    by_time = _survival(HERE, {"save": "60 1"}, Loss.POWER)
+    assert by_time.known_as == "60 s of writes and the time of two saves"
+    assert _survival(HERE, EVERYSEC, Loss.POWER).known_as == ""
+    split = RedisLocalTarget(replica=(("appendonly", "no"), ("save", "5 1000")))
+    assert _survival(split, OFF, Loss.POWER).known_as == by_writes.known_as
+
+
+def test_one_machine_is_lost_with_all_it_has() -> None:
+    """Neither a log nor a replica beside the server survives its disk."""
+    for target in (HERE, SPLIT):
+        assert _survival(target, ALWAYS, Loss.DISK).fate is Fate.ALL
+
+
+def test_a_replica_keeps_what_its_primary_does_not() -> None:
+    """Split persistence: the last writes at most are lost, if the empty primary does not win."""
+    killed, cut = (_survival(SPLIT, OFF, loss) for loss in (Loss.SERVER, Loss.POWER))
+    assert (killed.fate, cut.fate, cut.seconds) == (Fate.LAST, Fate.LAST, 2.0)
+    assert "an empty primary that comes back wipes it" in killed.reason
+
+
+def test_a_replica_without_persistence_saves_nothing_from_a_power_cut() -> None:
+    """Both die on one machine, and neither has written anything."""
+    bare = RedisLocalTarget(replica=())
+    assert _survival(bare, OFF, Loss.POWER).fate is Fate.ALL
+
+
+def test_a_primary_with_a_log_comes_back_by_itself() -> None:
+    """Its own log is sure; what the replica has is not what the promise rests on."""
+    assert _survival(SPLIT, ALWAYS, Loss.SERVER) == _survival(HERE, ALWAYS, Loss.SERVER)
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "fate"), [("local-path", Fate.ALL), ("longhorn-2r", Fate.LAST)]
+)
+def test_a_volume_elsewhere_holds_no_more_than_was_flushed(storage_class: str, fate: Fate) -> None:
+    """A replicated volume survives its node with what a power cut would leave; a local one not."""
+    target = RedisKubernetesTarget(storage_class=storage_class)
+    assert _survival(target, EVERYSEC, Loss.NODE).fate is fate
+
+
+def test_servers_of_others_are_judged_by_their_settings_alone() -> None:
+    """What is below them nobody here sees."""
+    target = RedisEndpointTarget(uri="redis://db.example")
+    assert _survival(target, ALWAYS, Loss.POWER).fate is Fate.KEPT
+    assert _survival(target, ALWAYS, Loss.DISK).fate is Fate.UNKNOWN
+
+
+@pytest.mark.parametrize("loss", list(Loss))
+def test_a_server_of_others_that_shows_no_settings_promises_nothing(loss: Loss) -> None:
+    """A managed one refuses CONFIG: that it has Redis' defaults would be made up."""
+    target = RedisEndpointTarget(uri="redis://db.example")
+    service = RedisKubernetesTarget(service=ClusterService(service="redis", secret=""))
+    for each in (target, service):
+        assert _survival(each, {}, loss).fate is Fate.UNKNOWN
+    assert _survival(HERE, {}, loss).fate is not Fate.UNKNOWN
+
+
+def _treatment(name: str, settings: Mapping[str, str]) -> Treatment:
+    asked = tuple(Setting(layer=Layer.REDIS, name=n, value=v) for n, v in settings.items())
+    return Treatment(name=name, target=HERE, settings=asked)
+
+
+def _experiment(*workloads: Workload) -> Experiment:
+    return replace(
+        quick().experiment,
+        engine=EngineName.REDIS,
+        workloads=workloads or (Workload(name="set", builtin="set", redis=RedisWork()),),
+        treatments=(_treatment("one", ALWAYS), _treatment("two", ALWAYS)),
+        baseline="one",
+    )
+
+
+def test_every_report_of_redis_says_it() -> None:
+    """Also where all treatments keep everything: who reads a speed reads what it risks."""
+    found = durability_of(_experiment(), None, ())
+    assert [each.fate(Loss.POWER) for each in found] == [Fate.KEPT, Fate.KEPT]
+
+
+def test_the_server_is_believed_before_the_file() -> None:
+    """What was in force counts, not what was asked."""
+    shown = tuple(EffectiveSetting(name=n, value=v) for n, v in OFF.items())
+    server = ServerEnvironment(treatment="one", version="7.0.15", settings=shown)
+    found = durability_of(_experiment(), Environment(facts=(), servers=(server,)), ())
+    assert [each.fate(Loss.POWER) for each in found] == [Fate.ALL, Fate.KEPT]
+
+
+@pytest.mark.parametrize(
+    ("workload", "writes"),
+    [
+        (Workload(name="w", builtin="set", redis=RedisWork()), True),
+        (Workload(name="w", builtin="get", redis=RedisWork()), False),
+        (Workload(name="w", builtin="lrange_300", redis=RedisWork()), False),
+        (Workload(name="w", redis=RedisWork(command=("GET", "key:__rand_int__"))), False),
+        (Workload(name="w", redis=RedisWork(command=("HSET", "h", "f", "v"))), True),
+        *(
+            (Workload(name="w", redis=RedisWork(command=(word, "key:__rand_int__"))), False)
+            for word in ("HGET", "mget", "EXISTS", "ZRANGE", "SMEMBERS", "TTL")
+        ),
+        (Workload(name="w", redis=RedisWork(command=("GETDEL", "key:__rand_int__"))), True),
+        (Workload(name="w", redis=RedisWork(read_share=0.5)), True),
+        (Workload(name="w", redis=RedisWork(read_share=1.0)), False),
+    ],
+)
+def test_speed_stands_beside_it_where_something_is_written(
+    workload: Workload,
+    writes: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """Reads lose nothing, so only what may write has its throughput there."""
+    experiment = _experiment(workload)
+    cell = quick().cells[0]
+    key = CellKey(workload="w", load=min(experiment.loads, key=lambda load: load.size))
+    seen = replace(cell, treatment="one", cell=key)
+    found = durability_of(experiment, None, (seen,))[0].latencies
+    assert [each.per_s for each in found] == ([seen.tps.value] if writes else [])

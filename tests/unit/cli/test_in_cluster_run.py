@@ -1,0 +1,189 @@
+"""``steelyard run --in-cluster``: checked here first, then made there, then attached to."""
+
+import base64
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from command_line import EXPERIMENT, Shell
+from ruamel.yaml import YAML
+
+from fakes.campaigns import Stage, an_experiment
+from fakes.clock import FakeClock
+from fakes.job_cluster import JobCluster
+from fakes.kubernetes_api import FakeKubernetes
+from steelyard.analysis.campaign import analyse
+from steelyard.cli import launching
+from steelyard.experiment import session
+from steelyard.experiment.doors import system_doors
+from steelyard.experiment.packing import pack, unpack
+from steelyard.experiment.session import Request
+from steelyard.model.errors import PreflightError
+from steelyard.model.experiment import Experiment
+from steelyard.model.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
+from steelyard.model.target import CloudNativePgTarget, KubernetesPlace
+from steelyard.platforms.job import finding
+from steelyard.record.directory import read_campaign
+
+_INSIDE = ("run", "tiny.yaml", "--in-cluster", "--image", "registry.example/steelyard:0")
+
+
+@dataclass
+class There:
+    """A shell before an empty cluster, with an experiment for it."""
+
+    shell: Shell
+    cluster: JobCluster
+    refusal: PreflightError | None = None
+
+    def left(self) -> list[str]:
+        """Return what is in the cluster."""
+        kinds = (JOB, POD, CLAIM, CONFIG_MAP)
+        return [ref_of(each).label for kind in kinds for each in self.cluster.api.list(kind)]
+
+
+def _experiment() -> Experiment:
+    plain = an_experiment()
+    target = CloudNativePgTarget(place=KubernetesPlace(context="lab"))
+    treatments = tuple(replace(treatment, target=target) for treatment in plain.treatments)
+    return replace(plain, treatments=treatments)
+
+
+@pytest.fixture
+def there(shell: Shell, tmp_path: Path) -> There:
+    """Return the cluster; loading and checking are those of other tests."""
+    made = There(shell, JobCluster(record=tmp_path / "volume"))
+
+    def check(loaded: SimpleNamespace, command: str, *_: object) -> SimpleNamespace:
+        if made.refusal is not None:
+            raise made.refusal
+        request = Request(experiment=loaded.experiment, text="version: 1\n", command=command)
+        expected = SimpleNamespace(sustained_most_s=0.0)
+        return SimpleNamespace(request=request, expected=expected, warning="")
+
+    kubernetes = FakeKubernetes(clusters={"lab": made.cluster.api})
+    doors = replace(system_doors(), kubernetes=kubernetes, clock=FakeClock())
+    loaded = SimpleNamespace(experiment=_experiment(), source="tiny.yaml", text="version: 1\n")
+    shell.monkeypatch.setattr(launching, "real_doors", lambda: doors)
+    shell.monkeypatch.setattr(launching, "load", lambda *_: loaded)
+    shell.monkeypatch.setattr(launching, "check", check)
+    shell.monkeypatch.setattr(launching, "foretell", lambda *_: None)
+    return made
+
+
+def test_what_is_refused_here_makes_nothing_there(there: There) -> None:
+    """The checks of any campaign come first."""
+    there.refusal = PreflightError("the budget ends before the first look")
+    code, _, err = there.shell.run(*_INSIDE)
+    assert code == 3
+    assert "first look" in err
+    assert there.left() == []
+
+
+def test_detached_says_how_to_come_back(there: There) -> None:
+    """For people a sentence, for programs JSON; the Job is there."""
+    code, out, err = there.shell.run(*_INSIDE, "--detach", "--json", "--out", "c")
+    assert code == 0, err
+    found = json.loads(out)
+    (plan,) = finding.find(there.cluster.api)
+    assert found["campaign"] == plan.campaign_id
+    assert found["attach"] == (
+        f"steelyard attach {plan.campaign_id} -n {plan.namespace} --context lab"
+    )
+    assert plan.campaign_id.startswith("c-")
+    code, out, _ = there.shell.run(*_INSIDE, "--detach", "--out", "d")
+    assert "steelyard attach d-" in out
+
+
+def test_what_goes_in_is_what_was_checked(there: There, tmp_path: Path) -> None:
+    """The packed campaign has the id of the Job, no context, and the command as typed."""
+    there.shell.run(*_INSIDE, "--detach", "--out", "c", "--seed", "7")
+    (plan,) = finding.find(there.cluster.api)
+    kept = there.cluster.api.get(CONFIG_MAP, plan.request, plan.namespace)
+    file = tmp_path / "request.json.gz"
+    file.write_bytes(base64.b64decode(kept["binaryData"]["request.json.gz"]))
+    request = unpack(file)
+    assert request.campaign_id == plan.campaign_id
+    assert "--in-cluster --image registry.example/steelyard:0" in request.command
+    target = request.experiment.treatments[0].target
+    assert isinstance(target, CloudNativePgTarget)
+    assert target.place == KubernetesPlace(namespace=plan.namespace)
+
+
+def test_a_dry_run_prints_what_would_be_made(there: There) -> None:
+    """All objects, in the order to make them, and none is made."""
+    code, out, err = there.shell.run(*_INSIDE, "--dry-run")
+    assert code == 0, err
+    kinds = [each["kind"] for each in YAML(typ="safe").load_all(out) if each]
+    assert kinds[:3] == ["Namespace", "PersistentVolumeClaim", "ConfigMap"]
+    assert kinds[-1] == "Job"
+    assert there.left() == []
+
+
+def test_without_an_image_it_is_said_where_to_get_one(there: There) -> None:
+    """No image is published, so none is guessed."""
+    there.shell.monkeypatch.delenv("STEELYARD_IMAGE", raising=False)
+    code, _, err = there.shell.run("run", "tiny.yaml", "--in-cluster")
+    assert code == 2
+    assert "Containerfile" in err
+    code, _, err = there.shell.run(*_INSIDE, "--detach")
+    assert code == 0, err
+
+
+def test_a_target_elsewhere_is_refused(there: There) -> None:
+    """A Job cannot run a server of this machine."""
+    loaded = SimpleNamespace(experiment=an_experiment(), source="x", text="")
+    there.shell.monkeypatch.setattr(launching, "load", lambda *_: loaded)
+    code, _, err = there.shell.run(*_INSIDE)
+    assert code == 2
+    assert "--in-cluster is for targets in Kubernetes" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--detach",), "--detach: only with --in-cluster"),
+        (("--image", "x", "--storage-class", "y"), "--image, --storage-class: only with"),
+        (("--in-cluster", "--resume", "c"), "steelyard attach NAME --resume"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    shell: Shell, words: tuple[str, ...], said: str
+) -> None:
+    """An option that would have no effect is no option to pass over."""
+    Path("small.yaml").write_text(EXPERIMENT)
+    code, _, err = shell.run("run", "small.yaml", *words)
+    assert code == 2
+    assert said in " ".join(err.split())
+
+
+def test_the_job_begins_or_goes_on(
+    there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Job's own command runs what was packed; where a record is there, it goes on with it."""
+    request = Request(
+        experiment=an_experiment(), text="version: 1\n", command="steelyard run", campaign_id="a-1"
+    )
+    packed = tmp_path / "request.json.gz"
+    packed.write_bytes(base64.b64decode(pack(request)))
+    did: list[str] = []
+
+    def new(asked: Request, path: Path, *_: object) -> object:
+        did.append(f"new {asked.campaign_id}")
+        return Stage.new(an_experiment(), path).run()
+
+    def resume(path: Path, *_: object) -> object:
+        did.append("resumed")
+        return analyse(read_campaign(path))
+
+    monkeypatch.setattr(session, "new_campaign", new)
+    monkeypatch.setattr(session, "resume_campaign", resume)
+    words = ("kubernetes", "campaign", "--request", str(packed), "--record", "record")
+    code, out, err = there.shell.run(*words)
+    assert code == 0, err
+    assert "fast against slow" in out
+    assert Path("record/report.html").is_file()
+    assert there.shell.run(*words)[0] == 0
+    assert did == ["new a-1", "resumed"]

@@ -1,0 +1,79 @@
+"""``steelyard kubernetes rbac``: objects that kubectl takes, with their reasons."""
+
+from typing import Any
+
+import pytest
+from command_line import Shell
+from ruamel.yaml import YAML
+
+
+def _objects(shell: Shell, *words: str) -> tuple[list[Any], str]:
+    code, out, err = shell.run("kubernetes", "rbac", *words)
+    assert code == 0, err
+    return list(YAML(typ="safe").load_all(out)), out
+
+
+def _allowed(objects: list[Any], kind: str) -> set[tuple[str, str]]:
+    return {
+        (resource, verb)
+        for each in objects
+        if each["kind"] == kind
+        for rule in each["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_a_namespace_gets_a_role_and_the_cluster_only_reads(shell: Shell) -> None:
+    """In a given namespace nothing but reading is allowed outside of it."""
+    objects, out = _objects(shell, "-n", "bench", "--account", "weigher")
+    kinds = [each["kind"] for each in objects]
+    assert kinds == [
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "ClusterRole",
+        "ClusterRoleBinding",
+    ]
+    assert {verb for _, verb in _allowed(objects, "ClusterRole")} == {"get", "list"}
+    assert all("weigher" in each["metadata"]["name"] for each in objects)
+    assert ("pods/exec", "get") in _allowed(objects, "Role")
+    assert "# " in out.splitlines()[0]
+    assert "to run the load generator" in out
+
+
+def test_campaigns_with_namespaces_of_their_own_need_all_of_them(shell: Shell) -> None:
+    """Where the namespace is not known before, a Role cannot be given in it."""
+    objects, _ = _objects(shell)
+    assert "Role" not in [each["kind"] for each in objects]
+    assert {("namespaces", "create"), ("pods", "create")} <= _allowed(objects, "ClusterRole")
+
+
+@pytest.mark.parametrize(
+    ("words", "resource", "there"),
+    [
+        ((), "nodes/proxy", False),
+        (("--inspect",), "nodes/proxy", True),
+        ((), "serviceaccounts", False),
+        (("--in-cluster",), "serviceaccounts", True),
+        (("--runner",), "pods/portforward", False),
+        (("--runner",), "serviceaccounts", False),
+    ],
+)
+def test_each_flag_takes_what_it_says(
+    shell: Shell,
+    words: tuple[str, ...],
+    resource: str,
+    there: bool,  # noqa: FBT001 - a case's expectation
+) -> None:
+    """A flag adds or leaves out exactly what it speaks of."""
+    objects, _ = _objects(shell, "-n", "bench", *words)
+    found = {name for name, _ in _allowed(objects, "Role") | _allowed(objects, "ClusterRole")}
+    assert (resource in found) is there
+
+
+def test_two_accounts_at_once_are_refused(shell: Shell) -> None:
+    """The Jobs' account and that of who starts them are not one."""
+    code, _, err = shell.run("kubernetes", "rbac", "--runner", "--in-cluster")
+    assert code == 2
+    assert "one at a time" in err

@@ -1,0 +1,83 @@
+"""``steelyard kubernetes storage-classes``: the manifests that users apply."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from command_line import Shell
+from ruamel.yaml import YAML
+
+from steelyard.model.errors import ExitCode
+
+
+def classes(text: str) -> dict[str, Mapping[str, Any]]:
+    """Return the manifests of a text by name."""
+    read = YAML(typ="safe").load_all(text)
+    return {str(each["metadata"]["name"]): each for each in read}
+
+
+def test_all_classes_are_printed_as_manifests(shell: Shell) -> None:
+    """Without a name: every class, each complete and bound where the pod is placed."""
+    code, out, _ = shell.run("kubernetes", "storage-classes")
+    made = classes(out)
+    assert code == 0
+    assert {"local-path", "longhorn-1r", "longhorn-2r", "longhorn-2r-shared"} <= set(made)
+    for each in made.values():
+        assert (each["apiVersion"], each["kind"]) == ("storage.k8s.io/v1", "StorageClass")
+        assert each["volumeBindingMode"] == "WaitForFirstConsumer"
+        # A volume that stays behind would fill the disk within a campaign.
+        assert each["reclaimPolicy"] == "Delete"
+
+
+def test_those_of_longhorn_alone(shell: Shell) -> None:
+    """`--longhorn` leaves out what the cluster brings; parameters are texts, as the API wants."""
+    _, out, _ = shell.run("kubernetes", "storage-classes", "--longhorn")
+    made = classes(out)
+    assert "local-path" not in made
+    assert {each["provisioner"] for each in made.values()} == {"driver.longhorn.io"}
+    for each in made.values():
+        assert all(isinstance(value, str) for value in each["parameters"].values())
+
+
+def test_the_parameters_are_what_the_names_say(shell: Shell) -> None:
+    """Replicas, locality and disks; two replicas never share a node, strict-local has one."""
+    _, out, _ = shell.run("kubernetes", "storage-classes", "--longhorn")
+    told = {
+        name: tuple(
+            each["parameters"].get(key)
+            for key in (
+                "numberOfReplicas",
+                "dataLocality",
+                "diskSelector",
+                "replicaSoftAntiAffinity",
+            )
+        )
+        for name, each in classes(out).items()
+    }
+    assert told == {
+        "longhorn-1r": ("1", "best-effort", "dedicated", None),
+        "longhorn-2r": ("2", "best-effort", "dedicated", "disabled"),
+        "longhorn-2r-shared": ("2", "best-effort", "shared", "disabled"),
+        "longhorn-1r-no-locality": ("1", "disabled", "dedicated", None),
+        "longhorn-1r-strict-local": ("1", "strict-local", "dedicated", None),
+        "longhorn-2r-no-locality": ("2", "disabled", "dedicated", "disabled"),
+    }
+
+
+def test_only_those_that_are_named_in_that_order(shell: Shell) -> None:
+    """Names choose; each comes once, in the order given."""
+    _, out, _ = shell.run(
+        "kubernetes", "storage-classes", "longhorn-2r", "local-path", "longhorn-2r"
+    )
+    assert list(classes(out)) == ["longhorn-2r", "local-path"]
+
+
+@pytest.mark.parametrize("words", [("longhorn-3r",), ("--longhorn", "local-path")])
+def test_an_unknown_name_is_answered_with_the_known_ones(
+    shell: Shell, words: tuple[str, ...]
+) -> None:
+    """Nothing is printed for a class that there is not, and the names are told."""
+    code, out, err = shell.run("kubernetes", "storage-classes", *words)
+    assert (code, out) == (ExitCode.BAD_INPUT, "")
+    assert f"there is no storage class `{words[-1]}`" in err
+    assert "longhorn-" in err

@@ -1,0 +1,290 @@
+"""The Redis engine: databases, paces of treatments, switches at run time, what runs printed."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from recorded_redis import recordings
+
+from fakes.redis_sessions import ToldDoor, ToldSession
+from steelyard.engines.engine import RunRequest
+from steelyard.engines.redis.datasets import Databases, dataset_of, datasets_of
+from steelyard.engines.redis.engine import Generator, RedisEngine
+from steelyard.engines.redis.installation import RedisInstallation
+from steelyard.engines.redis.quiet import await_quiet
+from steelyard.engines.redis.server import RedisProgram
+from steelyard.engines.redis.settings import RedisSetting
+from steelyard.gateways.redis import Reply
+from steelyard.model.command import Completed, ServerAddress
+from steelyard.model.errors import InputError, MeasurementError, TargetError
+from steelyard.model.experiment import (
+    EngineName,
+    Experiment,
+    GeneratorName,
+    Layer,
+    Setting,
+    Treatment,
+)
+from steelyard.model.load import Load
+from steelyard.model.measure import SwitchCost
+from steelyard.model.target import RedisLocalTarget
+from steelyard.model.workload import KeySpace, RedisWork, Workload
+
+_ADDRESS = ServerAddress(host="/s", port=6379)
+_LOAD = Load(clients=2, threads=1)
+_SET = Workload(name="w", builtin="set", redis=RedisWork(space=KeySpace(keys=9, loaded=5)))
+_GET = Workload(name="r", builtin="get", redis=RedisWork(space=KeySpace(keys=7, loaded=7)))
+_OK: dict[str, list[Reply]] = {"PING": [b"PONG"]}
+
+
+def _treatment(name: str, **settings: str) -> Treatment:
+    asked = tuple(
+        Setting(layer=Layer.REDIS, name=key.replace("_", "-"), value=value)
+        for key, value in sorted(settings.items())
+    )
+    return Treatment(name=name, target=RedisLocalTarget(), settings=asked)
+
+
+_EXPERIMENT = Experiment(
+    name="x",
+    baseline="one",
+    engine=EngineName.REDIS,
+    generator=GeneratorName.REDIS_BENCHMARK,
+    workloads=(_SET, _GET),
+    loads=(_LOAD,),
+    seed=1,
+    treatments=(
+        _treatment("one", appendfsync="always", hz="50"),
+        _treatment("two", AppendFsync="no", io_threads="4"),
+    ),
+)
+_CATALOGUE = {
+    "appendfsync": RedisSetting(name="appendfsync", default="everysec", changeable=True),
+    "hz": RedisSetting(name="hz", default="10", changeable=True),
+    "io-threads": RedisSetting(name="io-threads", default="1", changeable=False),
+}
+
+
+def _engine(
+    answers: dict[str, list[Reply]] | None = None, experiment: Experiment = _EXPERIMENT
+) -> tuple[RedisEngine, ToldSession]:
+    session = ToldSession(answers or _OK)
+    door = ToldDoor(session)
+    installation = RedisInstallation(
+        server=Path("/bin/redis-server"),
+        benchmark=Path("/bin/redis-benchmark"),
+        memtier=None,
+        version="7.0.15",
+        flavour="redis",
+    )
+    engine = RedisEngine(
+        experiment,
+        {
+            t.name: RedisProgram(installation=installation, redis=door)
+            for t in experiment.treatments
+        },
+        {t.name: _CATALOGUE for t in experiment.treatments},
+        generator=Generator(program=Path("/bin/redis-benchmark"), version="7.0.15", account=None),
+        databases=Databases(
+            datasets=datasets_of(experiment.workloads), redis=door, persisted=False
+        ),
+        redis=door,
+    )
+    return engine, session
+
+
+def _request(treatment: str, workload: Workload = _SET, seconds: int = 5) -> RunRequest:
+    return RunRequest(
+        workload=workload,
+        load=_LOAD,
+        protocol="simple",
+        seconds=seconds,
+        address=_ADDRESS,
+        treatment=treatment,
+    )
+
+
+def _printed(argv: tuple[str, ...], *, requests: int, seconds: float) -> Completed:
+    """Return what redis-benchmark prints of a run, shortened to what counts here."""
+    recording = next(each for each in recordings() if "set" in each.arguments)
+    text = recording.completed().stdout
+    begin = text.index("requests completed in") - 1
+    line = text[text.rindex("\n", 0, begin) + 1 : text.index("\n", begin)]
+    throughput = text[text.index("throughput summary:") :].split("\n")[0]
+    text = text.replace(line, f"  {requests} requests completed in {seconds:.2f} seconds")
+    text = text.replace(
+        throughput, f"throughput summary: {requests / seconds:.2f} requests per second"
+    )
+    return Completed(argv=argv, exit_status=0, stdout=text, stderr="")
+
+
+def _asked_requests(argv: tuple[str, ...]) -> int:
+    return int(argv[argv.index("-n") + 1])
+
+
+def test_what_a_replica_has_of_its_server_needs_a_restart() -> None:
+    """A reload tells the server alone: its replica would keep what the treatment before asked."""
+    for replica, cost in (
+        (None, SwitchCost.RELOAD),
+        ((), SwitchCost.RESTART),
+        ((("appendonly", "yes"),), SwitchCost.RESTART),
+        ((("AppendFsync", "no"),), SwitchCost.RELOAD),
+    ):
+        beside = [
+            replace(each, target=RedisLocalTarget(replica=replica))
+            for each in _EXPERIMENT.treatments
+        ]
+        engine, _ = _engine(experiment=replace(_EXPERIMENT, treatments=tuple(beside)))
+        assert engine.switch_cost("one", ["appendfsync"]) is cost
+
+
+def test_each_treatment_is_asked_for_what_its_server_does() -> None:
+    """A try runs until it was long enough; then both runs are asked to last the same time."""
+    engine, _ = _engine()
+    for treatment, rate_per_s in (("one", 100.0), ("two", 40_000.0)):
+        request = _request(treatment)
+        tries = 0
+        while pilots := engine.pilot(request):
+            requests = sum(_asked_requests(each.argv) for each in pilots)
+            done = _printed(pilots[0].argv, requests=requests, seconds=requests / rate_per_s)
+            engine.learn(request, [done])
+            tries += 1
+        assert tries < 10
+        (command,) = engine.run_commands(request)
+        assert _asked_requests(command.argv) == pytest.approx(5 * rate_per_s, rel=0.02)
+        assert command.argv[0] == "/bin/redis-benchmark"
+
+
+def test_a_failed_try_is_told_and_teaches_nothing() -> None:
+    """What redis-benchmark says of a server that refuses writes is the message."""
+    engine, _ = _engine()
+    (pilot,) = engine.pilot(_request("one"))
+    said = "Error from server: MISCONF Errors writing to the AOF file: No space left on device"
+    failed = Completed(argv=pilot.argv, exit_status=1, stdout="", stderr=said)
+    with pytest.raises(MeasurementError, match="MISCONF"):
+        engine.learn(_request("one"), [failed])
+    assert engine.pilot(_request("one"))
+
+
+def test_each_key_space_has_a_database_of_its_own() -> None:
+    """Databases are numbered in the order of the workloads, unless the platform chose others."""
+    engine, _ = _engine()
+    numbers = []
+    for workload in (_SET, _GET):
+        (pilot,) = engine.pilot(_request("one", workload))
+        numbers.append(pilot.argv[pilot.argv.index("--dbnum") + 1])
+    assert numbers == ["0", "1"]
+    chosen = replace(_ADDRESS, databases=((dataset_of(_GET).name, "7"),))
+    (pilot,) = engine.pilot(replace(_request("one", _GET), address=chosen))
+    assert pilot.argv[pilot.argv.index("--dbnum") + 1] == "7"
+
+
+def test_equal_key_spaces_share_one() -> None:
+    """Data are prepared once for two workloads on the same keys."""
+    same = replace(_GET, redis=_SET.redis)
+    assert len(datasets_of((_SET, same))) == 1
+
+
+def test_a_run_is_named_like_its_test() -> None:
+    """Its latencies carry the name that the experiment knows, not that of the output."""
+    engine, _ = _engine()
+    (pilot,) = engine.pilot(_request("one"))
+    done = _printed(pilot.argv, requests=1000, seconds=0.5)
+    latency = engine.latency([done])
+    assert latency is not None
+    assert [one.script for one in latency.scripts] == ["set"]
+    measured = engine.parse_run([done], ramp_s=0.0, started_at=1.0)
+    assert (measured.transactions, measured.seconds) == (1000.0, 0.5)
+    assert engine.processed([done]) == 1000
+
+
+def test_a_switch_tells_the_server_every_setting_that_any_treatment_asks() -> None:
+    """One that this treatment does not name goes back to its default; a fixed one is left."""
+    answers: dict[str, list[Reply]] = {
+        f"CONFIG SET {words}": [b"OK"]
+        for words in ("appendfsync no", "hz 10", "appendfsync always", "hz 50")
+    }
+    quiet = {"INFO persistence": [b"rdb_bgsave_in_progress:0\r\n"]}
+    engine, session = _engine(answers | quiet)
+    engine.reload(_ADDRESS, "two")
+    assert session.asked == ["CONFIG SET appendfsync no", "CONFIG SET hz 10", "INFO persistence"]
+
+
+@pytest.mark.parametrize(
+    "busy", ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_pending_bio_fsync"]
+)
+def test_a_switch_waits_for_what_the_treatment_before_began(busy: str) -> None:
+    """A save, a rewrite or an fsync under way would go on in the next treatment's run."""
+    sets = ("appendfsync no", "hz 10")
+    answers: dict[str, list[Reply]] = {f"CONFIG SET {words}": [b"OK"] for words in sets}
+    answers["INFO persistence"] = [f"{busy}:{number}\r\n".encode() for number in (1, 1, 0)]
+    answers["BLPOP steelyard:no-such-list 0.1"] = [None]
+    engine, session = _engine(answers)
+    engine.reload(_ADDRESS, "two")
+    assert session.asked.count("BLPOP steelyard:no-such-list 0.1") == 2
+    assert session.asked[-1] == "INFO persistence"
+
+
+def test_saves_that_never_end_are_not_waited_for_for_ever() -> None:
+    """Where the next save begins as one ends a minute is enough; a rewrite has an hour."""
+    for busy, polls in (("rdb_bgsave_in_progress", 600), ("aof_rewrite_in_progress", 36_000)):
+        session = ToldSession(
+            {
+                "INFO persistence": [f"{busy}:1\r\n".encode()],
+                "BLPOP steelyard:no-such-list 0.1": [None],
+            }
+        )
+        with pytest.raises(TargetError, match="an hour") if polls > 600 else nullcontext():
+            await_quiet(session)
+        assert session.asked.count("BLPOP steelyard:no-such-list 0.1") == polls
+
+
+def test_the_dearest_setting_decides_the_switch() -> None:
+    """The catalogue of the treatment's own server is asked."""
+    engine, _ = _engine()
+    assert engine.switch_cost("one", ["hz"]) is SwitchCost.RELOAD
+    assert engine.switch_cost("one", ["hz", "io-threads"]) is SwitchCost.RESTART
+
+
+def test_data_that_did_not_come_back_are_told() -> None:
+    """A server that read the wrong file has no keys: the sentence has both numbers."""
+    reads = replace(_EXPERIMENT, workloads=(_GET,))
+    empty, _ = _engine({"DBSIZE": [0]}, reads)
+    assert empty.missing_data(_ADDRESS) == ("database 0 holds 0 keys, not 7",)
+    whole, _ = _engine({"DBSIZE": [7]}, reads)
+    assert whole.missing_data(_ADDRESS) == ()
+
+
+def test_secrets_and_places_are_not_in_the_settings_in_force() -> None:
+    """CONFIG GET * shows them to its own user; a record does not."""
+    shown: list[Reply] = [b"hz", b"10", b"requirepass", b"s3cret", b"dir", b"/x"]
+    engine, _ = _engine({"CONFIG GET *": [shown]})
+    assert [setting.name for setting in engine.effective(_ADDRESS)] == ["hz"]
+
+
+def test_what_only_reads_needs_no_reset() -> None:
+    """GET and a command that reads change nothing; SET and what nobody knows may."""
+    reads = replace(_EXPERIMENT, workloads=(_GET,))
+    assert not _engine(experiment=reads)[0].writes()
+    assert _engine()[0].writes()
+    for command, writes in ((("HGET", "h", "f"), False), (("FCALL", "f", "0"), True)):
+        own = Workload(name="c", redis=RedisWork(command=command))
+        engine, _ = _engine(experiment=replace(_EXPERIMENT, workloads=(own,)))
+        assert engine.writes() is writes
+
+
+def test_flags_that_steelyard_sets_are_refused() -> None:
+    """The number of requests is the engine's."""
+    engine, _ = _engine(experiment=replace(_EXPERIMENT, generator_flags=("-n", "5")))
+    with pytest.raises(InputError, match="-n"):
+        engine.check_flags()
+
+
+def test_redis_keeps_no_templates() -> None:
+    """Data come back by files alone."""
+    engine, _ = _engine()
+    with pytest.raises(TargetError, match="no templates"):
+        engine.restore_from_templates(_ADDRESS)
+    assert engine.checkpoint_cycle_s([]) is None
+    assert engine.checkpoint_age(_ADDRESS).seconds is None

@@ -1,0 +1,59 @@
+"""How much memory a Redis workload takes beyond what is loaded."""
+
+import pytest
+
+from steelyard.engines.redis.growth import growth_bytes
+from steelyard.model.workload import KeySpace, RedisWork, Workload
+
+
+def _growth(
+    command: str = "", *, builtin: str | None = None, read_share: float | None = None
+) -> int | None:
+    space = KeySpace(keys=1000, loaded=10, value_bytes=50_000)
+    work = RedisWork(space=space, command=tuple(command.split()), read_share=read_share)
+    return growth_bytes(Workload(name="x", builtin=builtin, redis=work))
+
+
+def test_every_key_that_may_be_set_is_counted() -> None:
+    """Not the loaded ones only: a thousand values of 50 kB, and something for each key."""
+    for growth in (_growth(builtin="set"), _growth("SET k:__rand_int__ __data__")):
+        assert growth is not None
+        assert 50_000_000 < growth < 51_000_000
+    mix = _growth(read_share=0.5)
+    assert mix is not None
+    assert mix > 50_000_000
+    ten = _growth(builtin="mset")
+    assert ten is not None
+    assert ten > 10 * 50_000_000
+
+
+@pytest.mark.parametrize("builtin", ["get", "ping", "lrange_100", "lpop", "spop"])
+def test_what_reads_or_removes_takes_nothing(builtin: str) -> None:
+    """Nor does a mix of reads alone."""
+    assert _growth(builtin=builtin) == 0
+    assert _growth(read_share=1.0) == 0
+
+
+@pytest.mark.parametrize("command", ["LPUSH l __data__", "RPUSH l x", "APPEND k x", "XADD s * f v"])
+def test_what_grows_has_no_bound(command: str) -> None:
+    """Each request makes more, whatever the number of keys; so does what is not known."""
+    assert _growth(command) is None
+    assert _growth(builtin="lpush") is None
+    assert _growth("SETRANGE k 500000000 x") is None
+
+
+def test_members_are_counted_for_each_key() -> None:
+    """A thousand keys with one field, one key with a thousand, a thousand with a thousand each."""
+    one = _growth("HSET k:__rand_int__ f v")
+    other = _growth("HSET k f:__rand_int__ v")
+    both = _growth("HSET k:__rand_int__ f:__rand_int__ v")
+    assert one is not None
+    assert other is not None
+    assert both is not None
+    assert 100_000 < one < 200_000
+    assert 100_000 < other < 200_000
+    assert both > 900 * one
+    assert _growth("ZADD z __rand_int__ m") == _growth("ZADD z __rand_int__ m")
+    fixed = _growth("ZADD z __rand_int__ m")
+    assert fixed is not None
+    assert fixed < 1000

@@ -1,0 +1,174 @@
+"""The replica beside a Redis server: its configuration, when it is ready, what is refused."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from fakes.redis_sessions import ToldDoor, ToldSession
+from steelyard.engines.redis.checks import refused_of_replica
+from steelyard.engines.redis.installation import RedisInstallation
+from steelyard.engines.redis.server import RedisProgram, RedisReplica
+from steelyard.engines.redis.settings import RedisSetting
+from steelyard.engines.redis.trial import Refusal
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+from steelyard.model.experiment import Treatment
+from steelyard.model.target import RedisLocalTarget
+
+INSTALLATION = RedisInstallation(
+    server=Path("/usr/bin/redis-server"),
+    benchmark=None,
+    memtier=None,
+    version="7.0.15",
+    flavour="redis",
+)
+ADDRESS = ServerAddress(host="/tmp/sockets", port=7001)  # noqa: S108 - nothing is made there
+SOCKETS = Path(ADDRESS.host)
+DOOR = ToldDoor(ToldSession({}))
+Asked = tuple[tuple[str, str], ...]
+
+
+def program(replica: Asked | None) -> RedisProgram:
+    """Return a server program with or without a replica."""
+    return RedisProgram(installation=INSTALLATION, redis=DOOR, replica=replica)
+
+
+def lines(text: str) -> dict[str, str]:
+    """Return the settings of a configuration file."""
+    pairs = (line.partition(" ") for line in text.splitlines() if line and line[0] != "#")
+    return {name: value for name, _, value in pairs}
+
+
+def test_without_a_replica_nothing_is_beside_and_no_port_is_open() -> None:
+    """The usual server is alone on its socket."""
+    server = program(None)
+    assert server.companion({}, ADDRESS) is None
+    assert lines(server.configuration({}, ADDRESS, SOCKETS)["redis.conf"])["port"] == '"0"'
+
+
+def test_a_primary_is_reached_by_its_replica() -> None:
+    """Replication needs a port: open on the loopback network alone, and no sync waits."""
+    made = lines(program(()).configuration({}, ADDRESS, SOCKETS)["redis.conf"])
+    assert (made["port"], made["bind"]) == ('"7001"', '"127.0.0.1"')
+    assert made["repl-diskless-sync-delay"] == '"0"'
+    asked = {"repl-diskless-sync-delay": "3"}
+    kept = lines(program(()).configuration(asked, ADDRESS, SOCKETS)["redis.conf"])
+    assert kept["repl-diskless-sync-delay"] == '"3"'
+
+
+def test_a_replica_has_the_servers_settings_but_its_own() -> None:
+    """What it does not name it has of its server; the primary's address is two words."""
+    server = program((("appendonly", "yes"), ("maxmemory", "2gb")))
+    beside = server.companion({"appendonly": "no", "save": ""}, ADDRESS)
+    assert beside is not None
+    own = ServerAddress(host=ADDRESS.host, port=7002)
+    made = lines(beside.program.configuration(beside.settings, own, SOCKETS)["redis.conf"])
+    assert made["appendonly"] == '"yes"'
+    assert made["save"] == '""'
+    assert made["maxmemory"] == '"2gb"'
+    assert made["replicaof"] == '"127.0.0.1" "7001"'
+    assert (made["port"], made["unixsocket"]) == ('"0"', '"/tmp/sockets/redis-7002.sock"')
+    assert beside.program.companion(beside.settings, own) is None
+
+
+def arriving(replicas: int) -> dict[str, list[int]]:
+    """Return the answers of a primary whose message reaches so many replicas."""
+    return {"PUBLISH steelyard:arrived ": [0], "WAIT 1 500": [replicas]}
+
+
+@pytest.mark.parametrize(
+    ("link", "rewriting", "scheduled", "fed", "ready"),
+    [
+        ("up", 0, 0, 1, True),
+        ("down", 0, 0, 1, False),
+        ("up", 1, 0, 1, False),
+        ("up", 0, 1, 1, False),
+        ("up", 0, 0, 0, False),
+    ],
+)
+def test_it_is_ready_when_it_has_everything(
+    link: str, rewriting: int, scheduled: int, fed: int, *, ready: bool
+) -> None:
+    """Linked, its append-only file rewritten, as its disk has nothing before, and sent more."""
+    told = (
+        f"master_link_status:{link}\r\naof_rewrite_in_progress:{rewriting}\r\n"
+        f"aof_rewrite_scheduled:{scheduled}\r\n"
+    )
+    session = ToldSession({"INFO everything": [told.encode()], **arriving(fed)})
+    replica = RedisReplica(installation=INSTALLATION, redis=ToldDoor(session), primary=ADDRESS)
+    assert replica.is_ready(ADDRESS) is ready
+    assert session.closed
+
+
+@pytest.mark.parametrize(("fsync", "is_as_asked"), [("always", True), ("everysec", False)])
+def test_what_is_in_force_is_read_back(fsync: str, *, is_as_asked: bool) -> None:
+    """A replica with another value than it was asked for would be measured under a wrong name."""
+    told = "master_link_status:up\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n"
+    session = ToldSession(
+        {
+            "INFO everything": [told.encode()],
+            "CONFIG GET *": [[b"appendonly", b"yes", b"appendfsync", fsync.encode()]],
+            **arriving(1),
+        }
+    )
+    server = RedisProgram(
+        installation=INSTALLATION, redis=ToldDoor(session), replica=(("appendonly", "yes"),)
+    )
+    beside = server.companion({"AppendFsync": "always", "appendonly": "no"}, ADDRESS)
+    assert beside is not None
+    if is_as_asked:
+        assert beside.program.is_ready(ADDRESS)
+    else:
+        with pytest.raises(TargetError, match="appendfsync was asked to be 'always'"):
+            beside.program.is_ready(ADDRESS)
+
+
+def test_one_that_is_loading_is_not_ready() -> None:
+    """A refusal of INFO is an answer of a server that is not ready, not an error."""
+    session = ToldSession({})
+    replica = RedisReplica(installation=INSTALLATION, redis=ToldDoor(session), primary=ADDRESS)
+    assert not replica.is_ready(ADDRESS)
+
+
+@dataclass
+class Trials:
+    """A server that refuses what the test says."""
+
+    refused: tuple[Refusal, ...] = ()
+    tried: dict[str, str] = field(default_factory=dict)
+    installation: RedisInstallation = INSTALLATION
+
+    def refusals(self, settings: dict[str, str]) -> tuple[Refusal, ...]:
+        """Return them, and remember what was asked."""
+        self.tried = dict(settings)
+        return self.refused
+
+
+CATALOGUE = {
+    name: RedisSetting(name=name, default="", changeable=True)
+    for name in ("appendonly", "appendfsync", "replicaof")
+}
+
+
+def complained(replica: Asked | None, trials: Trials) -> list[str]:
+    """Return what is said against a replica's settings."""
+    treatment = Treatment(name="split", target=RedisLocalTarget(replica=replica), settings=())
+    return [each.message for each in refused_of_replica(treatment, trials, CATALOGUE)]
+
+
+def test_what_its_program_refuses_is_told_before_the_start() -> None:
+    """Unknown names, wrong values and what Steelyard sets: each is told as the replica's."""
+    trials = Trials(refused=(Refusal(setting="appendfsync", words="argument must be ..."),))
+    asked = (("appendfsync", "sometimes"), ("apendonly", "yes"), ("replicaof", "there 1"))
+    told = complained(asked, trials)
+    assert [text for text in told if "`apendonly` of the replica" in text]
+    assert [text for text in told if "`replicaof` of the replica is set by Steelyard" in text]
+    assert [text for text in told if "refuses `appendfsync` of the replica: argument" in text]
+    assert trials.tried == {"appendfsync": "sometimes"}
+
+
+@pytest.mark.parametrize("replica", [None, (), (("appendonly", "yes"),)])
+def test_good_settings_are_not_complained_about(replica: Asked | None) -> None:
+    """Neither without a replica nor with one that is as its server."""
+    assert complained(replica, Trials()) == []

@@ -1,0 +1,414 @@
+"""What an experiment file may say of servers and generators that are pods."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from experiment_texts import SMALL, load, only_problem, problems_of
+from pydantic import TypeAdapter
+
+from steelyard.experiment.files import allow_existing
+from steelyard.experiment.kubernetes_placing import placed
+from steelyard.model.errors import InputError
+from steelyard.model.experiment import Experiment
+from steelyard.model.target import (
+    CloudNativePgTarget,
+    ClusterService,
+    EndpointTarget,
+    GeneratorPods,
+    KubernetesPlace,
+    PodResources,
+    Synchronous,
+)
+
+ALL = """
+      kind: cloudnative-pg
+      context: lab
+      namespace: bench
+      image: ghcr.io/cloudnative-pg/postgresql:18
+      instances: 3
+      storage: 20Gi
+      storage_class: local-path
+      wal_storage: 5Gi
+      wal_storage_class: fast
+      resources:
+        requests: {cpu: 2, memory: 4Gi, hugepages-2Mi: 1Gi}
+      synchronous: {method: first, number: 2, data_durability: preferred}
+      node_selector: {disk: nvme, spot: false}
+      tolerations:
+        - {operator: Exists, key: db}
+      affinity: {podAntiAffinityType: required}
+      generators:
+        image: localhost:5000/tools:1
+        resources: {limits: {cpu: 500m}}
+        node_selector: {role: load}
+        tolerations: [{key: load, value: "1", effect: NoSchedule}]
+        same_node: true
+"""
+
+
+def on(target: str, other: str = "{extends: default}", more: str = "") -> str:
+    """Return the small experiment with a target of the baseline, and another treatment."""
+    return (
+        SMALL.replace("default: {}", f"default:\n    target: {target}").replace(
+            "other: {extends: default}", f"other: {other}"
+        )
+        + more
+    )
+
+
+def cluster(keys: str = "", other: str = "{extends: default}", more: str = "") -> str:
+    """Return the small experiment on a Cluster that Steelyard makes."""
+    return on("{" + ", ".join(filter(None, ["kind: cloudnative-pg", keys])) + "}", other, more)
+
+
+def service(keys: str = "service: db, secret: s", rest: str = "") -> str:
+    """Return the small experiment on somebody's server in a cluster."""
+    return on(
+        "{" + ", ".join(filter(None, [f"kind: endpoint, kubernetes: {{{keys}}}", rest])) + "}"
+    )
+
+
+def test_every_key_arrives() -> None:
+    """All keys of a Cluster, as Kubernetes writes them; fragments are canonical JSON."""
+    amounts = (("cpu", "2"), ("hugepages-2Mi", "1Gi"), ("memory", "4Gi"))
+    assert load(on(ALL)).experiment.treatment("other").target == CloudNativePgTarget(
+        place=KubernetesPlace(
+            context="lab",
+            namespace="bench",
+            generators=GeneratorPods(
+                image="localhost:5000/tools:1",
+                resources=PodResources(requests=(("cpu", "500m"),), limits=(("cpu", "500m"),)),
+                node_selector=(("role", "load"),),
+                tolerations='[{"effect":"NoSchedule","key":"load","value":"1"}]',
+                same_node=True,
+            ),
+        ),
+        image="ghcr.io/cloudnative-pg/postgresql:18",
+        instances=3,
+        storage="20Gi",
+        storage_class="local-path",
+        wal_storage="5Gi",
+        wal_storage_class="fast",
+        resources=PodResources(requests=amounts, limits=amounts),
+        synchronous=Synchronous(method="first", number=2, data_durability="preferred"),
+        node_selector=(("disk", "nvme"), ("spot", "false")),
+        tolerations='[{"key":"db","operator":"Exists"}]',
+        affinity='{"podAntiAffinityType":"required"}',
+    )
+
+
+def test_the_kind_is_enough() -> None:
+    """One instance on 10Gi of the default class; a generator's pod has requests and limits."""
+    target = load(cluster()).experiment.treatment("default").target
+    plain = CloudNativePgTarget()
+    assert isinstance(target, CloudNativePgTarget)
+    assert replace(target, place=plain.place) == plain
+    resources = target.place.generators.resources
+    assert {name for name, _ in resources.requests} == {"cpu", "memory"}
+    assert resources.limits == resources.requests
+
+
+def test_a_service_and_its_secret() -> None:
+    """A server that somebody else runs in a cluster, by name."""
+    text = service("service: db, secret: s, namespace: prod, port: 5433, user_key: u", "dbname: x")
+    target = load(text).experiment.treatment("other").target
+    assert isinstance(target, EndpointTarget)
+    assert target.dbname == "x"
+    assert isinstance(target.inside, ClusterService)
+    generators = target.inside.place.generators
+    place = KubernetesPlace(namespace="prod", generators=generators)
+    expected = ClusterService(place=place, service="db", port=5433, secret="s", user_key="u")
+    assert target.inside == expected
+
+
+def test_the_record_keeps_them() -> None:
+    """An experiment comes back from JSON with the same targets."""
+    adapter = TypeAdapter(Experiment)
+    for text in (on(ALL), cluster("cluster: pg, allow_existing: true"), service()):
+        experiment = load(text).experiment
+        assert adapter.validate_json(adapter.dump_json(experiment)) == experiment
+
+
+def test_sections_are_inherited_by_key_and_fragments_whole() -> None:
+    """A child changes one key of `generators`; its `resources` take the place of the parent's."""
+    text = on(
+        ALL,
+        "{extends: default, target: {generators: {same_node: false}, resources:"
+        " {limits: {memory: 1Gi}}}}",
+    )
+    told = problems_of(text)
+    assert [problem.message for problem in told] == [
+        "`default` and `other` differ in `generators`, which all treatments share"
+    ]
+    target = load(text.replace("generators: {same_node: false}, ", ""))
+    found = target.experiment.treatment("other").target
+    assert isinstance(found, CloudNativePgTarget)
+    assert found.resources == PodResources(
+        requests=(("memory", "1Gi"),), limits=(("memory", "1Gi"),)
+    )
+    assert found.place.generators.image == "localhost:5000/tools:1"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message", "hint"),
+    [
+        ("storage: 20Gb", "`20Gb` is no quantity of Kubernetes", "8Gi"),
+        ("storage: 0", "`0` is nothing", "more than 0"),
+        ("storage: 500m", "`500m` is no size of a volume", "20Gi"),
+        ("resources: {requests: {cpus: 2}}", "`cpus` is no resource", "`cpu`"),
+        ("resources: {request: {cpu: 2}}", "unknown key `request`", "`requests`"),
+        ("resources: {limits: {cpu: lots}}", "`lots` is no quantity", "500m"),
+        ("resources: {limits: {hugepages-2Mi: 1Gi}}", "without `cpu` or `memory`", "memory"),
+        (
+            "resources: {requests: {cpu: 2}, limits: {cpu: 1}}",
+            "asks for 2 of cpu and is limited to 1",
+            "Raise",
+        ),
+        (
+            "resources: {requests: {cpu: 1, hugepages-2Mi: 1Gi}, limits: {cpu: 1}}",
+            "hugepages-2Mi differs",
+            "same amount",
+        ),
+        ("namespace: Bench", "`Bench` is no name of a namespace", "small letters"),
+        ("storage_class: a_b", "`a_b` is no name of an object", "small letters"),
+        ("cluster: " + "x" * 51, "is no name of a Cluster", "50"),
+        ("image: 'a b'", "`a b` is no reference of an image", "registry.example.com"),
+        ("image: 'Postgres'", "`Postgres` is no reference of an image", "name:tag"),
+        ("instances: 0", "`0` is out of range", "at least 1"),
+        ("synchronous: {method: quorum}", "`quorum` is not known", "`any`"),
+        ("synchronous: {number: 1}", "a commit is to wait for 1 standby", "instances: 2"),
+        ("wal_storage_class: fast", "a volume that is not there", "wal_storage"),
+        ("allow_existing: true", "Steelyard makes this Cluster", "`cluster`"),
+        ("node_selector: {a b: c}", "`a b` is no key of a label", "example.com/disk"),
+        ("node_selector: {a: 'b c'}", "is no value of the label `a`", "63"),
+        ("tolerations: {key: a}", "is no list of tolerations", "operator: Exists"),
+        ("tolerations: [{keys: a}]", "a toleration has no key `keys`", "`key`"),
+        ("tolerations: [{value: a}]", "without `key`", "operator: Exists"),
+        ("tolerations: [{key: a, effect: NoRun}]", "is no effect", "NoExecute"),
+        ("tolerations: [{key: a, operator: In}]", "`In` is no operator", "Equal"),
+        ("affinity: [a]", "is no mapping", "spec.affinity"),
+        ("affinity: {nodeSelector: {a: b}}", "has a key of its own", "`node_selector`"),
+        ("cluster: pg, instances: 2", "`instances` is for one that is made", "Remove"),
+        ("cluster: pg, storage_class: a", "`storage_class` is for one that is made", "Remove"),
+        ("bin: '15'", "`bin` belongs to the target `local`", "Remove"),
+        ("host: db", "`host` belongs to the target `endpoint`", "Remove"),
+        ("kubernetes: {service: a, secret: b}", "`kubernetes` belongs to the target", "Remove"),
+        ("password: hunter2", "has no place in an experiment file", "pgpass"),
+    ],
+)
+def test_wrong_clusters(keys: str, message: str, hint: str) -> None:
+    """Every mistake is told at its line, with the way out; secrets are not repeated."""
+    told = problems_of(cluster(keys))
+    assert told
+    assert all(problem.line is not None for problem in told)
+    found = [problem for problem in told if message in problem.message]
+    assert found, told
+    assert hint in found[0].hint
+    assert "hunter2" not in repr(told)
+
+
+@pytest.mark.parametrize(
+    ("keys", "rest", "message"),
+    [
+        ("service: db, secret: s", "uri: 'postgresql://db'", "`kubernetes` and `uri` exclude"),
+        ("service: db, secret: s", "host: db", "`kubernetes` and `host` exclude"),
+        ("service: db, secret: s", "port: 5432", "`kubernetes` and `port` exclude"),
+        ("service: db, secret: s", "user: me", "`kubernetes` and `user` exclude"),
+        ("service: db, secret: s", "service: x", "`kubernetes` and `service` exclude"),
+        ("secret: s", "", "`service` is missing"),
+        ("service: db", "", "`secret` is missing"),
+        ("service: 1db, secret: s", "", "`1db` is no name of a Service"),
+        ("service: db, secret: s, password: hunter2", "", "has no place"),
+        ("service: db, secret: s, user_key: 'a b'", "", "`a b` is no key of a Secret"),
+    ],
+)
+def test_wrong_services(keys: str, rest: str, message: str) -> None:
+    """The Service and its Secret say where the server is, and nothing else does."""
+    told = problems_of(service(keys, rest))
+    assert any(message in problem.message for problem in told), told
+    assert "hunter2" not in repr(told)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("cgroup: {cpus: 1}", "the server of `other` is a pod, whose processes"),
+        ("linux: {vm.swappiness: 1}", "is a pod, and `linux` turns knobs of this machine"),
+        ("kvm: {domain: a.xml}", "is a pod, whose node is no virtual machine"),
+        ("profile: fitted", "fits this machine, not the one of a pod"),
+    ],
+)
+def test_what_is_of_this_machine_is_refused(section: str, message: str) -> None:
+    """Limits, kernel settings and a profile of this machine say nothing about a pod's."""
+    told = problems_of(cluster(other=f"{{extends: default, {section}}}"))
+    assert any(message in problem.message for problem in told), told
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("kind: cloudnative-pg", "kind: local", "of different kinds"),
+        ("kind: cloudnative-pg", "kind: cloudnative-pg, cluster: b", "is made and one that is"),
+        (
+            "kind: cloudnative-pg, cluster: a",
+            "kind: cloudnative-pg, cluster: b",
+            "name two Clusters that are there, a and b: each has a Secret of its own",
+        ),
+        (
+            "kind: cloudnative-pg, namespace: a",
+            "kind: cloudnative-pg, namespace: b",
+            "differ in `namespace`",
+        ),
+        (
+            "kind: cloudnative-pg, context: a",
+            "kind: cloudnative-pg, context: b",
+            "differ in `context`",
+        ),
+        (
+            "kind: endpoint, host: db",
+            "kind: endpoint, kubernetes: {service: a, secret: b}",
+            "are not both in Kubernetes",
+        ),
+        (
+            "kind: cloudnative-pg, image: 'pg:16'",
+            "kind: cloudnative-pg, image: 'pg:17'",
+            "have different images",
+        ),
+    ],
+)
+def test_what_treatments_must_share(first: str, second: str, message: str) -> None:
+    """Generators, cluster and namespace are equal: else they would be what is compared."""
+    told = only_problem(on(f"{{{first}}}", f"{{target: {{{second}}}}}"))
+    assert message in told
+
+
+def test_data_are_not_kept_where_every_visit_makes_its_cluster() -> None:
+    """`reset: block` on Clusters that differ is refused at its line."""
+    other = "{extends: default, target: {storage_class: slow}}"
+    told = only_problem(cluster(other=other, more="measure: {reset: block}\n"))
+    assert "every visit makes its own" in told
+    assert problems_of(cluster(more="measure: {reset: block}\n")) == ()
+
+
+def test_what_steelyard_did_not_make_is_not_made_anew() -> None:
+    """An existing Cluster is neither provisioned for each visit nor restarted unasked."""
+    for switch, words in (("reprovision", "cannot make it anew"), ("restart", "be restarted")):
+        told = problems_of(cluster("cluster: pg", more=f"measure: {{switch: {switch}}}\n"))
+        assert told
+        assert all(words in problem.message for problem in told)
+    allowed = cluster("cluster: pg, allow_existing: true", more="measure: {switch: restart}\n")
+    assert problems_of(allowed) == ()
+
+
+def test_a_storage_class_is_a_factor() -> None:
+    """Two levels that differ by their target make treatments with two classes."""
+    text = SMALL.replace(
+        "treatments:\n  default: {}\n  other: {extends: default}\n",
+        "treatments:\n  default: {target: {kind: cloudnative-pg, storage: 2Gi}}\n"
+        "factors:\n  storage:\n    local: {target: {storage_class: local-path}}\n"
+        "    longhorn: {target: {storage_class: longhorn-1r}}\n",
+    )
+    experiment = load(text).experiment
+    assert {
+        name: (target.storage_class, target.storage)
+        for name, target in experiment.cluster_targets.items()
+    } == {"default": ("local-path", "2Gi"), "storage": ("longhorn-1r", "2Gi")}
+    wrong = text.replace("longhorn-1r", "Longhorn 1R")
+    told = problems_of(wrong)
+    line = 1 + wrong[: wrong.index("Longhorn 1R")].count("\n")
+    assert [problem.line for problem in told] == [line]
+
+
+def test_threads_follow_the_generators_pods() -> None:
+    """`threads: auto` counts the CPUs that the pods of all generators may use."""
+    load_line = "loads: {clients: 8}"
+    text = cluster("generators: {resources: {limits: {cpu: '2.5'}}}").replace(
+        "loads: {clients: 1}", load_line
+    )
+    assert load(text).experiment.loads[0].threads == 2
+    assert (
+        load(text.replace("clients: 8", "clients: 8, generators: 2")).experiment.loads[0].threads
+        == 4
+    )
+    small = text.replace("'2.5'", "300m")
+    assert load(small).experiment.loads[0].threads == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("cloudnative-pg", CloudNativePgTarget()),
+        ("kubernetes://pg", CloudNativePgTarget(cluster="pg")),
+        (
+            "kubernetes://prod/pg",
+            CloudNativePgTarget(cluster="pg", place=KubernetesPlace(namespace="prod")),
+        ),
+    ],
+)
+def test_one_target_for_all(target: str, expected: CloudNativePgTarget) -> None:
+    """`--target` takes the kind, or the name of a Cluster that is there."""
+    experiment = load_on(target)
+    for name in ("default", "other"):
+        there = experiment.treatment(name).target
+        assert isinstance(there, CloudNativePgTarget)
+        generators = there.place.generators
+        place = replace(expected.place, generators=generators)
+        assert there == replace(expected, place=place)
+
+
+def load_on(target: str, text: str = SMALL) -> Experiment:
+    """Return an experiment whose treatments all run on one target."""
+    return load(text, Path("/nonexistent"), f"target={target}").experiment
+
+
+@pytest.mark.parametrize("target", ["kubernetes://", "kubernetes://a/b/c", "kubernetes:///pg"])
+def test_no_cluster_by_that_name(target: str) -> None:
+    """What names no Cluster says how one is named."""
+    told = only_problem(SMALL, f"target={target}")
+    assert "names no Cluster" in told
+    assert "kubernetes://NAMESPACE/CLUSTER" in told
+
+
+def test_room_for_clients_is_left_to_a_cluster_that_is_there() -> None:
+    """`max_connections` of a preset is asked of a new Cluster and not of an existing one."""
+    text = SMALL.replace("default: {}", "default: {postgres: {max_connections: 200}}")
+    assert load_on("cloudnative-pg", text).treatment("default").asked()
+    assert not load_on("kubernetes://pg", text).treatment("default").asked()
+
+
+def test_options_say_where() -> None:
+    """`--context` and `--namespace` take the place of the file's, in all treatments."""
+    there = placed(load(on(ALL)), context="other", namespace="mine").experiment
+    for name in ("default", "other"):
+        target = there.treatment(name).target
+        assert isinstance(target, CloudNativePgTarget)
+        assert (target.place.context, target.place.namespace) == ("other", "mine")
+        assert target.place.generators.same_node
+    moved = placed(load(service()), context=None, namespace="mine").experiment
+    target = moved.treatment("other").target
+    assert isinstance(target, EndpointTarget)
+    assert target.inside is not None
+    assert target.inside.place.namespace == "mine"
+    with pytest.raises(InputError, match="--namespace are for targets in Kubernetes"):
+        placed(load(SMALL), context=None, namespace="x")
+
+
+def test_the_flag_allows_a_cluster_to_be_changed() -> None:
+    """`--allow-existing` reaches Clusters that are there, and is no word for one that is made."""
+    allowed = allow_existing(load(cluster("cluster: pg"))).experiment
+    assert all(target.allow_existing for target in allowed.cluster_targets.values())
+    with pytest.raises(InputError, match="has none"):
+        allow_existing(load(cluster()))
+
+
+def test_fragments_of_one_meaning_are_one_target() -> None:
+    """The order of keys and the way of writing make no difference between treatments."""
+    text = cluster(
+        "tolerations: [{key: a, operator: Exists}]",
+        "{extends: default, target: {tolerations: [{operator: Exists, 'key': 'a'}]}}",
+    )
+    one, other = load(text).experiment.cluster_targets.values()
+    assert one == other
+    assert json.loads(one.tolerations) == [{"key": "a", "operator": "Exists"}]

@@ -1,0 +1,53 @@
+"""Volumes that data or WAL would fill are refused before a Cluster is made."""
+
+import pytest
+
+from steelyard.engines.engine import Dataset
+from steelyard.experiment.volume_room import require_room
+from steelyard.model.errors import PreflightError
+from steelyard.model.target import CloudNativePgTarget
+
+
+def _judge(settings: dict[str, str], scale: int = 1, **target: str) -> None:
+    dataset = Dataset(name="d", scale_factor=scale, prepare=())
+    require_room(CloudNativePgTarget(**target), settings, [dataset])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "target", "said"),
+    [
+        ({"max_wal_size": "100GB"}, {"wal_storage": "1Gi"}, "1Gi for WAL .* is 100GB"),
+        ({"max_wal_size": "102400"}, {"wal_storage": "1Gi"}, "for WAL has no room"),
+        ({}, {"wal_storage": "1Gi"}, "max_wal_size is 1GB"),
+        ({"wal_keep_size": "8GB"}, {"wal_storage": "4Gi"}, "for WAL has no room"),
+        ({"max_wal_size": "100GB"}, {"storage": "20Gi"}, "20Gi has no room .* copy, WAL"),
+    ],
+)
+def test_wal_that_would_fill_its_volume_is_refused(
+    settings: dict[str, str], target: dict[str, str], said: str
+) -> None:
+    """On a volume of its own, by the server's default too; beside the data where it is asked."""
+    with pytest.raises(PreflightError, match=said) as caught:
+        _judge(settings, **target)
+    assert "max_wal_size" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("settings", "target"),
+    [
+        ({"max_wal_size": "4GB"}, {"wal_storage": "5Gi", "storage": "1Gi"}),
+        ({"max_wal_size": "4GB"}, {"storage": "20Gi"}),
+        ({}, {"storage": "1Gi"}),
+        ({"max_wal_size": "much"}, {"wal_storage": "1Gi"}),
+    ],
+)
+def test_wal_that_fits_is_taken(settings: dict[str, str], target: dict[str, str]) -> None:
+    """WAL on its own volume takes none of the data's; a wrong value is the server's to refuse."""
+    _judge(settings, **target)
+
+
+def test_data_that_would_fill_their_volume_are_refused() -> None:
+    """Without a word of WAL where nothing sizes it."""
+    with pytest.raises(PreflightError, match="copy, and what grows") as caught:
+        _judge({}, scale=1000, storage="20Gi")
+    assert "max_wal_size" not in caught.value.hint

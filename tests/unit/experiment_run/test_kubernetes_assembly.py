@@ -1,0 +1,305 @@
+"""Assembling a campaign in a cluster: what is asked, said at once, made, and taken away."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fakes.campaigns import an_experiment, asks
+from fakes.clock import FakeClock
+from fakes.host import FakeHost
+from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_cluster
+from fakes.processes import FakeProcesses
+from fakes.sql import FakeSql
+from steelyard.experiment import registry
+from steelyard.experiment.assembly import Assembly, assemble
+from steelyard.experiment.doors import Doors
+from steelyard.experiment.kubernetes_manifests import PLACEHOLDER, campaign_manifests
+from steelyard.experiment.kubernetes_placing import settled
+from steelyard.experiment.session import facts_of
+from steelyard.model.errors import InputError, PreflightError, PrivilegeError
+from steelyard.model.experiment import Experiment, Treatment
+from steelyard.model.kubernetes import (
+    CLUSTER,
+    CRD,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+)
+from steelyard.model.target import CloudNativePgTarget, GeneratorPods, KubernetesPlace
+from steelyard.model.workload import Workload
+
+CATALOGUE = "\n".join(
+    f"{name}\t{context}\tGroup\tSTRING\t\t\t\t\t"
+    for name, context in (("work_mem", "user"), ("shared_buffers", "postmaster"))
+)
+DEFAULT_IMAGE = "ghcr.io/cloudnative-pg/postgresql:17.5"
+
+
+@pytest.fixture
+def api() -> FakeKubernetesApi:
+    """Return a cluster of two nodes with the operator, two classes, and images that answer."""
+    api = a_cluster()
+    api.on_run("sh", "find", said="/usr/lib/postgresql/15/bin\npostgres (PostgreSQL) 15.20\n")
+    api.on_run("describe", said=CATALOGUE)
+    api.on_run("-C", said="")
+    return api
+
+
+def an_experiment_on(*targets: CloudNativePgTarget, scale: int = 1, **settings: str) -> Experiment:
+    """Return an experiment whose second treatment has these settings, on these Clusters."""
+    one, other = targets * 2 if len(targets) == 1 else targets
+    return replace(
+        an_experiment(),
+        baseline="default",
+        workloads=(Workload(name="reads", builtin="select-only", scale_factor=scale),),
+        treatments=(
+            Treatment(name="default", target=one),
+            Treatment(name="more", target=other, settings=asks(**settings)),
+        ),
+    )
+
+
+def target(**keys: Any) -> CloudNativePgTarget:
+    """Return a small Cluster."""
+    return replace(CloudNativePgTarget(image="pg:15", storage="1Gi"), **keys)
+
+
+def doors(*contexts: FakeKubernetesApi) -> Doors:
+    """Return doors to clusters; the first is the current one."""
+    processes = FakeProcesses(FakeClock())
+    return Doors(
+        processes=processes,
+        sql=FakeSql(),
+        clock=contexts[0].clock,
+        host=FakeHost(),
+        cgroups=None,  # type: ignore[arg-type]
+        kubernetes=FakeKubernetes(clusters={each.context: each for each in contexts}),
+    )
+
+
+def looked(api: FakeKubernetesApi, experiment: Experiment) -> Assembly:
+    """Return the assembly of a look."""
+    return assemble(experiment, doors(api))
+
+
+def test_a_look_leaves_nothing(api: FakeKubernetesApi) -> None:
+    """One pod asks the image; then it is gone, and neither cluster nor registry knows of it."""
+    assembly = looked(api, an_experiment_on(target(), work_mem="8MB"))
+    assert assembly.engine.known_settings("more") == {"work_mem", "shared_buffers"}
+    assert assembly.engine.label("more") == "PostgreSQL 15.20"
+    assert api.labels_of("apply").count("Pod default/" + _made(api)) == 1
+    assert api.list(POD) == ()
+    assert api.list(SECRET) == ()
+    assert registry.records() == []
+    assert {each["metadata"]["name"] for each in api.list(NAMESPACE)} == {"default", "kube-system"}
+
+
+def _made(api: FakeKubernetesApi) -> str:
+    (name,) = {label.split("/")[1] for label in api.labels_of("apply") if label.startswith("Pod")}
+    return name
+
+
+def test_a_second_look_asks_no_image_again(api: FakeKubernetesApi) -> None:
+    """The preflight and the campaign after it make one pod."""
+    experiment = an_experiment_on(target(), work_mem="8MB")
+    looked(api, experiment)
+    pods = [label for label in api.labels_of("apply") if label.startswith("Pod")]
+    looked(api, experiment)
+    assert [label for label in api.labels_of("apply") if label.startswith("Pod")] == pods
+
+
+def test_values_are_refused_by_the_images_own_server(api: FakeKubernetesApi) -> None:
+    """What it says against a value is a complaint about that setting."""
+    said = Said(exit_status=1, stderr='FATAL: invalid value for parameter "work_mem": "lots"\n')
+    api.on_run("work_mem=lots", said=said)
+    assembly = looked(api, an_experiment_on(target(), work_mem="lots"))
+    (complaint,) = assembly.engine.complaints("more")
+    assert complaint.setting == "work_mem"
+    assert "invalid value" in complaint.message
+    assert assembly.engine.complaints("default") == ()
+
+
+def test_the_operators_own_image_is_asked_for(api: FakeKubernetesApi) -> None:
+    """Without `image` it is the one that the operator fills in at a dry run."""
+    apply = api.apply
+
+    def defaulted(manifest: Any, *, dry_run: bool = False) -> Any:
+        made = apply(manifest, dry_run=dry_run)
+        return {**made, "spec": {"imageName": DEFAULT_IMAGE, **made["spec"]}} if dry_run else made
+
+    api.apply = defaulted  # type: ignore[method-assign]
+    assembly = looked(api, an_experiment_on(target(image=None), work_mem="8MB"))
+    assert assembly.site is not None
+    assert assembly.site.plan is not None
+    assert assembly.site.plan.image == DEFAULT_IMAGE
+
+
+def test_every_permission_that_lacks_is_said_at_once(api: FakeKubernetesApi) -> None:
+    """With what it is for and how it is had; nothing is made before."""
+    api.refuse("create", POD)
+    api.refuse("get", POD, part="exec")
+    api.refuse("patch", CLUSTER)
+    with pytest.raises(PrivilegeError) as refused:
+        looked(api, an_experiment_on(target(), work_mem="8MB"))
+    for words in ("create pods in", "get pods/exec", "patch clusters.postgresql.cnpg.io"):
+        assert words in refused.value.message
+    assert "steelyard kubernetes rbac" in refused.value.hint
+    assert api.labels_of("apply") == []
+
+
+def test_what_only_the_record_needs_is_a_finding(api: FakeKubernetesApi) -> None:
+    """Without a look at the nodes a campaign runs, and its findings say what is missing."""
+    api.refuse("list", NODE)
+    api.refuse("get", NODE)
+    assembly = looked(api, an_experiment_on(target(), work_mem="8MB"))
+    assert assembly.site is not None
+    found = [
+        finding for finding in assembly.site.findings() if finding.code == "permission-missing"
+    ]
+    assert "nodes in the whole cluster" in found[0].message
+
+
+def test_a_server_that_is_there_needs_less(api: FakeKubernetesApi) -> None:
+    """Nobody who measures an existing Cluster must be allowed to make or delete one."""
+    for verb in ("create", "delete", "patch"):
+        api.refuse(verb, CLUSTER)
+        api.refuse(verb, SECRET)
+    there = target(image=None, cluster="pg")
+    with pytest.raises(PreflightError, match="Cluster default/pg is not there"):
+        looked(api, an_experiment_on(there, work_mem="8MB"))
+    allowed = replace(there, allow_existing=True)
+    with pytest.raises(PrivilegeError, match="patch clusters"):
+        looked(api, an_experiment_on(allowed, work_mem="8MB"))
+
+
+@pytest.mark.parametrize(
+    ("broken", "keys", "words"),
+    [
+        (lambda api: api.kinds.discard(CLUSTER), {}, "CloudNativePG is not installed"),
+        (lambda _: None, {"storage_class": "fsat"}, "there is no storage class fsat"),
+        (lambda _: None, {"wal_storage": "1Gi", "wal_storage_class": "x"}, "no storage class x"),
+        (lambda api: api.lose(NODE, "node2"), {}, "one usable node only"),
+        (lambda api: api.on_run("sh", "find", said=Said(exit_status=1)), {}, "does not have"),
+    ],
+)
+def test_what_is_known_to_fail_fails_before(
+    api: FakeKubernetesApi,
+    broken: Callable[[FakeKubernetesApi], None],
+    keys: dict[str, Any],
+    words: str,
+) -> None:
+    """Operator, classes, nodes, programs: each with its name, and nothing is left."""
+    broken(api)
+    with pytest.raises(PreflightError, match=words):
+        looked(api, an_experiment_on(target(**keys), work_mem="8MB"))
+    assert api.list(POD) == ()
+
+
+def test_a_volume_without_room_is_refused(api: FakeKubernetesApi) -> None:
+    """Data, their prepared copy and what grows must fit; a larger volume takes them."""
+    with pytest.raises(PreflightError, match="the volume of 1Gi has no room"):
+        looked(api, an_experiment_on(target(), scale=100, work_mem="8MB"))
+    looked(api, an_experiment_on(target(storage="20Gi"), scale=100, work_mem="8MB"))
+
+
+def test_an_unknown_field_is_refused_before_anything_is_made(api: FakeKubernetesApi) -> None:
+    """What the definition does not know is told with its path."""
+    api.put(
+        {
+            "apiVersion": CRD.api_version,
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "clusters.postgresql.cnpg.io"},
+            "spec": {"versions": [_version()]},
+        }
+    )
+    odd = target(affinity='{"podAntiAfinityType":"required"}')
+    with pytest.raises(InputError, match="podAntiAfinityType"):
+        looked(api, an_experiment_on(odd, work_mem="8MB"))
+
+
+def _version() -> dict[str, Any]:
+    text = {"type": "string"}
+    names = (
+        *("instances", "imageName", "imagePullPolicy", "enablePDB", "storage", "resources"),
+        *("inheritedMetadata", "enableSuperuserAccess", "superuserSecret", "postgresql"),
+        *("primaryUpdateStrategy", "primaryUpdateMethod", "smartShutdownTimeout"),
+    )
+    fields = {name: {"x-kubernetes-preserve-unknown-fields": True} for name in names}
+    affinity = {"properties": {"podAntiAffinityType": text}}
+    spec = {"properties": {**fields, "affinity": affinity}}
+    return {"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}
+
+
+def test_a_namespace_of_others_is_told(api: FakeKubernetesApi) -> None:
+    """One that is there and not Steelyard's is a finding; one of its own is none."""
+    there = target(place=KubernetesPlace(namespace="default"))
+    foreign = looked(api, an_experiment_on(there, work_mem="8MB")).site
+    assert foreign is not None
+    assert not foreign.is_own
+    assert "foreign-namespace" in {finding.code for finding in foreign.findings()}
+    own = looked(api, an_experiment_on(target(), work_mem="8MB")).site
+    assert own is not None
+    assert own.is_own
+    assert "foreign-namespace" not in {finding.code for finding in own.findings()}
+
+
+def test_sharing_a_node_is_told(api: FakeKubernetesApi) -> None:
+    """`same_node` is a finding, and one node is enough then."""
+    api.lose(NODE, "node2")
+    place = KubernetesPlace(generators=GeneratorPods(same_node=True))
+    site = looked(api, an_experiment_on(target(place=place), work_mem="8MB")).site
+    assert site is not None
+    assert "generator-beside-database" in {finding.code for finding in site.findings()}
+
+
+def test_a_namespace_that_goes_away_is_waited_for_by_the_user(api: FakeKubernetesApi) -> None:
+    """Nothing can be made in it."""
+    api.get(NAMESPACE, "default")["status"] = {"phase": "Terminating"}
+    there = target(place=KubernetesPlace(namespace="default"))
+    with pytest.raises(PreflightError, match="is being removed"):
+        looked(api, an_experiment_on(there, work_mem="8MB"))
+
+
+def test_the_context_of_the_day_is_settled(api: FakeKubernetesApi) -> None:
+    """A campaign names its context, so that a resume tomorrow finds the same cluster."""
+    experiment = an_experiment_on(target(), work_mem="8MB")
+    named = settled(experiment, looked(api, experiment))
+    assert {t.place.context for t in named.cluster_targets.values()} == {"lab"}
+    api.is_inside = True
+    inside = settled(experiment, looked(api, experiment))
+    assert {t.place.context for t in inside.cluster_targets.values()} == {None}
+
+
+def test_facts_are_those_of_the_cluster(api: FakeKubernetesApi) -> None:
+    """Of this machine nothing is told: neither server nor generator runs on it."""
+    experiment = an_experiment_on(target(), work_mem="8MB")
+    found = facts_of(experiment, looked(api, experiment), doors(api))
+    assert {fact.subject for fact in found} == {"Kubernetes", "tools"}
+    values = {fact.name: fact.value for fact in found}
+    assert values["API server"] == api.server
+    assert values["pgbench"] == "15.20"
+
+
+def test_manifests_are_complete_and_hold_no_password(api: FakeKubernetesApi) -> None:
+    """A dry run prints namespace, anchor, Secret, agent, generators and a Cluster per treatment."""
+    experiment = an_experiment_on(target(), target(storage_class="slow"), work_mem="8MB")
+    site = looked(api, experiment).site
+    assert site is not None
+    assert site.plan is not None
+    made = list(campaign_manifests(experiment, site.plan, "night-1", namespace=None))
+    kinds = ["Namespace", "ConfigMap", "Secret", "ConfigMap", "Pod", "Cluster", "Cluster"]
+    assert [each["kind"] for each in made] == kinds
+    clusters = [each for each in made if each["kind"] == "Cluster"]
+    assert [each["spec"]["storage"].get("storageClass") for each in clusters] == [None, "slow"]
+    assert len({each["metadata"]["name"] for each in clusters}) == 2
+    secret = made[2]
+    assert secret["stringData"]["password"] == PLACEHOLDER
+    assert clusters[0]["spec"]["superuserSecret"]["name"] == secret["metadata"]["name"]
+    assert all(each["metadata"]["labels"]["steelyard/campaign"] == "night-1" for each in made)
+    for each in made[1:]:
+        assert each["metadata"]["namespace"] == made[0]["metadata"]["name"]
+    there = list(campaign_manifests(experiment, site.plan, "night-1", namespace="bench"))
+    assert [each["kind"] for each in there] == kinds[1:]

@@ -1,0 +1,131 @@
+"""The lines of shell around every command in a container, run by the shells of this machine."""
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from steelyard.gateways.kubernetes.commands import exit_status, guarded
+from steelyard.model.errors import TargetError
+from steelyard.model.kubernetes import ContainerRef
+
+WHERE = ContainerRef(namespace="bench", pod="p")
+SHELLS = [
+    pytest.param(shell, marks=pytest.mark.skipif(shutil.which(shell[0]) is None, reason="absent"))
+    for shell in (("dash",), ("bash", "--posix"), ("busybox", "sh"))
+]
+
+
+def start(
+    shell: Sequence[str], argv: Sequence[str], stdin: bytes = b""
+) -> "subprocess.Popen[bytes]":
+    """Start a guarded command as a container's runtime does: leading a group of its own."""
+    _, *rest = guarded(argv, stdin)
+    process = subprocess.Popen(
+        [*shell, *rest],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(stdin)
+    process.stdin.flush()
+    return process
+
+
+def ended(process: "subprocess.Popen[bytes]") -> tuple[int, bytes, bytes]:
+    """Return how it ended while somebody listens, and what it printed."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out, err = process.stdout.read(), process.stderr.read()
+    status = process.wait()
+    assert process.stdin is not None
+    for stream in (process.stdin, process.stdout, process.stderr):
+        stream.close()
+    return status, out, err
+
+
+def living(group: int) -> list[str]:
+    """Return the names of the processes of a group that are no zombies."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition(") ")
+        except OSError:
+            continue
+        state, _, its_group = rest.split()[:3]
+        if int(its_group) == group and state != "Z":
+            found.append(name.partition("(")[2])
+    return found
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_status_and_outputs_are_the_commands_own(shell: tuple[str, ...]) -> None:
+    """Arguments arrive as they are, both outputs are kept apart, nothing is added or left."""
+    argv = ["sh", "-c", 'printf "%s|" "$@"; echo err >&2; exit 7', "x", "a b", "", "$HOME", "'"]
+    process = start(shell, argv)
+    assert ended(process) == (7, b"a b||$HOME|'|", b"err\n")
+    assert living(process.pid) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("given", [b"", b"one\ntwo", b"x" * 50_000])
+def test_standard_input_is_given_and_ends(shell: tuple[str, ...], given: bytes) -> None:
+    """All of it, although the connection's own end is still open."""
+    assert ended(start(shell, ["cat"], given)) == (0, given, b"")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_command_that_reads_nothing_ends_in_order(shell: tuple[str, ...]) -> None:
+    """What it did not read is taken before its end is told: else some runtimes never tell it."""
+    process = start(shell, ["true"], b"x" * 1_000_000)  # more than a pipe holds
+    assert ended(process) == (0, b"", b"")
+    assert living(process.pid) == []
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_it_dies_when_nobody_listens(shell: tuple[str, ...]) -> None:
+    """The end of the standard input ends the command and its children."""
+    process = start(shell, ["sh", "-c", "echo started; sleep 600; true"])
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"started\n"
+    assert len(living(process.pid)) > 1
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.wait() == -9
+    deadline = time.monotonic() + 60
+    while living(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.stdout.close()
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def test_it_kills_no_group_of_others() -> None:
+    """Where the runtime starts no group of its own, the guard ends and kills nothing."""
+    _, *rest = guarded(["sh", "-c", "sleep 0.5; echo survived"])
+    process = subprocess.Popen(["/bin/sh", *rest], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    out, _ = process.communicate()
+    assert out == b"survived\n"
+
+
+def test_the_exit_status_is_what_the_api_tells() -> None:
+    """Success is 0; a cause names another; no status at all means that the connection was lost."""
+    failed = {
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": "7"}]},
+    }
+    assert exit_status(b'{"metadata":{},"status":"Success"}', ["x"], WHERE) == 0
+    assert exit_status(json.dumps(failed).encode(), ["x"], WHERE) == 7
+    with pytest.raises(TargetError, match="connection to Pod bench/p was lost while x ran"):
+        exit_status(b"", ["x"], WHERE)
+    broken = {"status": "Failure", "message": "container not found"}
+    with pytest.raises(TargetError, match="x could not be run in Pod bench/p: container not found"):
+        exit_status(json.dumps(broken).encode(), ["x"], WHERE)

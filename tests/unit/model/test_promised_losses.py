@@ -1,0 +1,112 @@
+"""What Redis and PostgreSQL promise for each death, by their settings."""
+
+import pytest
+
+from steelyard.model.persistence import Death, promised_commits, promised_loss
+
+
+def _bounds(**settings: str) -> tuple[float | None, float | None]:
+    promised = promised_loss({name.replace("_", "-"): value for name, value in settings.items()})
+    return promised.after(Death.KILL).most_s, promised.after(Death.POWER).most_s
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounds"),
+    [
+        ({"appendonly": "no", "save": ""}, (None, None)),
+        ({"appendonly": "no", "save": '""'}, (None, None)),
+        ({}, (3600.0, 3600.0)),
+        ({"save": "60 10000 900 1"}, (900.0, 900.0)),
+        ({"appendonly": "yes"}, (2.0, 2.0)),
+        ({"appendonly": "YES", "appendfsync": "always"}, (0.0, 0.0)),
+        ({"appendonly": "yes", "appendfsync": "no"}, (0.0, 35.0)),
+    ],
+)
+def test_bounds_follow_settings(
+    settings: dict[str, str], bounds: tuple[float | None, float | None]
+) -> None:
+    """Each mode has its bound for a kill and for a power cut; what is not set has its default."""
+    assert _bounds(**settings) == bounds
+
+
+@pytest.mark.parametrize(
+    ("save", "most_s", "words"),
+    [
+        ("60 10000", None, "up to 9,999 writes, however old"),
+        ("5 1000", None, "up to 999 writes, however old"),
+        ("300 100 60 10000", None, "up to 99 writes, however old"),
+        ("900 2", None, "up to 1 write, however old"),
+        ("3600 1 7200 10", 3600.0, "3600 s of writes and the time of two saves"),
+        ("3600 1 60 1", 60.0, "60 s of writes and the time of two saves"),
+        ("1 1", 1.0, "1 s of writes and the time of two saves"),
+    ],
+)
+def test_save_points_bound_seconds_only_by_a_single_change(
+    save: str, most_s: float | None, words: str
+) -> None:
+    """Fewer writes than a point asks for are never saved; and two saves come on top of seconds."""
+    promised = promised_loss({"save": save})
+    assert (promised.kill.most_s, promised.kill.words) == (most_s, words)
+    assert promised.kill == promised.power
+
+
+@pytest.mark.parametrize("appendfsync", ["always", "everysec"])
+def test_no_flush_on_rewrite_takes_the_promise_back(appendfsync: str) -> None:
+    """With no-appendfsync-on-rewrite even always may lose what Linux has not written back."""
+    settings = {"appendonly": "yes", "appendfsync": appendfsync}
+    assert _bounds(**settings, no_appendfsync_on_rewrite="yes")[1] == 35.0
+
+
+def test_snapshots_do_not_matter_beside_a_log() -> None:
+    """With appendonly yes Redis loads the log, so save points promise nothing more or less."""
+    assert promised_loss({"appendonly": "yes", "save": "1 1"}) == promised_loss(
+        {"appendonly": "yes", "save": ""}
+    )
+
+
+@pytest.mark.parametrize("appendonly", ["yes", "no"])
+@pytest.mark.parametrize("appendfsync", ["always", "everysec", "no"])
+def test_every_promise_says_why_and_who(appendonly: str, appendfsync: str) -> None:
+    """No bound stands without its reason and source, and a kill never costs more than a cut."""
+    promised = promised_loss({"appendonly": appendonly, "appendfsync": appendfsync})
+    for each in (promised.kill, promised.power):
+        assert each.reason
+        assert each.source
+    if promised.power.most_s is not None:
+        assert promised.kill.most_s is not None
+        assert promised.kill.most_s <= promised.power.most_s
+
+
+def test_words_of_a_bound() -> None:
+    """The bound reads as words: nothing, seconds, or everything."""
+    promised = promised_loss({"appendonly": "yes", "appendfsync": "no"})
+    assert (promised.kill.words, promised.power.words) == ("nothing", "35 s of writes")
+    assert promised_loss({"save": ""}).power.words == "everything"
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounds"),
+    [
+        ({}, (0.0, 0.0)),
+        ({"synchronous_commit": "local"}, (0.0, 0.0)),
+        ({"synchronous_commit": "off"}, (0.6, 0.6)),
+        ({"synchronous_commit": "off", "wal_writer_delay": "10ms"}, (0.03, 0.03)),
+        ({"synchronous_commit": "off", "wal_writer_delay": "1s"}, (3.0, 3.0)),
+        ({"synchronous_commit": "off", "wal_writer_delay": "50"}, (0.15, 0.15)),
+        ({"synchronous_commit": "off", "wal_writer_delay": "500us"}, (0.0015, 0.0015)),
+        ({"synchronous_commit": "no", "wal_writer_delay": "1.5 s"}, (4.5, 4.5)),
+        ({"synchronous_commit": "FALSE"}, (0.6, 0.6)),
+        ({"fsync": "false"}, (0.0, None)),
+        ({"fsync": "on", "full_page_writes": "0"}, (0.0, None)),
+        ({"fsync": "off"}, (0.0, None)),
+        ({"fsync": "off", "synchronous_commit": "off"}, (0.6, None)),
+        ({"full_page_writes": "off"}, (0.0, None)),
+    ],
+)
+def test_bounds_of_commits_follow_settings(
+    settings: dict[str, str], bounds: tuple[float, float | None]
+) -> None:
+    """PostgreSQL may lose commits in a kill, too, where they do not wait; without fsync all."""
+    promised = promised_commits(settings)
+    assert promised.kill.most_s == pytest.approx(bounds[0])
+    assert promised.power.most_s == (None if bounds[1] is None else pytest.approx(bounds[1]))

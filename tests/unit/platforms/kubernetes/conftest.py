@@ -1,0 +1,96 @@
+"""Pods of a cluster in memory, and what a ledger was told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.generator_pods import (
+    CAMPAIGN_ID,
+    HastyClock,
+    ToldLedger,
+    TwoPods,
+    plan_of,
+    prepare,
+)
+from fakes.kubernetes_api import FakeKubernetesApi, run_pods
+from fakes.pods_here import PodsHere
+from steelyard.model.kubernetes import POD
+from steelyard.platforms.kubernetes import agent
+from steelyard.platforms.kubernetes.belongings import Belongings
+from steelyard.platforms.kubernetes.generators import GeneratorPods
+from steelyard.platforms.kubernetes.pod_processes import PodProcesses
+
+
+@pytest.fixture
+def ledger() -> ToldLedger:
+    """Return a ledger that remembers."""
+    return ToldLedger()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Return a clock that stands still."""
+    return FakeClock()
+
+
+@pytest.fixture
+def api(clock: FakeClock) -> FakeKubernetesApi:
+    """Return a cluster in memory with the campaign's namespace and two nodes."""
+    api = FakeKubernetesApi(clock=clock)
+    prepare(api)
+    return api
+
+
+@pytest.fixture
+def belongings(api: FakeKubernetesApi, ledger: ToldLedger, clock: FakeClock) -> Belongings:
+    """Return what the campaign has in the cluster in memory: nothing yet."""
+    return Belongings(api, ledger, CAMPAIGN_ID, "bench", clock=clock)
+
+
+@pytest.fixture
+def pods_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PodsHere]:
+    """Return a cluster whose pods run the real agent on this machine."""
+    cluster = PodsHere(directory=tmp_path / "pods")
+    monkeypatch.setattr(agent, "WORK", str(cluster.work))
+    monkeypatch.setattr(agent, "LOGS", str(cluster.log_folder))
+    prepare(cluster)
+    cluster.react(POD, run_pods())
+    cluster.serve()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def two_pods(pods_here: PodsHere, ledger: ToldLedger) -> TwoPods:
+    """Return two generators that are ready."""
+    clock = HastyClock()
+    belongings = Belongings(pods_here, ledger, CAMPAIGN_ID, "bench", clock=clock)
+    pods = TwoPods(
+        api=pods_here,
+        generators=GeneratorPods(plan_of(2), belongings, pods_here, clock),
+    )
+    pods.generators.make(pods.told.append)
+    return pods
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Path:
+    """Return a directory of this machine with a place for logs."""
+    (tmp_path / "here" / "logs").mkdir(parents=True)
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def processes(two_pods: TwoPods, roots: Path) -> PodProcesses:
+    """Return what runs programs in the two pods."""
+    return PodProcesses(
+        two_pods.api,
+        two_pods.generators,
+        HastyClock(),
+        roots=[roots],
+        told=two_pods.told.append,
+    )

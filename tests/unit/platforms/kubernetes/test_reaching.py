@@ -1,0 +1,218 @@
+"""Ways to servers in a cluster: forwards from outside, the service from inside."""
+
+import pytest
+
+from fakes.clock import FakeClock
+from fakes.kubernetes_api import FakeKubernetesApi
+from fakes.sql import FakeSql
+from steelyard.engines.postgres import pgbench
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import PreflightError
+from steelyard.model.kubernetes import POD, SERVICE, ContainerRef, SecretRef
+from steelyard.platforms.kubernetes.reaching import (
+    PodBehind,
+    Reach,
+    nodes_of,
+    pod_behind,
+    pods_behind,
+    sql_knock,
+)
+
+_SECRET = SecretRef(namespace="bench", name="user")
+
+
+@pytest.fixture
+def sql() -> FakeSql:
+    """Return a server that answers."""
+    return FakeSql({"SELECT 1": [(1,)]})
+
+
+@pytest.fixture
+def reach(api: FakeKubernetesApi, sql: FakeSql, clock: FakeClock) -> Reach:
+    """Return the ways into a cluster with a Secret and two pods."""
+    secret = {"username": "cG9zdGdyZXM=", "password": "Z2VoZWlt"}
+    metadata = {"name": "user", "namespace": "bench"}
+    api.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": secret})
+    for name in ("pg-1", "pg-2"):
+        put_pod(api, name)
+    return Reach(api, sql_knock(sql), clock)
+
+
+def put_pod(api: FakeKubernetesApi, name: str, *, ready: bool = True, **labels: str) -> None:
+    """Put a pod of a server into a cluster."""
+    api.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "bench", "labels": labels},
+            "spec": {
+                "nodeName": "node1",
+                "containers": [{"name": "c", "ports": [{"name": "db", "containerPort": 5433}]}],
+            },
+            "status": {
+                "phase": "Running",
+                "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+            },
+        }
+    )
+
+
+def _address(reach: Reach, pod: str = "pg-1") -> ServerAddress:
+    where = ContainerRef(namespace="bench", pod=pod, container="c")
+    return reach.address(where, "pg-rw", "bench", _SECRET, "postgres")
+
+
+def test_sql_goes_through_a_forward_and_programs_to_the_service(
+    reach: Reach, api: FakeKubernetesApi
+) -> None:
+    """Here it is a local port with the Secret's password; pods are never told a password."""
+    address = _address(reach)
+    assert (address.host, address.port) == ("127.0.0.1", api.open_forwards[0])
+    assert (address.user, address.password, address.database) == ("postgres", "geheim", "postgres")
+    told = pgbench.environment(address)
+    assert (told["PGHOST"], told["PGPORT"]) == ("pg-rw.bench.svc", "5432")
+    assert "PGPASSWORD" not in told
+
+
+def test_inside_the_cluster_nothing_is_forwarded(reach: Reach, api: FakeKubernetesApi) -> None:
+    """A campaign that runs in a pod reaches the service itself."""
+    api.is_inside = True
+    address = _address(reach)
+    assert (address.host, address.port) == ("pg-rw.bench.svc", 5432)
+    assert address.inside == (address.host, address.port)
+    assert not api.forwards
+
+
+def test_a_forward_is_kept_while_it_works(
+    reach: Reach, api: FakeKubernetesApi, sql: FakeSql, clock: FakeClock
+) -> None:
+    """It is asked again only after some time, not at every statement."""
+    ports = set()
+    for _ in range(10):
+        ports.add(_address(reach).port)
+        clock.advance(1.0)
+    assert len(ports) == 1
+    assert 1 <= len(sql.asked) < 5
+
+
+def test_a_forward_that_broke_is_made_anew(
+    reach: Reach, api: FakeKubernetesApi, sql: FakeSql, clock: FakeClock
+) -> None:
+    """No answer through it: another one is opened, and the first is closed."""
+    first = _address(reach).port
+    clock.advance(60.0)
+    sql.reachable = False
+    second = _address(reach).port
+    assert second != first
+    assert api.open_forwards == [second]
+
+
+def test_another_primary_gets_a_forward_of_its_own(reach: Reach, api: FakeKubernetesApi) -> None:
+    """After a failover statements go to the pod that has the server now."""
+    _address(reach, "pg-1")
+    _address(reach, "pg-2")
+    assert [where.pod for where, _, _ in api.forwards] == ["pg-1", "pg-2"]
+    reach.forget(ContainerRef(namespace="bench", pod="pg-1"))
+    assert len(api.open_forwards) == 1
+
+
+def test_closing_closes_all(reach: Reach, api: FakeKubernetesApi) -> None:
+    """No local port stays open."""
+    _address(reach, "pg-1")
+    _address(reach, "pg-2")
+    reach.close()
+    assert not api.open_forwards
+
+
+def _put_service(api: FakeKubernetesApi, **spec: object) -> None:
+    api.put(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "db", "namespace": "bench"},
+            "spec": {
+                "selector": {"app": "db"},
+                "ports": [{"port": 5432, "targetPort": "db"}, {"port": 6000}],
+                **spec,
+            },
+        }
+    )
+
+
+def test_the_pods_of_a_service_are_those_that_are_ready(api: FakeKubernetesApi) -> None:
+    """The port is the pod's own, by its name or as the Service has it."""
+    _put_service(api)
+    put_pod(api, "one", app="db")
+    put_pod(api, "two", app="db", ready=False)
+    put_pod(api, "three", app="other")
+    where = ContainerRef(namespace="bench", pod="one", container="c")
+    assert pods_behind(api, "db", "bench") == (PodBehind(where=where, port=5433, node="node1"),)
+    assert pods_behind(api, "db", "bench", 6000)[0].port == 6000
+
+
+def test_a_service_with_several_pods_has_no_server(api: FakeKubernetesApi) -> None:
+    """One of three would be changed and watched, and all of them loaded: their names are told."""
+    _put_service(api)
+    put_pod(api, "db-0", app="db")
+    assert pod_behind(api, "db", "bench").where.pod == "db-0"
+    put_pod(api, "db-1", app="db")
+    with pytest.raises(PreflightError, match=r"2 ready pods are behind .*: db-0, db-1;") as caught:
+        pod_behind(api, "db", "bench")
+    assert "statefulset.kubernetes.io/pod-name" in caught.value.hint
+
+
+def test_the_nodes_of_a_service_are_those_of_all_its_pods(api: FakeKubernetesApi) -> None:
+    """One that is not ready now may be loaded later, and its machine is the database's, too."""
+    _put_service(api)
+    put_pod(api, "db-0", app="db")
+    put_pod(api, "db-1", app="db", ready=False)
+    api.get(POD, "db-1", "bench")["spec"]["nodeName"] = "node2"
+    assert nodes_of(api, "db", "bench") == ("node1", "node2")
+    assert nodes_of(api, "absent", "bench") == ()
+
+
+_PROXY = {"name": "proxy", "image": "istio"}
+_SERVER = {"name": "server", "image": "postgres", "ports": [{"containerPort": 5432}]}
+_OTHER = {"name": "server", "image": "postgres", "ports": [{"containerPort": 6000}]}
+_POOLER = {"name": "pooler", "image": "pgbouncer", "ports": [{"containerPort": 6000}]}
+
+
+@pytest.mark.parametrize(
+    ("containers", "image"),
+    [
+        ([_PROXY, _SERVER], "postgres"),
+        ([_PROXY, _OTHER], "postgres"),
+        ([_POOLER, _SERVER], "postgres"),
+        ([{"name": "only", "image": "postgres"}], "postgres"),
+        ([_PROXY, {"name": "server", "image": "postgres"}], ""),
+    ],
+)
+def test_the_servers_container_is_the_one_at_the_port(
+    api: FakeKubernetesApi, containers: list[dict[str, object]], image: str
+) -> None:
+    """A proxy that comes first is not it; where nobody says, no image is guessed."""
+    _put_service(api)
+    put_pod(api, "db-0", app="db")
+    api.get(POD, "db-0", "bench")["spec"]["containers"] = containers
+    assert pod_behind(api, "db", "bench", 6000).image == image
+
+
+def test_a_service_that_leads_nowhere_is_refused(api: FakeKubernetesApi) -> None:
+    """Each trouble has its sentence: no Service, no such port, no pods, no selector."""
+    _put_service(api)
+    with pytest.raises(PreflightError, match=r"Service bench/pg is not there; .* has db"):
+        pods_behind(api, "pg", "bench")
+    with pytest.raises(PreflightError, match="has no port 1; it has 5432, 6000"):
+        pods_behind(api, "db", "bench", 1)
+    with pytest.raises(PreflightError, match="no ready pod is behind"):
+        pods_behind(api, "db", "bench")
+    _put_service(api, selector=None)
+    with pytest.raises(PreflightError, match="selects no pods"):
+        pods_behind(api, "db", "bench")
+
+
+def test_who_may_not_list_services_is_told_the_rest(api: FakeKubernetesApi) -> None:
+    """A right that only a hint needs is not asked for."""
+    api.refuse("list", SERVICE)
+    with pytest.raises(PreflightError, match=r"Service bench/pg is not there$"):
+        pods_behind(api, "pg", "bench")

@@ -1,0 +1,130 @@
+"""What a record holds of storage classes and volumes, and what it does without."""
+
+from typing import Any
+
+from fakes.kubernetes_api import FakeKubernetesApi
+from steelyard.model.kubernetes import CLAIM, STORAGE_CLASS, VOLUME
+from steelyard.model.storage_classes import class_in
+from steelyard.platforms.kubernetes.volumes import storage_class_facts, volume_facts
+
+LABELS = {"cnpg.io/cluster": "pg"}
+
+
+def storage_class(name: str, provisioner: str, **parameters: str) -> dict[str, Any]:
+    """Return a storage class."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "parameters": parameters,
+    }
+
+
+def claim(name: str, volume: str | None) -> dict[str, Any]:
+    """Return a claim that is bound to a volume, or to none yet."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "bench", "labels": LABELS},
+        "spec": {"volumeName": volume} if volume else {},
+    }
+
+
+def local_volume(name: str) -> dict[str, Any]:
+    """Return a volume as the local-path provisioner makes it."""
+    on = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node2"]}
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": name,
+            "annotations": {"pv.kubernetes.io/provisioned-by": "rancher.io/local-path"},
+        },
+        "spec": {
+            "storageClassName": "local-path",
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone, on]}]}},
+        },
+    }
+
+
+def longhorn_volume(name: str) -> dict[str, Any]:
+    """Return a volume as Longhorn's driver makes it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "storageClassName": "longhorn-2r",
+            "capacity": {"storage": "20Gi"},
+            "csi": {
+                "driver": "driver.longhorn.io",
+                "volumeAttributes": {"numberOfReplicas": "2", "dataLocality": "best-effort"},
+            },
+        },
+    }
+
+
+def cluster() -> FakeKubernetesApi:
+    """Return a cluster with two classes, of which one is the default, and two volumes."""
+    api = FakeKubernetesApi()
+    local = storage_class("local-path", "rancher.io/local-path")
+    default = {"storageclass.kubernetes.io/is-default-class": "true"}
+    api.put({**local, "metadata": {"name": "local-path", "annotations": default}})
+    api.put(storage_class("longhorn-2r", "driver.longhorn.io", numberOfReplicas="2"))
+    for volume in (local_volume("pvc-1"), longhorn_volume("pvc-2")):
+        api.put(volume)
+    for each in (claim("pg-2", "pvc-2"), claim("pg-1", "pvc-1"), claim("pg-3", None)):
+        api.put(each)
+    return api
+
+
+def test_classes_are_noted_by_name() -> None:
+    """The classes that are used, as they are, and no other."""
+    facts = storage_class_facts(cluster(), ["longhorn-2r"])
+    found = class_in(facts, "longhorn-2r")
+    assert found is not None
+    assert found.provisioner == "driver.longhorn.io"
+    assert found.parameters == {"numberOfReplicas": "2"}
+    assert class_in(facts, "local-path") is None
+
+
+def test_without_a_name_the_default_is_noted() -> None:
+    """A target that names no class gets the cluster's default, which the record then names."""
+    facts = storage_class_facts(cluster(), [None])
+    found = class_in(facts, None)
+    assert found is not None
+    assert found.name == "local-path"
+    assert class_in(facts, "longhorn-2r") is None
+
+
+def test_volumes_are_told_by_driver_node_and_replicas() -> None:
+    """In the order of the claims; one that is not bound yet has nothing to tell."""
+    facts = volume_facts(cluster(), "bench", LABELS)
+    told = [(fact.subject, fact.name, fact.value) for fact in facts]
+    assert told == [
+        ("volume of pg-1", "driver", "rancher.io/local-path"),
+        ("volume of pg-1", "class", "local-path"),
+        ("volume of pg-1", "size", "1Gi"),
+        ("volume of pg-1", "node", "node2"),
+        ("volume of pg-2", "driver", "driver.longhorn.io"),
+        ("volume of pg-2", "class", "longhorn-2r"),
+        ("volume of pg-2", "size", "20Gi"),
+        ("volume of pg-2", "replicas", "2"),
+    ]
+
+
+def test_what_an_account_may_not_see_is_left_out() -> None:
+    """Classes and volumes are no condition of a campaign: without the verb there are no facts."""
+    api = cluster()
+    api.refuse("list", STORAGE_CLASS)
+    api.refuse("get", VOLUME)
+    assert storage_class_facts(api, ["longhorn-2r"]) == ()
+    assert volume_facts(api, "bench", LABELS) == ()
+    api.permit()
+    api.refuse("list", CLAIM)
+    assert volume_facts(api, "bench", LABELS) == ()

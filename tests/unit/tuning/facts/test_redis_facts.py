@@ -1,0 +1,218 @@
+"""Facts of Redis servers: what they say, and what their process shows where it is here."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from fakes.facts import FakeStack
+from fakes.host import FakeHost
+from fakes.redis_sessions import ToldDoor, ToldSession
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import InputError
+from steelyard.model.stack_facts import RedisFacts, StackFacts, Visibility
+from steelyard.tuning.facts.collecting import Asked, collect
+from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts
+from steelyard.tuning.facts.redis import RedisSight, collect_redis, redis_address
+from support.judged_rules import HOLDS, NOTHING, said
+
+_PID = 77
+_DATA = "/var/lib/redis"
+_SETTINGS = {
+    "dir": _DATA,
+    "save": "3600 1 300 100",
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    "no-appendfsync-on-rewrite": "no",
+    "min-replicas-to-write": "0",
+    "requirepass": "secret",
+}
+_HERE = ServerAddress(host="127.0.0.1", port=6379)
+_UNIT = "/lib/systemd/system/redis-server.service"
+
+
+def _session(
+    info: Mapping[str, object] | None = None, settings: Mapping[str, str] | None = None
+) -> ToldSession:
+    """Return a server that says this; None for its settings: this user may not ask."""
+    told = {
+        "role": "master",
+        "connected_slaves": 1,
+        "maxmemory": 1073741824,
+        "process_id": _PID,
+        **(info or {}),
+    }
+    text = "\r\n".join(f"{name}:{value}" for name, value in told.items()).encode()
+    if settings is None:
+        return ToldSession({"INFO all": [text]})
+    words = [word.encode() for pair in settings.items() for word in pair]
+    return ToldSession({"INFO all": [text], "CONFIG GET *": [words]})
+
+
+def _host(files: Mapping[str, str] | None = None) -> FakeHost:
+    """Return the machine of the server, started by systemd, with further files."""
+    own = {
+        f"/proc/{_PID}/comm": "redis-server\n",
+        f"/proc/{_PID}/cgroup": "0::/system.slice/redis-server.service\n",
+        _UNIT: "[Service]\nRestart=always\n",
+        "/proc/self/mountinfo": "25 1 254:0 / / rw - ext4 /dev/vda rw\n",
+        "/sys/dev/block/254:0/queue/rotational": "1\n",
+    }
+    return FakeHost(files={**own, **(files or {})})
+
+
+def _seen(
+    host: FakeHost | None = None,
+    settings: Mapping[str, str] | None = _SETTINGS,
+    address: ServerAddress = _HERE,
+    **info: object,
+) -> RedisSight:
+    return collect_redis(ToldDoor(_session(info, settings)), address, host or _host())
+
+
+def test_a_server_of_this_machine_is_seen_whole() -> None:
+    """Every fact with its source; what may be a secret is not among them."""
+    sight = _seen(_host({"/sys/fs/cgroup/system.slice/memory.max": "2147483648\n"}))
+    assert sight.facts == RedisFacts(
+        name="127.0.0.1:6379",
+        role="primary",
+        save="3600 1 300 100",
+        appendonly=True,
+        appendfsync="everysec",
+        no_appendfsync_on_rewrite=False,
+        replicas=1,
+        auto_restart=True,
+        fenced=False,
+        storage="local",
+        maxmemory="1073741824",
+        memory_limit="2147483648",
+        min_replicas_to_write=0,
+    )
+    assert sight.is_here
+    assert sight.directory == _DATA
+    assert sight.origins["redis.127.0.0.1:6379.auto_restart"].source == f"{_UNIT}, Restart=always"
+    assert "secret" not in repr(sight)
+
+
+@pytest.mark.parametrize("name", ["redis", "valkey-server", "redis-server"])
+def test_a_process_counts_by_its_name(name: str) -> None:
+    """Of either program; a process of another machine has its number here, and another name."""
+    assert _seen(_host({f"/proc/{_PID}/comm": f"{name}\n"})).is_here
+    assert not _seen(_host({f"/proc/{_PID}/comm": "postgres\n"})).is_here
+
+
+def test_a_server_elsewhere_shows_no_process() -> None:
+    """Its settings are told; whether it is restarted and where it writes cannot be seen."""
+    sight = _seen(address=ServerAddress(host="10.0.0.7", port=6379))
+    assert not sight.is_here
+    assert sight.facts.appendonly is True
+    for name in ("auto_restart", "storage", "memory_limit"):
+        assert getattr(sight.facts, name) is None
+        assert sight.origins[f"redis.10.0.0.7:6379.{name}"].visibility is Visibility.NO
+
+
+def test_a_user_who_may_not_ask_for_settings_leaves_them_unknown() -> None:
+    """INFO alone: the server's refusal is the reason, and nothing is taken for a default."""
+    sight = _seen(settings=None)
+    assert sight.facts.save is None
+    assert sight.facts.appendonly is None
+    origin = sight.origins["redis.127.0.0.1:6379.save"]
+    assert origin.visibility is Visibility.UNKNOWN
+    assert "no permissions" in origin.source
+    assert sight.facts.replicas == 1
+
+
+def test_a_replica_is_one() -> None:
+    """As the server calls itself; its name is that of its socket where it has one."""
+    sight = _seen(address=ServerAddress(host="/run/redis.sock", port=0), role="slave")
+    assert (sight.facts.role, sight.facts.name) == ("replica", "/run/redis.sock")
+
+
+@pytest.mark.parametrize(
+    ("files", "restarted"),
+    [
+        ({}, True),
+        ({_UNIT: "[Service]\nRestart=no\n"}, False),
+        ({_UNIT: "[Service]\nRestart=\n"}, False),
+        ({"/etc/systemd/system/redis-server.service": "[Service]\nRestart=no\n"}, False),
+        ({"/etc/systemd/system/redis-server.service.d/a.conf": "[Service]\nRestart=no\n"}, False),
+        ({_UNIT: "[Service]\nUser=redis\n"}, None),
+        ({f"/proc/{_PID}/cgroup": "0::/user.slice/session-3.scope\n"}, None),
+        ({f"/proc/{_PID}/cgroup": "0::/user.slice/user@0.service\n"}, None),
+    ],
+)
+def test_who_starts_it_again(files: Mapping[str, str], restarted: bool | None) -> None:  # noqa: FBT001 - expected
+    """By the files of its service, the administrator's last; by hand, nobody knows."""
+    assert _seen(_host(files)).facts.auto_restart is restarted
+
+
+def test_a_unit_of_a_template_is_told_by_the_template() -> None:
+    """Several servers of one machine are instances of one file."""
+    files = {
+        f"/proc/{_PID}/cgroup": "1:name=systemd:/system.slice/redis-server@two.service\n",
+        "/lib/systemd/system/redis-server@.service": "[Service]\nRestart=on-failure\n",
+    }
+    assert _seen(_host(files)).facts.auto_restart is True
+
+
+@pytest.mark.parametrize(
+    ("mount", "kind"),
+    [
+        ("25 1 254:0 / / rw - ext4 /dev/vda rw", "local"),
+        ("25 1 254:0 / / rw - ext4 /dev/longhorn/pvc-1 rw", "longhorn"),
+        ("25 1 0:41 / / rw - nfs4 10.0.0.9:/data rw", "nfs"),
+        ("25 1 0:41 / / rw - ceph 10.0.0.9:/ rw", "ceph"),
+        ("25 1 0:41 / / rw - cifs //10.0.0.9/x rw", "network"),
+    ],
+)
+def test_storage_is_told_in_the_words_of_the_rules(mount: str, kind: str) -> None:
+    """What copies to elsewhere, and what does not."""
+    sight = _seen(_host({"/proc/self/mountinfo": f"{mount}\n"}))
+    assert sight.facts.storage == kind
+
+
+def test_rules_judge_what_was_collected() -> None:
+    """The trap: a primary without persistence, a replica, a service that starts it again."""
+    empty = {**_SETTINGS, "save": "", "appendonly": "no"}
+    trap = StackFacts(redis=(_seen(settings=empty).facts,))
+    assert "no persistence, 1 replicas, restarted by itself" in said("RED001", trap)
+    marked = {**empty, "proc-title-template": "{title} {listen-addr} {server-mode} by start.sh"}
+    assert said("RED001", StackFacts(redis=(_seen(settings=marked).facts,))) == HOLDS
+    kept = StackFacts(redis=(_seen().facts,))
+    assert said("RED001", kept) == HOLDS
+    remote = _seen(_host({"/proc/self/mountinfo": "25 1 0:4 / / rw - nfs4 a:/ rw\n"})).facts
+    assert "its append-only file is on nfs" in said("RED002", StackFacts(redis=(remote,)))
+    always = _seen(settings={**_SETTINGS, "appendfsync": "always"}).facts
+    assert "appendfsync always" in said("RED003", StackFacts(redis=(always,)))
+    limited = _seen(_host({"/sys/fs/cgroup/system.slice/memory.max": "1200000000\n"})).facts
+    assert "maxmemory 1073741824" in said("RED004", StackFacts(redis=(limited,)))
+    snapshots = _seen(settings={**_SETTINGS, "appendonly": "no"}).facts
+    assert "may be lost" in said("RED005", StackFacts(redis=(snapshots,)))
+    nothing = _seen(settings=None).facts
+    assert said("RED005", StackFacts(redis=(replace(nothing, save=None),))) == NOTHING
+
+
+def test_servers_are_collected_beside_the_machine_and_kept_in_a_file() -> None:
+    """Their origins stand by server; what is saved is read again as it was."""
+    doors = replace(FakeStack().doors(), redis=ToldDoor(_session(settings=_SETTINGS)))
+    facts = collect(Asked(redis=("redis://10.0.0.7",), ping_pong=False), doors)
+    assert facts.redis is not None
+    assert facts.redis[0].name == "10.0.0.7:6379"
+    assert facts.linux is None  # nobody is here: the kernel of this machine is not theirs
+    assert facts.origin("redis.10.0.0.7:6379.save").source == "CONFIG GET save"
+    for text in (facts_json(facts), facts_yaml(facts)):
+        assert parse_facts(text, "saved") == facts
+
+
+def test_nobody_asked_is_told_with_the_option() -> None:
+    """No Redis is no fact: it is named how to ask one."""
+    facts = collect(Asked(ping_pong=False), FakeStack().doors())
+    assert facts.redis is None
+    assert "--redis URI" in facts.origin("redis").source
+
+
+def test_a_password_in_the_uri_is_refused_and_not_repeated() -> None:
+    """It would stand in the list of processes already, and go no further."""
+    with pytest.raises(InputError, match="password") as caught:
+        redis_address("redis://:hunter2@host")
+    assert "hunter2" not in str(caught.value)
