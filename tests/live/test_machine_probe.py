@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,12 @@ def _neighbour(directory: Path) -> Iterator[int]:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
+        start_new_session=True,
     )
     pid = int(started.stdout)
+    with suppress(OSError):  # only root may; only the heaviest are named, and other tests work too
+        os.setpriority(os.PRIO_PROCESS, pid, -20)
+        Path(f"/proc/{pid}/autogroup").write_text("-20")
     try:
         wait_for(lambda: _cpu_s(pid) >= 0.2)
         yield pid

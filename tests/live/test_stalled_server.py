@@ -98,6 +98,8 @@ def _runs_with_stalls(steelyard: Steelyard) -> dict[bool, Stalled]:
         if data is not None and number == len(steelyard.runs):
             stalls.append((number, *_stall(data)))
         wait_for(lambda before=number: len(steelyard.runs) > before, process)
+    lines = len(steelyard.journal)
+    wait_for(lambda: len(steelyard.journal) > lines, process)  # the last could be taken back
     interrupted(process)
     recorded = read_campaign(steelyard.directory / "c").runs
     return {
