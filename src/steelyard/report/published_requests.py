@@ -51,7 +51,7 @@ def requests_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
 def _here(analysis: CampaignAnalysis) -> str:
     """Return what was done otherwise here; a worker of redis-benchmark is a process."""
     most = max(load.threads for load in analysis.experiment.loads)
-    by = "" if most == 1 else f" by {most} processes of the generator, not one"
+    by = "" if most == 1 else f"; {most} processes of the generator sent them, not one"
     slice_s = analysis.experiment.measure.slice_s
     return (
         f"Here: medians of {slice_s:g} s runs in blocks ordered by coin, not 50,000 requests{by}."
