@@ -141,8 +141,8 @@ class LoadsForm(Form):
     )
     threads: values.ThreadCounts = Field(
         default=None,
-        description="Worker threads of the generator; auto is min(clients, CPUs), for redis-benchmark "
-        "two processes per generator at most.",
+        description="Worker threads of the generator; auto is min(clients, CPUs), of"
+        " redis-benchmark two processes per generator at most.",
         examples=["auto"],
     )
     rate: Rates | None = Field(
