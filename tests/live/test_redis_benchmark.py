@@ -60,9 +60,9 @@ def _request(
     )
 
 
-def _call(arguments: tuple[str, ...]) -> Completed:
+def _call(arguments: tuple[str, ...], limit_s: float = 300) -> Completed:
     argv = ("redis-benchmark", *arguments)
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=limit_s)
     return Completed(argv=argv, exit_status=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
 
@@ -170,19 +170,29 @@ def test_pilots_lead_to_a_number_of_requests(server: RedisServer) -> None:
     assert sum(second.transactions for second in printed.series) == pytest.approx(asked, rel=0.1)
 
 
-def test_a_server_that_dies_is_a_failed_measurement() -> None:
-    """SIGKILL under load: an error in redis-benchmark's words, and no number."""
-    with redis_started() as own:
+def _of_a_server_that_dies() -> Completed | None:
+    """Return what the program said of SIGKILL under load; None: it turned in circles.
+
+    One of 7.0.15 whose server dies may use a whole CPU for ever (seen twice). A campaign
+    ends such a run by its time limit.
+    """
+    with redis_started() as own, ThreadPoolExecutor(1) as pool:
         request = _request(own, "set")
         (arguments,) = benchmark.argument_lists(request, requests=500_000_000, dbnum=_DB)
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(_call, arguments)
-            answered = threading.Event()
-            # Well after all are connected: one of 7.0.15 whose server dies before that may turn in
-            # circles for ever, without a word (seen once).
-            while not running.done() and _calls(own).get("set", 0) < 20_000:
-                answered.wait(0.02)
-            own.kill()
-            completed = running.result()
-        with pytest.raises(MeasurementError, match="redis-benchmark exited with 1"):
-            benchmark.parse(completed)
+        running = pool.submit(_call, arguments, 60)
+        answered = threading.Event()
+        while not running.done() and _calls(own).get("set", 0) < 20_000:
+            answered.wait(0.02)
+        own.kill()
+        try:
+            return running.result()
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def test_a_server_that_dies_is_a_failed_measurement() -> None:
+    """SIGKILL under load: an error in redis-benchmark's words, and no number."""
+    tries = (_of_a_server_that_dies() for _ in range(5))
+    completed = next(each for each in tries if each is not None)
+    with pytest.raises(MeasurementError, match="redis-benchmark exited with 1"):
+        benchmark.parse(completed)
