@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,19 @@ from steelyard.model.errors import MeasurementError
 from steelyard.model.kubernetes import POD
 from steelyard.platforms.kubernetes import collecting, members, pod_processes
 from steelyard.platforms.kubernetes.pod_processes import PodProcesses
+
+
+def _once_it_is_awaited(pods: TwoPods, act: Callable[[], None]) -> None:
+    """Do something while a program runs and its end is asked for, however busy the machine is."""
+
+    def watch() -> None:
+        while not any(ran.argv[2] == "wait" for ran in pods.api.ran) or not any(
+            pods.api.work.glob("orders/*/group")
+        ):
+            time.sleep(0.01)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @pytest.mark.parametrize("verb", ["put", "place", "wait", "chunk"])
@@ -52,7 +66,7 @@ def test_an_api_that_is_away_during_the_run_costs_only_time(
     processes: PodProcesses, two_pods: TwoPods
 ) -> None:
     """The program goes on without it, and its result is exact."""
-    threading.Timer(0.3, lambda: two_pods.api.lose_connection(12)).start()
+    _once_it_is_awaited(two_pods, lambda: two_pods.api.lose_connection(12))
     started = time.time()
     done = processes.run(shell("sleep 1; date +%s.%N"), timeout_s=20)
     assert float(done.stdout) >= started
@@ -65,7 +79,7 @@ def test_an_api_that_stays_away_is_given_up(
     """After the deadline and patience the error says what cannot be reached."""
     monkeypatch.setattr(pod_processes, "RESULT_PATIENCE_S", -10.0)
     monkeypatch.setattr(members, "_END_S", 0.2)
-    threading.Timer(0.2, lambda: two_pods.api.lose_connection(10_000)).start()
+    _once_it_is_awaited(two_pods, lambda: two_pods.api.lose_connection(10_000))
     with pytest.raises(MeasurementError, match=r"gave no answer to 'wait'.*cannot be reached"):
         processes.run(shell("sleep 1.5"), timeout_s=1)
     two_pods.api.lose_connection(0)
@@ -76,7 +90,7 @@ def test_a_pod_that_is_deleted_makes_the_run_invalid(
 ) -> None:
     """The error names pod and cause; the next run has a new pod in its place."""
     first, second = two_pods.generators.pods
-    threading.Timer(0.3, lambda: two_pods.api.lose(POD, second.pod, "bench")).start()
+    _once_it_is_awaited(two_pods, lambda: two_pods.api.lose(POD, second.pod, "bench"))
     with pytest.raises(MeasurementError, match=f"pod {second.pod} was deleted"):
         processes.run_together([shell("sleep 63.5")] * 2, timeout_s=60)
     assert not runs_in(two_pods, first)
@@ -127,7 +141,7 @@ def test_an_eviction_is_told_in_the_clusters_words(
         for group in two_pods.api.work.glob("orders/*/group"):
             os.killpg(int(group.read_text()), signal.SIGKILL)
 
-    threading.Timer(0.5, evict).start()
+    _once_it_is_awaited(two_pods, evict)
     with pytest.raises(MeasurementError, match=reason):
         processes.run(shell("sleep 64.5"), timeout_s=60)
 
@@ -143,7 +157,7 @@ def test_another_pod_of_the_same_name_is_not_the_one_that_was_asked(
         pod["metadata"]["uid"] = "another"
         two_pods.api.lose_connection(1, "run")
 
-    threading.Timer(0.2, replace).start()
+    _once_it_is_awaited(two_pods, replace)
     with pytest.raises(MeasurementError, match="was deleted"):
         processes.run(shell("sleep 0.6; kill -KILL $$"), timeout_s=60)
 
