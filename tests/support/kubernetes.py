@@ -92,9 +92,32 @@ def namespace_in(api: KubernetesApi) -> Iterator[str]:
     try:
         yield name
     finally:
+        _end_databases(api, name)
         api.delete(ref)
         until(lambda: api.read(ref) is None, f"{ref.label} is gone")
     until(lambda: not volumes_of(api, name), f"the volumes of {name} are gone")
+
+
+def _end_databases(api: KubernetesApi, namespace: str) -> None:
+    """Remove the Clusters, and wait for their pods.
+
+    These may take half an hour to end by their word. A namespace that is removed with one in it is
+    looked at again after half of that, although they end within seconds.
+    """
+    if not api.knows(CLUSTER):
+        return
+    for each in api.list(CLUSTER, namespace=namespace):
+        api.delete(ref_of(each))
+        of_it = {"cnpg.io/cluster": each["metadata"]["name"]}
+        until(
+            lambda of_it=of_it: not api.list(POD, namespace=namespace, labels=of_it),
+            f"the pods of {ref_of(each).label} are gone",
+        )
+
+
+def campaign_name(test: str) -> str:
+    """Return a name of a campaign that no other test has, now or later, from that of a test."""
+    return f"{test.removeprefix('test_')[:17].strip('_-')}-{uuid.uuid4().hex[:6]}"
 
 
 def until(holds: Callable[[], bool], what: str, *, within_s: float = WITHIN_S) -> None:

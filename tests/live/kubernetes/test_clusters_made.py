@@ -10,7 +10,7 @@ from steelyard.model.errors import TargetError
 from steelyard.model.kubernetes import CLAIM, NODE, POD
 from steelyard.model.target import PodResources, Synchronous
 from steelyard.platforms.cloudnative_pg.platform import CloudNativePgPlatform
-from support.kubernetes import left_of, namespace_in, no_cluster, volumes_of
+from support.kubernetes import campaign_name, left_of, namespace_in, no_cluster, volumes_of
 from support.live_clusters import PROGRAM, Campaign, nothing, target_of, values
 
 _HUGE = "hugepages-2Mi"
@@ -33,7 +33,7 @@ def campaign(
 ) -> Iterator[Campaign]:
     """Yield a campaign of its own; afterwards nothing is left of it in the cluster."""
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
-    name = str(request.node.name).removeprefix("test_")[:24].strip("_-")
+    name = campaign_name(str(request.node.name))
     campaign = Campaign(api=cluster_api, namespace=space, campaign_id=name)
     yield campaign
     campaign.close()

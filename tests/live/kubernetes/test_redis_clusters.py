@@ -12,7 +12,7 @@ from steelyard.model.errors import TargetError
 from steelyard.model.kubernetes import CLAIM, POD, SERVICE, STATEFUL_SET
 from steelyard.platforms.kubernetes.undoing import undo
 from steelyard.platforms.redis_kubernetes.platform import RedisKubernetesPlatform
-from support.kubernetes import left_of, namespace_in, until, volumes_of
+from support.kubernetes import campaign_name, left_of, namespace_in, until, volumes_of
 from support.live_clusters import read_ledger
 from support.live_redis_clusters import KEYS, PROGRAM, RedisCampaign, redis_target
 
@@ -37,7 +37,7 @@ def campaign(
 ) -> Iterator[RedisCampaign]:
     """Yield a campaign of its own; afterwards nothing is left of it in the cluster."""
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path))
-    name = str(request.node.name).removeprefix("test_")[:24].strip("_-")
+    name = campaign_name(str(request.node.name))
     campaign = RedisCampaign(api=cluster_api, namespace=space, campaign_id=name)
     yield campaign
     campaign.close()
