@@ -43,6 +43,7 @@ from steelyard.model.kubernetes import (
     campaign_labels,
     ref_of,
 )
+from steelyard.platforms.cloudnative_pg.state import OF_CLUSTER
 from support.lacking import lacking
 
 IMAGE = os.environ.get("STEELYARD_KUBERNETES_IMAGE", "localhost/postgresql:15")
@@ -108,7 +109,7 @@ def _end_databases(api: KubernetesApi, namespace: str) -> None:
         return
     for each in api.list(CLUSTER, namespace=namespace):
         api.delete(ref_of(each))
-        of_it = {"cnpg.io/cluster": each["metadata"]["name"]}
+        of_it = {OF_CLUSTER: each["metadata"]["name"]}
         until(
             lambda of_it=of_it: not api.list(POD, namespace=namespace, labels=of_it),
             f"the pods of {ref_of(each).label} are gone",

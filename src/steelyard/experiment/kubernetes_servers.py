@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from steelyard.engines.postgres.endpoint import EndpointEngine
 from steelyard.engines.postgres.factory import Surroundings
@@ -29,6 +29,7 @@ from steelyard.platforms.cloudnative_pg.existing import (
     secret_of,
 )
 from steelyard.platforms.cloudnative_pg.options import ClusterMeans
+from steelyard.platforms.cloudnative_pg.state import OF_CLUSTER
 from steelyard.platforms.endpoint.place import ServerPlace
 from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
 from steelyard.platforms.endpoint.restarting import Means
@@ -36,8 +37,6 @@ from steelyard.platforms.endpoint.service_place import ENTRANCE, ServiceMeans, S
 from steelyard.platforms.kubernetes.generator_manifest import GeneratorPlan
 from steelyard.platforms.kubernetes.reaching import Reach, nodes_of, pod_behind, sql_knock
 from steelyard.platforms.platform import Platform
-
-_CLUSTER_LABEL: Final = "cnpg.io/cluster"  # the operator puts it on every instance
 
 
 class Server(Protocol):
@@ -86,7 +85,7 @@ class _Cluster:
         return str(status.get("image") or spec.get("imageName") or "")
 
     def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
-        labels = {_CLUSTER_LABEL: self.options.ref.name}
+        labels = {OF_CLUSTER: self.options.ref.name}
         return replace(plan, away_from=labels, away_from_nodes=self.nodes)
 
     def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
@@ -192,7 +191,7 @@ def _find(target: Target, asked: Asked, means: ClusterMeans) -> Server:
             restarts=False,
         )
         manifest = read_cluster(options, means)
-        labels = {_CLUSTER_LABEL: options.ref.name}
+        labels = {OF_CLUSTER: options.ref.name}
         pods = means.api.list(POD, options.namespace, labels)
         nodes = (str(pod["spec"].get("nodeName") or "") for pod in pods)
         return _Cluster(
@@ -213,7 +212,7 @@ def _service(
     behind = pod_behind(api, asked.service, namespace, asked.port)
     place = ObjectRef(kind=POD, name=behind.where.pod, namespace=behind.where.namespace)
     pod = api.read(place) or {"metadata": {}, "spec": {}}
-    cluster = (pod["metadata"].get("labels") or {}).get(_CLUSTER_LABEL)
+    cluster = (pod["metadata"].get("labels") or {}).get(OF_CLUSTER)
     if cluster is not None and settings:
         raise PreflightError(
             f"the Service {asked.service} leads to the Cluster {cluster} of CloudNativePG, whose"

@@ -97,10 +97,12 @@ class ClusterState:
 def look(api: KubernetesApi, ref: ObjectRef) -> ClusterState | None:
     """Return a Cluster as it is now, or None where there is none."""
     found = api.read(ref)
-    if found is None:
-        return None
-    pods = api.list(POD, ref.namespace, {OF_CLUSTER: ref.name, _POD_ROLE: "instance"})
-    return state_of(ref, found, pods)
+    return None if found is None else state_of(ref, found, instance_pods(api, ref))
+
+
+def instance_pods(api: KubernetesApi, ref: ObjectRef) -> tuple[Manifest, ...]:
+    """Return the pods of a Cluster's servers."""
+    return api.list(POD, ref.namespace, {OF_CLUSTER: ref.name, _POD_ROLE: "instance"})
 
 
 def state_of(ref: ObjectRef, cluster: Manifest, pods: tuple[Manifest, ...]) -> ClusterState:

@@ -14,9 +14,9 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.refusals import lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql
 from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.kubernetes import CLUSTER, POD, STORAGE_CLASS, Manifest, ObjectRef, ref_of
+from steelyard.model.kubernetes import CLUSTER, STORAGE_CLASS, Manifest, ObjectRef, ref_of
 from steelyard.model.stack import Knob
-from steelyard.platforms.cloudnative_pg.state import CONTAINER, OF_CLUSTER, state_of
+from steelyard.platforms.cloudnative_pg.state import CONTAINER, instance_pods, state_of
 from steelyard.platforms.kubernetes.patches import (
     before,
     differences,
@@ -28,7 +28,6 @@ from steelyard.tuning.applying.cluster_settings import settings_in_force
 from steelyard.tuning.applying.door import Check, Seen
 from steelyard.tuning.applying.manifests import asked_of, manifest_of, told
 
-_INSTANCE: Final = {"cnpg.io/podRole": "instance"}
 _PATIENCE_S: Final = 600.0  # a rollout of several instances; a guess
 _PAUSE_S: Final = 2.0
 _KINDS: Final = {kind.name: kind for kind in (CLUSTER, STORAGE_CLASS)}
@@ -176,7 +175,7 @@ class ClusterDoor:
             self.clock.sleep(_PAUSE_S)
 
     def _rolled_out(self, ref: ObjectRef, asked: Mapping[str, Any], live: Manifest) -> Check:
-        pods = self.api.list(POD, ref.namespace, {**_INSTANCE, OF_CLUSTER: ref.name})
+        pods = instance_pods(self.api, ref)
         state = state_of(ref, live, pods)
         pending = f"{ref.label} is brought to it by its operator"
         if not state.is_healthy:
