@@ -171,7 +171,7 @@ class Stage:
             campaign_id=CAMPAIGN_ID, experiment=experiment, command="steelyard run", version="0"
         )
         directory.journal.append(started)
-        register(CAMPAIGN_ID, path)
+        register(CAMPAIGN_ID, path, experiment)
         return cls._at(experiment, directory, clock)
 
     @classmethod

@@ -22,9 +22,10 @@ from steelyard.analysis.campaign import analyse
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import SteelyardError
 from steelyard.model.plan import CampaignPlan, Status
-from steelyard.record.directory import left_over, read_campaign
+from steelyard.record.directory import read_campaign
 from support.endpoint import Server
 from support.kills import BLOCKS, KINDS, Death, Kill, Kind, Lane, schedule_in, scheduled
+from support.left import left_over
 from support.live import living_servers
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]

@@ -14,12 +14,8 @@ from steelyard.model.errors import InputError, RecordError
 from steelyard.record.directory import (
     find_campaigns,
     is_held,
-    left_groups,
-    left_in_clusters,
-    left_knobs,
-    left_on_servers,
-    left_over,
     read_campaign,
+    read_standing,
 )
 from steelyard.report.document import Document
 from steelyard.report.listing import Listed
@@ -65,11 +61,10 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
 
 def _left_behind(path: Path) -> Iterator[str]:
     """Yield what a campaign made or turned outside its record and did not undo."""
-    made = (*left_over(path), *left_groups(path))
-    yield from (name for name in made if _may_be_there(Path(name)))
-    yield from (thing.label for thing in left_on_servers(path))
-    yield from (thing.label for thing in left_in_clusters(path))
-    yield from (f"knob {knob.label}" for knob in left_knobs(path))
+    for made in read_standing(path).left:
+        if made.resource in ("directory", "cgroup") and not _may_be_there(Path(made.name)):
+            continue
+        yield f"knob {made.name}" if made.knob is not None else made.name
 
 
 def _may_be_there(path: Path) -> bool:

@@ -12,7 +12,7 @@ from steelyard.model.errors import LeftBehindError, PreflightError, RecordError,
 from steelyard.platforms.job import making
 from steelyard.platforms.job.plan import JobPlan
 from steelyard.platforms.job.reading import record_files
-from steelyard.record.directory import left_in_clusters, left_on_servers
+from steelyard.record.directory import read_standing
 
 
 def remove(plan: JobPlan, api: KubernetesApi, doors: Doors, *, again: str, record: Path) -> None:
@@ -66,5 +66,6 @@ def _require_put_back(record: Path, again: str) -> None:
 
 def _open(record: Path) -> Iterator[str]:
     """Yield what is changed of things that do not go with the campaign's own objects."""
-    yield from (thing.label for thing in left_on_servers(record))
-    yield from (thing.label for thing in left_in_clusters(record) if thing.before)
+    for made in read_standing(record).left:
+        if made.thing is not None or (made.placed is not None and made.placed.before):
+            yield made.name

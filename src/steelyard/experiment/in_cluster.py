@@ -8,7 +8,7 @@ from steelyard.experiment.kubernetes_manifests import deadline_s
 from steelyard.experiment.kubernetes_needs import require_allowed, server_purposes
 from steelyard.experiment.kubernetes_site import place_in
 from steelyard.experiment.packing import at_home, pack
-from steelyard.experiment.session import FINISHED, Request
+from steelyard.experiment.session import Request
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.model.campaign import CampaignRecord
@@ -158,7 +158,7 @@ def visible(api: KubernetesApi) -> str:
 
 def is_finished(record: CampaignRecord) -> bool:
     """Return whether a campaign came to its own end; nothing is left to go on with."""
-    return record.status in FINISHED
+    return record.status.is_finished
 
 
 def code_of(ended: Standing, record: CampaignRecord) -> ExitCode:

@@ -1,7 +1,7 @@
 """What a campaign makes outside its record, and how it is undone after a death."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -9,10 +9,15 @@ from pathlib import Path
 
 from steelyard.engines.residue import residue_of
 from steelyard.experiment import registry
-from steelyard.experiment.cluster_leftovers import not_ours, split, undo_placed
+from steelyard.experiment.cluster_leftovers import undo_placed
 from steelyard.experiment.doors import Doors
-from steelyard.experiment.knob_leftovers import require_as_it_was, turn_back
-from steelyard.experiment.local_leftovers import is_alive, is_our_group, our_mounts
+from steelyard.experiment.foreign import printable
+from steelyard.experiment.local_leftovers import (
+    is_alive,
+    is_our_group,
+    our_mounts,
+    turn_back,
+)
 from steelyard.experiment.server_leftovers import undo_on_server
 from steelyard.experiment.troubles import raise_all, trouble_of
 from steelyard.experiment.unmounting import unmounted
@@ -27,12 +32,7 @@ from steelyard.record.directory import (
     COPY_NOTE,
     CampaignDirectory,
     is_held,
-    left_groups,
-    left_in_clusters,
-    left_knobs,
-    left_on_servers,
-    left_over,
-    read_campaign,
+    read_standing,
 )
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
@@ -115,10 +115,9 @@ class Leftover:
         things: Made or changed on servers and not undone.
         groups: Control groups made and not removed; those that still exist.
         knobs: Of the stack, turned and not put back.
-        foreign: Knobs of the record that this account's registry does not know: another account
-            or another cache turned them, or nobody did.
         placed: Made or changed in Kubernetes clusters and not undone.
-        foreign_placed: Changes there that this account's registry does not know.
+        foreign: What the record lists and this account's registry does not know: another account,
+            another cache or another machine has it, or nobody does. It is left alone.
         mounts: Where file systems of a crash test are mounted.
     """
 
@@ -130,10 +129,14 @@ class Leftover:
     things: tuple[OnServer, ...] = ()
     groups: tuple[Path, ...] = ()
     knobs: tuple[TurnedKnob, ...] = ()
-    foreign: tuple[TurnedKnob, ...] = ()
     placed: tuple[InCluster, ...] = ()
-    foreign_placed: tuple[InCluster, ...] = ()
+    foreign: tuple[Created, ...] = ()
     mounts: tuple[Path, ...] = ()
+
+    @property
+    def has_ours(self) -> bool:
+        """Return whether there is anything to undo."""
+        return any((self.directories, self.things, self.groups, self.knobs, self.placed))
 
 
 def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
@@ -152,8 +155,8 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
         leftover = _leftover(campaign_id, record, doors)
         if leftover is not None:
             found.append(leftover)
-        elif not records and not (record.exists() and is_held(record)):
-            registry.unregister(campaign_id)
+        elif not records and not is_alive(record):
+            forget_if_over(campaign_id, record)
     return tuple(found)
 
 
@@ -181,7 +184,7 @@ def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
                 hint="`steelyard attach NAME --remove` removes it there; the command is in"
                 f" {path / COPY_NOTE}.",
             )
-    return [(read_campaign(path).campaign_id, path) for path in records]
+    return [(read_standing(path).campaign_id, path) for path in records]
 
 
 def _is_copy(record: Path) -> bool:
@@ -191,39 +194,42 @@ def _is_copy(record: Path) -> bool:
 def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     if is_alive(record):
         return None
-    known = registry.knobs(campaign_id)
-    foreign: tuple[TurnedKnob, ...] = ()
+    foreign: tuple[Created, ...] = ()
     try:
-        names, things = [Path(name) for name in left_over(record)], left_on_servers(record)
-        grouped = [Path(name) for name in left_groups(record)]
-        # A record may come from somebody else: it cannot name what root writes into the kernel.
-        knobs = tuple(knob for knob in left_knobs(record) if knob in known)
-        foreign = tuple(knob for knob in left_knobs(record) if knob not in known)
-        placed = left_in_clusters(record)
+        stands = read_standing(record)
     except RecordError:  # the record was deleted or is damaged
-        names, things = registry.directories(campaign_id)[1:], registry.things(campaign_id)
-        grouped, knobs = registry.groups(campaign_id), known
-        placed = registry.placed(campaign_id)
-    placed, strange = split(placed, campaign_id)
+        stands = None
+    if stands is None or stands.campaign_id != campaign_id:  # or another one is in its place
+        ours = registry.made(campaign_id)
+    else:
+        ours, foreign = registry.known(campaign_id, record, stands.left)
+    noted = registry.is_noted(campaign_id, record)
+    # A path that is not here is gone, unless it was made on another machine.
+    foreign = tuple(made for made in foreign if not (noted and _is_gone(made)))
+    names = [Path(made.name) for made in ours if made.resource == "directory"]
     directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
-    groups = tuple(path for path in grouped if is_our_group(path, campaign_id, doors.cgroups))
-    mounts = tuple(our_mounts(campaign_id, directories, doors))
-    if not any((directories, things, groups, knobs, foreign, placed, strange)):
-        return None
-    return Leftover(
+    grouped = [Path(made.name) for made in ours if made.resource == "cgroup"]
+    leftover = Leftover(
         campaign_id=campaign_id,
         record=record if record.exists() else None,
         directories=directories,
         processes=tuple(pid for path in directories for pid in doors.processes.within(path)),
         size_bytes=sum(tree_bytes(path) for path in directories),
-        things=things,
-        groups=groups,
-        knobs=knobs,
+        things=tuple(made.thing for made in ours if made.thing is not None),
+        groups=tuple(path for path in grouped if is_our_group(path, campaign_id, doors.cgroups)),
+        knobs=tuple(made.knob for made in ours if made.knob is not None),
+        placed=tuple(made.placed for made in ours if made.placed is not None),
         foreign=foreign,
-        placed=placed,
-        foreign_placed=strange,
-        mounts=mounts,
+        mounts=tuple(our_mounts(campaign_id, directories, doors)),
     )
+    return leftover if leftover.has_ours or foreign else None
+
+
+def _is_gone(made: Created) -> bool:
+    """Return whether a path is not there; one in another account's cache may be."""
+    with suppress(PermissionError):
+        return made.resource in ("directory", "cgroup") and not Path(made.name).exists()
+    return False
 
 
 def _is_ours(path: Path, campaign_id: str) -> bool:
@@ -250,15 +256,36 @@ def undo(leftover: Leftover, doors: Doors) -> None:
         end_processes(directory, doors)
     for place in leftover.mounts:  # before their directories
         unmounted(place, doors)
-    troubles = [
-        # The servers first: a way to one may lead through what is taken away after it.
-        *_undone(leftover, doors),
-        *_taken_away(leftover, doors),
-        *_turned_back(leftover, doors),
-        *_removed(leftover, doors),
-    ]
-    raise_all(troubles)
-    registry.unregister(leftover.campaign_id)
+    raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
+    if leftover.record is None:
+        registry.unregister(leftover.campaign_id)
+    else:
+        forget_if_over(leftover.campaign_id, leftover.record)
+
+
+def forget_if_over(campaign_id: str, record: Path) -> None:
+    """Forget a campaign that left nothing behind, unless it may go on."""
+    with suppress(RecordError):
+        stands = read_standing(record)
+        if stands.campaign_id == campaign_id and not stands.status.is_finished:
+            return
+    registry.unregister(campaign_id)
+
+
+def _left_alone(leftover: Leftover) -> Iterator[LeftBehindError]:
+    """Yield that what the record lists and this account's campaign did not make is left alone."""
+    if leftover.foreign:
+        names = ", ".join(map(printable, dict.fromkeys(made.name for made in leftover.foreign)))
+        own = next(iter(registry.directories(leftover.campaign_id)), None)
+        where = f"; the campaign's own record is {own}" if own else ""
+        yield LeftBehindError(
+            f"{leftover.record} lists as left behind what this account did not make here, so it is"
+            f" left alone: {names}{where}",
+            hint="This was made elsewhere: run `steelyard clean` there, as the account that ran the"
+            " campaign. If that is gone, undo by hand what `steelyard clean --dry-run"
+            f" {leftover.record}` shows, then take the record over with `steelyard clean --adopt"
+            f" {leftover.record}`.",
+        )
 
 
 def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
@@ -272,65 +299,37 @@ def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
 
 
 def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
-    """Undo what is on servers, note it, and yield what is left."""
-    for thing in in_undoing_order(leftover.things):
-        trouble = trouble_of(partial(undo_on_server, thing, doors))
-        if trouble is not None:
-            yield trouble
-            continue
-        with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="on-server", name=thing.label))
-
-
-def _removed(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
-    """Remove groups and directories, note it, and yield what is left."""
-    for group in leftover.groups:
-        trouble = trouble_of(partial(remove_group, group, doors.cgroups, doors.clock))
-        if trouble is not None:
-            yield trouble
-            continue
-        with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="cgroup", name=str(group)))
-    for directory in leftover.directories:
-        _free_shared_memory(directory, doors)
-        trouble = trouble_of(partial(remove_tree, directory))
+    """Undo what is ours, each whatever becomes of others, note it, and yield what is left."""
+    for noted, attempt in _attempts(leftover, doors):
+        trouble = trouble_of(attempt)
         if trouble is not None:
             yield trouble
             continue
         # Without a readable journal there is nowhere to note it, and nothing to note it for.
         with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="directory", name=str(directory)))
+            _note(leftover, doors, noted)
 
 
-def _turned_back(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
-    """Turn the knobs back that are ours, note it, and return what is wrong with the others."""
-    troubles = []
-    for turned in (*leftover.knobs, *leftover.foreign):
-        try:
-            if turned in leftover.foreign:
-                require_as_it_was(turned, doors)
-            else:
-                turn_back(turned, doors)
-        except LeftBehindError as error:
-            troubles.append(error)
-            continue
-        with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="knob", name=turned.label))
-    return troubles
+def _attempts(leftover: Leftover, doors: Doors) -> Iterator[tuple[Removed, Callable[[], None]]]:
+    # The servers first: a way to one may lead through what is taken away after it.
+    for thing in in_undoing_order(leftover.things):
+        noted = Removed(resource="on-server", name=thing.label)
+        yield noted, partial(undo_on_server, thing, doors)
+    for placed in leftover.placed:
+        yield Removed(resource="in-cluster", name=placed.label), partial(undo_placed, placed, doors)
+    for knob in leftover.knobs:
+        yield Removed(resource="knob", name=knob.label), partial(turn_back, knob, doors)
+    for group in leftover.groups:
+        noted = Removed(resource="cgroup", name=str(group))
+        yield noted, partial(remove_group, group, doors.cgroups, doors.clock)
+    for directory in leftover.directories:
+        noted = Removed(resource="directory", name=str(directory))
+        yield noted, partial(_remove, directory, doors)
 
 
-def _taken_away(leftover: Leftover, doors: Doors) -> list[LeftBehindError]:
-    """Undo what is in clusters, note it, and return what is left."""
-    troubles = [not_ours(thing) for thing in leftover.foreign_placed]
-    for thing in leftover.placed:
-        try:
-            undo_placed(thing, doors)
-        except LeftBehindError as error:
-            troubles.append(error)
-            continue
-        with suppress(RecordError):
-            _note(leftover, doors, Removed(resource="in-cluster", name=thing.label))
-    return troubles
+def _remove(directory: Path, doors: Doors) -> None:
+    _free_shared_memory(directory, doors)
+    remove_tree(directory)
 
 
 def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
@@ -346,12 +345,9 @@ def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
 
 def note_gone(directory: CampaignDirectory) -> None:
     """Note what a session removed, or never made, before it died without a word."""
-    for name in left_over(directory.path):
-        if not Path(name).exists():
-            directory.journal.append(Removed(resource="directory", name=name))
-    for name in left_groups(directory.path):
-        if not Path(name).exists():
-            directory.journal.append(Removed(resource="cgroup", name=name))
+    for made in read_standing(directory.path).left:
+        if made.resource in ("directory", "cgroup") and not Path(made.name).exists():
+            directory.journal.append(Removed(resource=made.resource, name=made.name))
 
 
 def end_processes(directory: Path, doors: Doors) -> None:
@@ -382,11 +378,7 @@ def require_nothing_left(directory: Path) -> None:
         LeftBehindError: With what it lists.
     """
     try:
-        made = [*left_over(directory), *left_groups(directory)]
-        names = [name for name in made if Path(name).exists()]
-        names += [thing.label for thing in left_on_servers(directory)]
-        names += [thing.label for thing in left_in_clusters(directory)]
-        names += [knob.label for knob in left_knobs(directory)]
+        names = [made.name for made in read_standing(directory).left if not _is_gone(made)]
     except RecordError:
         return
     if names:

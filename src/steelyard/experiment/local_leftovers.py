@@ -1,4 +1,4 @@
-"""Groups and mounts that dead campaigns and crash tests left here, and whether they are dead."""
+"""What dead campaigns and crash tests left on this machine, and whether they are dead."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,10 @@ from pathlib import Path
 
 from steelyard.experiment import registry
 from steelyard.experiment.doors import Doors
+from steelyard.experiment.stack_doors import stack_doors
 from steelyard.gateways.cgroups import Cgroups
+from steelyard.model.errors import LeftBehindError, RecordError, SteelyardError
+from steelyard.model.outside import TurnedKnob
 from steelyard.record.directory import is_held
 
 
@@ -29,3 +32,20 @@ def is_our_group(path: Path, campaign_id: str, cgroups: Cgroups) -> bool:
     name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
     named = path.parent in cgroups.roots() and re.fullmatch(name, path.name) is not None
     return named and cgroups.exists(path)
+
+
+def turn_back(turned: TurnedKnob, doors: Doors) -> None:
+    """Turn a knob of the stack back to what was there.
+
+    Raises:
+        LeftBehindError: It is not as it was.
+    """
+    try:
+        stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
+    except RecordError:
+        raise
+    except SteelyardError as error:
+        raise LeftBehindError(
+            f"{turned.label} is not as it was: {error.message}",
+            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
+        ) from error

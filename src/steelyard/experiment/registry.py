@@ -1,12 +1,15 @@
-"""The registry in the cache: what this account's campaigns make outside their records.
+"""The registry in the cache: which campaigns this account began, and what they make outside.
 
 ``clean`` finds there what is left when a record was deleted. A record may come from somebody else:
-what root writes into the kernel is only what the registry knows, too.
+nothing outside its directory is undone, and no campaign goes on, unless the registry knows it too.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,9 +21,11 @@ from steelyard.gateways.files import (
     translated,
     write_text,
 )
+from steelyard.model.errors import RecordError
+from steelyard.model.experiment import Experiment
 from steelyard.model.outside import InCluster, OnServer, TurnedKnob
+from steelyard.record.entries import Created
 
-_T = TypeVar("_T")
 _THING: Final = TypeAdapter(OnServer)
 _KNOB: Final = TypeAdapter(TurnedKnob)
 _PLACED: Final = "in-cluster "  # begins the line of an object in a Kubernetes cluster
@@ -28,6 +33,9 @@ _PLACED_FORM: Final = TypeAdapter(InCluster)
 _TURNED: Final = "knob "  # begins the line of a knob
 _GROUP: Final = "cgroup "  # begins the line of a control group; a directory's begins with "/"
 _MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
+_EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as a digest
+_EXPERIMENT_FORM: Final = TypeAdapter(Experiment)
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a path, never hidden
 
 
 def directory() -> Path:
@@ -35,16 +43,67 @@ def directory() -> Path:
     return cache_directory() / "campaigns"
 
 
-def register(campaign_id: str, record: Path) -> None:
-    """Note where a campaign's record is, so that ``clean`` finds it after a death."""
+def register(campaign_id: str, record: Path, experiment: Experiment | None = None) -> None:
+    """Note where a campaign's record is, so that ``clean`` finds it after a death.
+
+    Args:
+        campaign_id: Of the campaign.
+        record: Its directory.
+        experiment: What it may go on with; None: nothing goes on with it.
+    """
     make_directory(directory())
     remove_unfinished(directory(), campaign_id)  # of a death at this very place
-    write_text(directory() / campaign_id, f"{record.absolute()}\n")
+    lines = [str(record.absolute())]
+    if experiment is not None:
+        lines.append(f"{_EXPERIMENT}{_digest(experiment)}")
+    write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
+
+
+def _digest(experiment: Experiment) -> str:
+    return sha256(_EXPERIMENT_FORM.dump_json(experiment)).hexdigest()
+
+
+def _file(campaign_id: str) -> Path:
+    """Return where a campaign is noted.
+
+    Raises:
+        RecordError: Its id, which a record may have from anybody, is no name of a file.
+    """
+    if _ID.fullmatch(campaign_id) is None:
+        raise RecordError(
+            f"{campaign_id!r} is no id of a campaign",
+            hint="The record was changed by hand, or was not made by Steelyard.",
+        )
+    return directory() / campaign_id
+
+
+def began(campaign_id: str, record: Path, experiment: Experiment) -> bool:
+    """Return whether this account began the campaign of a record, with this very experiment."""
+    line = f"{_EXPERIMENT}{_digest(experiment)}"
+    return is_noted(campaign_id, record) and line in _lines(campaign_id)
+
+
+def is_noted(campaign_id: str, record: Path) -> bool:
+    """Return whether a record is the one that is noted, or that one moved, and no copy of it."""
+    noted = directories(campaign_id)[:1]
+    if not noted:
+        return False
+    moved = not (noted[0] / "journal.jsonl").exists()
+    return moved or noted[0].resolve() == record.resolve()
+
+
+def known(
+    campaign_id: str, record: Path, listed: Sequence[Created]
+) -> tuple[tuple[Created, ...], tuple[Created, ...]]:
+    """Return what of all that a record lists this account's campaign made, and what it did not."""
+    noted = set(made(campaign_id)) if is_noted(campaign_id, record) else set()
+    ours = tuple(entry for entry in listed if entry in noted)
+    return ours, tuple(entry for entry in listed if entry not in noted)
 
 
 def unregister(campaign_id: str) -> None:
-    """Forget a campaign that left nothing behind."""
-    note = directory() / campaign_id
+    """Forget a campaign that left nothing behind and does not go on."""
+    note = _file(campaign_id)
     if note.exists():  # also where the cache itself cannot be a directory
         note.unlink(missing_ok=True)
 
@@ -80,7 +139,7 @@ def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
 
 
 def _note(campaign_id: str, line: str) -> None:
-    target = directory() / campaign_id
+    target = _file(campaign_id)
     with translated(target), target.open("a") as file:
         file.write(f"{line}\n")
 
@@ -97,14 +156,8 @@ def records() -> list[tuple[str, Path]]:
 def directories(campaign_id: str) -> list[Path]:
     """Return the record's directory and those the campaign made."""
     lines = _lines(campaign_id)
-    others = ("{", _GROUP, _MOUNT, _TURNED, _PLACED)
+    others = ("{", _GROUP, _MOUNT, _TURNED, _PLACED, _EXPERIMENT)
     return [Path(line) for line in lines if not line.startswith(others)]
-
-
-def groups(campaign_id: str) -> list[Path]:
-    """Return the control groups the campaign made."""
-    lines = _lines(campaign_id)
-    return [Path(line.removeprefix(_GROUP)) for line in lines if line.startswith(_GROUP)]
 
 
 def mounts(campaign_id: str) -> list[Path]:
@@ -113,33 +166,30 @@ def mounts(campaign_id: str) -> list[Path]:
     return [Path(line.removeprefix(_MOUNT)) for line in lines if line.startswith(_MOUNT)]
 
 
-def things(campaign_id: str) -> tuple[OnServer, ...]:
-    """Return what the campaign did on servers, last first."""
-    noted = (line for line in reversed(_lines(campaign_id)) if line.startswith("{"))
-    return tuple(_whole(_THING, noted))
+def made(campaign_id: str) -> tuple[Created, ...]:
+    """Return what the campaign made or changed outside, as its journal has it, last first."""
+    entries = [entry for line in _lines(campaign_id)[1:] if (entry := _entry(line)) is not None]
+    return tuple(dict.fromkeys(reversed(entries)))
 
 
-def placed(campaign_id: str) -> tuple[InCluster, ...]:
-    """Return what the campaign made or changed in clusters, last first."""
-    lines = (line for line in reversed(_lines(campaign_id)) if line.startswith(_PLACED))
-    return tuple(_whole(_PLACED_FORM, (line.removeprefix(_PLACED) for line in lines)))
-
-
-def knobs(campaign_id: str) -> tuple[TurnedKnob, ...]:
-    """Return the knobs the campaign turned, last first."""
-    lines = (line for line in reversed(_lines(campaign_id)) if line.startswith(_TURNED))
-    found = _whole(_KNOB, (line.removeprefix(_TURNED) for line in lines))
-    return tuple(dict.fromkeys(found))
-
-
-def _whole(form: TypeAdapter[_T], lines: Iterator[str]) -> Iterator[_T]:
-    """Yield what whole lines say; a torn one is of a death before the thing itself was made."""
-    for line in lines:
-        try:
-            yield form.validate_json(line)
-        except ValidationError:
-            continue
+def _entry(line: str) -> Created | None:
+    """Return what a line notes; None for a torn one, of a death before the thing was made."""
+    if line.startswith((_MOUNT, _EXPERIMENT)):
+        return None
+    if line.startswith(_GROUP):
+        return Created(resource="cgroup", name=line.removeprefix(_GROUP))
+    with suppress(ValidationError):
+        if line.startswith("{"):
+            thing = _THING.validate_json(line)
+            return Created(resource="on-server", name=thing.label, thing=thing)
+        if line.startswith(_PLACED):
+            placed = _PLACED_FORM.validate_json(line.removeprefix(_PLACED))
+            return Created(resource="in-cluster", name=placed.label, placed=placed)
+        if line.startswith(_TURNED):
+            knob = _KNOB.validate_json(line.removeprefix(_TURNED))
+            return Created(resource="knob", name=knob.label, knob=knob)
+    return Created(resource="directory", name=line) if line.startswith("/") else None
 
 
 def _lines(campaign_id: str) -> list[str]:
-    return (read_text(directory() / campaign_id) or "").splitlines()
+    return (read_text(_file(campaign_id)) or "").splitlines()

@@ -15,7 +15,7 @@ import steelyard
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.engines.engine import Engine
-from steelyard.experiment import ledger, registry
+from steelyard.experiment import foreign, ledger, registry
 from steelyard.experiment.assembly import Assembly, assemble
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceilings import CeilingTaker
@@ -30,14 +30,11 @@ from steelyard.model.environment import Fact
 from steelyard.model.errors import InputError, PreflightError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
-from steelyard.model.plan import Status
 from steelyard.model.target import place_of
 from steelyard.platforms.local.machine import DATA_FILE_SYSTEM, capacity, machine_facts
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory, read_campaign
 from steelyard.record.entries import Resumed, Started
 from steelyard.tuning.facts.wakeups import recorded_wakeups
-
-FINISHED = (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +66,7 @@ def new_campaign(
     campaign_id = request.campaign_id or new_id(path)
     directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
     try:
+        registry.register(campaign_id, path, request.experiment)
         directory.journal.append(
             Started(
                 campaign_id=campaign_id,
@@ -77,7 +75,6 @@ def new_campaign(
                 version=steelyard.__version__,
             )
         )
-        registry.register(campaign_id, path)
         return _work(request.experiment, campaign_id, directory, doors, progress, request.findings)
     finally:
         directory.close()
@@ -98,17 +95,18 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
         SteelyardError: It failed or was interrupted again; the record tells what there is.
     """
     record = read_campaign(path)
-    if record.status in FINISHED:
+    if record.status.is_finished:
         # It may have died after its last line, when it was writing its reports.
         CampaignDirectory.reopen(path, doors.clock).close()
         _forget_if_clean(record.campaign_id, path)
         return analyse(record)
+    foreign.require_ours(record, path)
     # What is not put back would be taken for what was there before the campaign.
     ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
     _require_room(record, doors)
     directory = CampaignDirectory.reopen(path, doors.clock)
     try:
-        registry.register(record.campaign_id, path)
+        registry.register(record.campaign_id, path, record.experiment)
         ledger.note_gone(directory)
         directory.journal.append(Resumed(version=steelyard.__version__))
         return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
@@ -261,7 +259,7 @@ def _forget_if_clean(campaign_id: str, path: Path) -> None:
         ledger.require_nothing_left(path)
     except Exception:  # noqa: BLE001 - then clean must find it, whatever the reason
         return
-    registry.unregister(campaign_id)
+    ledger.forget_if_over(campaign_id, path)
 
 
 def default_directory(name: str, doors: Doors) -> Path:

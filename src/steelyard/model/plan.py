@@ -21,6 +21,11 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
+    @property
+    def is_finished(self) -> bool:
+        """Return whether it came to its end; any other may go on."""
+        return self in (Status.DECIDED, Status.PRECISION, Status.BUDGET, Status.PASSED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardChoice:

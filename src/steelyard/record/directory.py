@@ -20,11 +20,10 @@ from steelyard.gateways.files import (
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
-from steelyard.model.outside import InCluster, OnServer, TurnedKnob
 from steelyard.model.schedule import Schedule
-from steelyard.record.entries import Created
+from steelyard.record.entries import Line
 from steelyard.record.journal import Journal, read_lines
-from steelyard.record.replay import replay, resources
+from steelyard.record.replay import Standing, replay, standing
 
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"
@@ -162,6 +161,10 @@ def read_campaign(path: Path) -> CampaignRecord:
         RecordError: There is none, or it is damaged.
     """
     require_campaign(path)
+    return replay(_begun(path))
+
+
+def _begun(path: Path) -> tuple[Line, ...]:
     lines, _ = read_lines(path / "journal.jsonl")
     if not lines:
         raise RecordError(
@@ -169,7 +172,7 @@ def read_campaign(path: Path) -> CampaignRecord:
             " journal",
             hint=f"Start it anew: steelyard run FILE --out {path}",
         )
-    return replay(lines)
+    return lines
 
 
 def read_schedule(path: Path) -> Schedule:
@@ -187,34 +190,14 @@ def read_schedule(path: Path) -> Schedule:
         raise RecordError(f"{target} is damaged", hint="Restore it from a copy.") from error
 
 
-def left_over(path: Path) -> tuple[str, ...]:
-    """Return the directories a campaign made outside its record and did not remove."""
-    return tuple(made.name for made in _open(path) if made.resource == "directory")
+def read_standing(path: Path) -> Standing:
+    """Return where the campaign in a directory stands, and what it left outside.
 
-
-def left_on_servers(path: Path) -> tuple[OnServer, ...]:
-    """Return what a campaign made or changed on servers and did not undo."""
-    return tuple(made.thing for made in _open(path) if made.thing is not None)
-
-
-def left_in_clusters(path: Path) -> tuple[InCluster, ...]:
-    """Return what a campaign made or changed in Kubernetes and did not undo, last first."""
-    return tuple(made.placed for made in _open(path) if made.placed is not None)
-
-
-def left_groups(path: Path) -> tuple[str, ...]:
-    """Return the control groups a campaign made and did not remove."""
-    return tuple(made.name for made in _open(path) if made.resource == "cgroup")
-
-
-def left_knobs(path: Path) -> tuple[TurnedKnob, ...]:
-    """Return the knobs of the stack that a campaign turned and did not put back, last first."""
-    return tuple(made.knob for made in _open(path) if made.knob is not None)
-
-
-def _open(path: Path) -> tuple[Created, ...]:
+    Raises:
+        RecordError: There is none, or it is damaged.
+    """
     require_campaign(path)
-    return resources(read_lines(path / "journal.jsonl")[0])
+    return standing(_begun(path))
 
 
 def find_campaigns(root: Path) -> tuple[Path, ...]:

@@ -1,6 +1,7 @@
 """From journal lines to the campaign they tell of."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.errors import RecordError
@@ -31,12 +32,7 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
     Raises:
         RecordError: The journal does not begin with the start of a campaign.
     """
-    if not lines or not isinstance(lines[0].entry, Started):
-        raise RecordError(
-            "the journal does not begin with the start of a campaign",
-            hint="Name the directory of a campaign.",
-        )
-    start = lines[0].entry
+    start = _start(lines)
     entries = [line.entry for line in lines]
     plan = [entry.plan for entry in entries if isinstance(entry, Planned)]
     planned_at = [line.elapsed_s for line in lines if isinstance(line.entry, Planned)]
@@ -59,8 +55,42 @@ def replay(lines: Sequence[Line]) -> CampaignRecord:
     )
 
 
-def resources(lines: Sequence[Line]) -> tuple[Created, ...]:
-    """Return what was made or changed outside and not undone again, last made first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a campaign stands, as far as those need to know who clear up after it.
+
+    Attributes:
+        left: Made or changed outside the record and not undone again, last made first.
+    """
+
+    campaign_id: str
+    status: Status
+    left: tuple[Created, ...]
+
+
+def standing(lines: Sequence[Line]) -> Standing:
+    """Return where the campaign stands that journal lines tell of.
+
+    Raises:
+        RecordError: The journal does not begin with the start of a campaign.
+    """
+    return Standing(
+        campaign_id=_start(lines).campaign_id,
+        status=_status([line.entry for line in lines]),
+        left=_left(lines),
+    )
+
+
+def _start(lines: Sequence[Line]) -> Started:
+    if not lines or not isinstance(lines[0].entry, Started):
+        raise RecordError(
+            "the journal does not begin with the start of a campaign",
+            hint="Name the directory of a campaign.",
+        )
+    return lines[0].entry
+
+
+def _left(lines: Sequence[Line]) -> tuple[Created, ...]:
     left: list[Created] = []
     for line in lines:
         entry = line.entry

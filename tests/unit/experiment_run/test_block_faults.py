@@ -16,7 +16,8 @@ from steelyard.model.experiment import EngineName
 from steelyard.model.findings import Validity
 from steelyard.model.measure import Calibration, Measure
 from steelyard.model.plan import Status
-from steelyard.record.directory import left_over, read_campaign
+from steelyard.record.directory import read_campaign
+from support.left import left_over
 
 # Visit mode, one workload: a block uses the generator four times, discard and run for each arm.
 _DISCARD, _RUN, _SECOND_DISCARD, _SECOND_RUN = range(4)

@@ -15,9 +15,10 @@ from steelyard.model.plan import Status
 from steelyard.model.schedule import Mode
 from steelyard.model.target import LocalTarget
 from steelyard.model.verdicts import Verdict
-from steelyard.record.directory import left_over, read_campaign, read_schedule
+from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.entries import BlockStarted, Planned, RunFinished
 from steelyard.record.journal import read_lines
+from support.left import left_over
 
 
 @pytest.fixture

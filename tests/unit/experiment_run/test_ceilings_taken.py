@@ -26,9 +26,10 @@ from steelyard.model.errors import Interrupted, PreflightError, SteelyardError, 
 from steelyard.model.experiment import Experiment, Stop
 from steelyard.model.measure import Measure
 from steelyard.model.target import LocalTarget
-from steelyard.record.directory import left_over, read_campaign
+from steelyard.record.directory import read_campaign
 from steelyard.record.entries import EnvironmentRead, Planned
 from steelyard.record.journal import read_lines
+from support.left import left_over
 
 PYTHON = Path(sys.executable).name
 GAME = json.dumps({"cpus": [0, 1], "trips_ns": [5000, 6000, 7000]})

@@ -39,12 +39,8 @@ from steelyard.model.kubernetes import (
 )
 from steelyard.model.outside import Foreign, InCluster, OnServer, ServerInCluster
 from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.record.directory import (
-    COPY_NOTE,
-    CampaignDirectory,
-    left_in_clusters,
-    left_on_servers,
-)
+from steelyard.record.directory import COPY_NOTE, CampaignDirectory
+from support.left import left_in_clusters, left_on_servers
 
 SPACE = "steelyard-fake-1"
 PG = ObjectRef(kind=CLUSTER, name="pg", namespace="prod")
@@ -142,21 +138,6 @@ def test_a_context_that_means_another_cluster_is_refused(
         ledger.undo(leftover, _doors(kubernetes))
     assert other.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is not None
     assert len(left_in_clusters(dead)) == 4
-
-
-def test_what_only_the_record_says_was_there_is_not_put_back(
-    dead: Path, api: FakeKubernetesApi, kubernetes: FakeKubernetes
-) -> None:
-    """A record from somebody else cannot change a Cluster; what it made goes all the same."""
-    note = registry.directory() / CAMPAIGN_ID
-    note.write_text(note.read_text().splitlines()[0] + "\n")
-    (leftover,) = ledger.find_leftovers(_doors(kubernetes), [dead])
-    assert [thing.ref for thing in leftover.foreign_placed] == [PG]
-    with pytest.raises(LeftBehindError, match="not put back from here"):
-        ledger.undo(leftover, _doors(kubernetes))
-    assert _work_mem(api) == "1GB"
-    assert api.read(ObjectRef(kind=NAMESPACE, name=SPACE)) is None
-    assert [thing.ref for thing in left_in_clusters(dead)] == [PG]
 
 
 def test_what_cannot_be_reached_is_left_behind_and_said(

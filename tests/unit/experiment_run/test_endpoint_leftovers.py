@@ -1,5 +1,6 @@
 """What a dead campaign left on a server: found in journal or registry, undone, noted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,13 @@ from fakes.processes import FakeProcesses
 from steelyard.experiment import ledger, registry
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.ledger import JournalLedger
+from steelyard.experiment.server_leftovers import undo_on_server
 from steelyard.model.errors import LeftBehindError
 from steelyard.model.outside import Foreign, OnServer, SavedSetting
-from steelyard.record.directory import CampaignDirectory, left_on_servers
+from steelyard.platforms.tokens import token_of
+from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Started
+from support.left import left_on_servers
 
 _MARK = "steelyard campaign night-1"
 
@@ -108,3 +112,26 @@ def test_an_unreachable_server_stays_in_the_list(
     server.reachable = True
     ledger.undo(leftover, doors)
     assert left_on_servers(record) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped"),
+    [
+        (f"steelyard_{token_of('night-1')}", True),
+        (f"steelyard_{token_of('night-1')}_prepared", True),
+        (f"steelyard_{token_of('night-2')}", False),
+        ("ours", False),
+    ],
+)
+def test_a_database_without_a_mark_goes_only_by_its_name(
+    server: FakeEndpoint, doors: Doors, *, name: str, dropped: bool
+) -> None:
+    """A death between CREATE DATABASE and COMMENT leaves the campaign's token in its name."""
+    server.databases = {"postgres": None, name: None}
+    thing = replace(_DATABASE, database=name, mark="steelyard campaign night-1")
+    if dropped:
+        undo_on_server(thing, doors)
+    else:
+        with pytest.raises(LeftBehindError, match="does not carry the mark"):
+            undo_on_server(thing, doors)
+    assert (name not in server.databases) is dropped

@@ -18,8 +18,9 @@ from steelyard.experiment import registry, session
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.doors import Doors
 from steelyard.model.errors import ExitCode, InputError, PreflightError
-from steelyard.record.directory import left_over, read_campaign
+from steelyard.record.directory import read_campaign
 from steelyard.record.entries import Created
+from support.left import left_over
 from support.stack import MemoryLedger
 
 
@@ -120,7 +121,8 @@ def test_a_death_after_the_end_leaves_nothing_once_it_is_resumed(tmp_path: Path)
     """Half-written reports and the note in the registry go, though nothing is run again."""
     stage = Stage.new(an_experiment(), tmp_path / "campaign")
     stage.run()
-    registry.register(read_campaign(stage.path).campaign_id, stage.path)
+    record = read_campaign(stage.path)
+    registry.register(record.campaign_id, stage.path, record.experiment)
     (stage.path / ".report.html.0f3a9c2d").write_text("<html>")
     session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
     assert [path.name for path in stage.path.rglob(".*")] == []

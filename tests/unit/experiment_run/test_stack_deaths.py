@@ -11,14 +11,14 @@ from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import Outside, asking
-from steelyard.experiment import knob_leftovers
 from steelyard.experiment import ledger as ledgers
+from steelyard.experiment import local_leftovers
 from steelyard.experiment.doors import Doors
 from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.model.stack import KnobKind
-from steelyard.record.directory import left_knobs
 from steelyard.tuning.applying.door import KnobDoor
 from steelyard.tuning.applying.doors import kernel_doors
+from support.left import left_knobs
 
 
 def _experiment() -> Experiment:
@@ -72,7 +72,7 @@ def test_a_defined_machine_is_as_it_was_after_any_death(
             kernel = kernel_doors(outside.kernel, outside.kernel)
             return {**kernel, KnobKind.DOMAIN: outside.machine}
 
-        monkeypatch.setattr(knob_leftovers, "stack_doors", found)
+        monkeypatch.setattr(local_leftovers, "stack_doors", found)
         path = tmp_path / str(dies_at)
         stage = Stage.new(experiment, path, FakeClock()).dying(dies_at, how)
         stage.stacked = lambda ledger, outside=outside: outside.settings(experiment, ledger)

@@ -25,7 +25,8 @@ from steelyard.experiment.doors import Doors
 from steelyard.experiment.stack_settings import StackSettings
 from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
-from steelyard.record.directory import CampaignDirectory, left_knobs
+from steelyard.record.directory import CampaignDirectory
+from support.left import left_knobs
 from support.stack import MemoryLedger
 
 PAGES = {"vm.nr_hugepages": "auto", "transparent_huge_pages": "never", "vm.swappiness": "1"}

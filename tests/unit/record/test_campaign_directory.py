@@ -14,13 +14,8 @@ from steelyard.model.environment import Environment, Fact
 from steelyard.model.errors import ExitCode, RecordError, SteelyardError
 from steelyard.model.load import Load
 from steelyard.model.schedule import CellKey, Mode
-from steelyard.record.directory import (
-    CampaignDirectory,
-    is_held,
-    left_over,
-    read_campaign,
-    read_schedule,
-)
+from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_schedule
+from support.left import left_over
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from steelyard.model.errors import RecordError
 from steelyard.model.plan import Status
 from steelyard.record import entries
 from steelyard.record.entries import Entry, Line
-from steelyard.record.replay import IN_FLIGHT, replay, resources
+from steelyard.record.replay import IN_FLIGHT, replay, standing
 
 _START = entries.Started(
     campaign_id="c", experiment=an_experiment(), command="steelyard run x", version="0"
@@ -123,6 +123,6 @@ def test_resources_are_what_was_made_and_not_removed() -> None:
     """Last made first, so that what stands on another is removed before it."""
     made = [entries.Created(resource="directory", name=name) for name in ("/a", "/b", "/c")]
     gone = [entries.Removed(resource="directory", name=name) for name in ("/b", "/never-made")]
-    left = resources(_lines(_START, *made, *gone))
+    left = standing(_lines(_START, *made, *gone)).left
     assert [each.name for each in left] == ["/c", "/a"]
-    assert resources(_lines(*a_story())) == ()
+    assert standing(_lines(*a_story())).left == ()

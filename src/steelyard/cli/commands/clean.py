@@ -1,5 +1,6 @@
 """``steelyard clean``: undo what dead campaigns left behind."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from steelyard.experiment.cluster_labels import Labelled
+    from steelyard.experiment.doors import Doors
     from steelyard.experiment.ledger import Leftover
+    from steelyard.model.errors import LeftBehindError
     from steelyard.model.outside import InCluster
 
 
@@ -18,14 +21,20 @@ if TYPE_CHECKING:
 @click.option(
     "--cache", is_flag=True, help="Also remove prepared data, staged programs, noise profiles."
 )
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over records of another account or machine: what they list counts as dealt with.",
+)
 @click.option("--context", metavar="NAME", help="Also look into this Kubernetes cluster.")
 @click.option("-n", "--namespace", metavar="NAME", help="Look into this namespace of it only.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(
+def command(  # noqa: PLR0913 - one for each option
     directories: tuple[Path, ...],
     *,
     cache: bool,
+    adopt: bool,
     context: str | None,
     namespace: str | None,
     dry_run: bool,
@@ -34,29 +43,62 @@ def command(
     """Remove processes, data and objects in clusters that dead campaigns left behind.
 
     Looks at the campaigns in DIRECTORIES, or at all that this account has run. Living campaigns
-    and every campaign's record stay as they are. With --context or --namespace also at what carries
+    and every campaign's record stay as they are. What a record lists and this account's campaigns
+    did not make here is shown, with the SQL and the commands that undoing it would take, and left
+    alone; --adopt notes in the record that it was dealt with, so that the campaign can go on here.
+    With --context or --namespace also at what carries
     Steelyard's label in a Kubernetes cluster and stands in no record here: that may be a campaign
     that somebody else runs now, so each is asked for, and --yes leaves those that run. What runs
     as a Job keeps its record in the cluster and is left to `steelyard attach NAME --remove`.
     """
-    from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
-    from steelyard.experiment.ledger import find_leftovers, undo_all  # noqa: PLC0415
-    from steelyard.experiment.troubles import trouble_of  # noqa: PLC0415
-
-    doors = system_doors()
-    found = find_leftovers(doors, directories)
-    _say(found)
-    trouble = None
-    if found and not dry_run and _agreed("Remove it?", yes=yes):
-        trouble = trouble_of(lambda: undo_all(found, doors))
-        if trouble is None:
-            click.echo("Removed.")
+    trouble = _clean_records(directories, adopt=adopt, dry_run=dry_run, yes=yes)
     if context is not None or namespace is not None:
         _clean_cluster(context, namespace or "", dry_run=dry_run, yes=yes)
     if cache:
         _clean_cache(dry_run=dry_run, yes=yes)
     if trouble is not None:
         raise trouble
+
+
+def _clean_records(
+    directories: tuple[Path, ...], *, adopt: bool, dry_run: bool, yes: bool
+) -> "LeftBehindError | None":
+    """Show and undo what campaigns left behind; return what would not go."""
+    from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
+    from steelyard.experiment.ledger import find_leftovers, undo_all  # noqa: PLC0415
+    from steelyard.experiment.troubles import trouble_of  # noqa: PLC0415
+
+    if adopt and not directories:
+        raise click.UsageError("--adopt needs the directory of a record.")
+    doors = system_doors()
+    found = find_leftovers(doors, directories)
+    _say(found)
+    if adopt:
+        found = tuple(replace(leftover, foreign=()) for leftover in found)
+    ours = any(leftover.has_ours for leftover in found)
+    trouble = None
+    if not dry_run and (not ours or _agreed("Remove it?", yes=yes)):
+        trouble = trouble_of(lambda: undo_all(found, doors))
+        if ours and trouble is None:
+            click.echo("Removed.")
+    if adopt and trouble is None:
+        _adopt(directories, doors, dry_run=dry_run, yes=yes)
+    return trouble
+
+
+def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
+    from steelyard.experiment.foreign import adopt, does, printable  # noqa: PLC0415 - lazy
+    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+
+    for path in directories:
+        record = read_campaign(path)
+        if not record.status.is_finished:
+            click.echo(f"Going on with {path} would use and run, with your rights:")
+            for line in does(record):
+                click.echo(f"  {printable(line)}")
+        if not dry_run and _agreed(f"Take over {path}?", yes=yes):
+            adopt(path, doors)
+            click.echo("Taken over; nothing outside the record was touched.")
 
 
 def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: bool) -> None:
@@ -114,7 +156,8 @@ def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
 
 
 def _say(found: "Sequence[Leftover]") -> None:
-    from steelyard.model.units import format_bytes  # noqa: PLC0415 - lazy
+    from steelyard.experiment.foreign import claim, printable  # noqa: PLC0415 - lazy
+    from steelyard.model.units import format_bytes  # noqa: PLC0415
 
     if not found:
         click.echo("No campaign has left anything behind.")
@@ -123,6 +166,10 @@ def _say(found: "Sequence[Leftover]") -> None:
         for line in _what(leftover):
             click.echo(f"  {line}")
         click.echo(f"  {format_bytes(leftover.size_bytes)} on disk")
+        if leftover.foreign:
+            click.echo("  not made by this account here, and left alone; undoing it would be:")
+        for line in (line for made in leftover.foreign for line in claim(made)):
+            click.echo(f"    {printable(line)}")
 
 
 def _what(leftover: "Leftover") -> "Iterator[str]":
@@ -131,13 +178,7 @@ def _what(leftover: "Leftover") -> "Iterator[str]":
     yield from (thing.label for thing in leftover.things)
     yield from (f"control group {group}" for group in leftover.groups)
     yield from (f"knob {knob.label}" for knob in leftover.knobs)
-    for knob in leftover.foreign:
-        yield f"knob {knob.label}, which this account's cache does not know: by hand; it was"
-        yield f"  {knob.before}"
     yield from (thing.label for thing in leftover.placed)
-    for thing in leftover.foreign_placed:
-        yield f"{thing.label}, which this account's cache does not know: by hand; they were"
-        yield f"  {thing.before}"
     yield from (f"process {pid}" for pid in leftover.processes)
 
 

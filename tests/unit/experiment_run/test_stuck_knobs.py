@@ -1,0 +1,87 @@
+"""Knobs that do not go back: told, and they keep nothing else from going back."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import CAMPAIGN_ID, Killed, Stage
+from fakes.clock import FakeClock
+from fakes.processes import FakeProcesses
+from fakes.sql import FakeSql
+from fakes.stack import SWAPPINESS, Outside, asking
+from steelyard.experiment import ledger, registry
+from steelyard.experiment.doors import Doors
+from steelyard.model.errors import LeftBehindError
+from support.left import left_knobs
+
+ASKED = {"vm.swappiness": "33", "transparent_huge_pages": "never", "vm.nr_hugepages": "90"}
+
+
+@pytest.fixture
+def outside() -> Outside:
+    """Return a machine."""
+    return Outside()
+
+
+@pytest.fixture
+def dead(tmp_path: Path, outside: Outside) -> Stage:
+    """Return a campaign that died with its knobs turned."""
+    stage = Stage.new(asking(ASKED, ASKED), tmp_path / "c", FakeClock())
+    stage.stacked = lambda noted: outside.settings(stage.experiment, noted)
+    stage.dying(18, "after")
+    with pytest.raises(Killed):
+        stage.campaign().run()
+    stage.directory.close()
+    assert len(left_knobs(stage.path)) == 3
+    outside.kernel.files[SWAPPINESS] = "33\n"  # a kill has no end that puts the last one back
+    return stage
+
+
+def _doors(outside: Outside) -> Doors:
+    processes = FakeProcesses(FakeClock())
+    return Doors(
+        processes=processes,
+        sql=FakeSql(),
+        clock=processes.clock,
+        host=outside.kernel,
+        cgroups=None,  # type: ignore[arg-type]
+        kernel=outside.kernel,
+    )
+
+
+def test_a_knob_that_does_not_go_back_keeps_no_other_turned(outside: Outside, dead: Stage) -> None:
+    """Somebody uses our huge pages; the rest goes back, and that is noted."""
+    outside.kernel.hold(0, 50)
+    (leftover,) = ledger.find_leftovers(_doors(outside), [dead.path])
+    with pytest.raises(LeftBehindError, match="still in use"):
+        ledger.undo(leftover, _doors(outside))
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert [knob.label for knob in left_knobs(dead.path)] == ["sysctl vm.nr_hugepages"]
+
+
+def test_a_torn_line_of_the_registry_is_of_a_knob_that_was_not_turned(
+    outside: Outside, dead: Stage
+) -> None:
+    """The registry has it before the knob is turned; the lines before it count."""
+    note = registry.directory() / CAMPAIGN_ID
+    note.write_text(note.read_text() + 'knob {"knob": {"name": "lin')
+    (leftover,) = ledger.find_leftovers(_doors(outside), [dead.path])
+    ledger.undo(leftover, _doors(outside))
+    assert outside.kernel.files[SWAPPINESS] == "60\n"
+    assert left_knobs(dead.path) == ()
+
+
+def test_one_campaign_does_not_keep_another_from_being_cleaned(
+    tmp_path: Path, outside: Outside, dead: Stage
+) -> None:
+    """All are tried, and what is left of any is told in the end."""
+    other = tmp_path / "live" / "zz"
+    other.mkdir(parents=True)
+    second = ledger.Leftover(
+        campaign_id="zz", record=None, directories=(other,), processes=(), size_bytes=0
+    )
+    outside.kernel.hold(0, 50)
+    found = ledger.find_leftovers(_doors(outside), [dead.path])
+    with pytest.raises(LeftBehindError, match="still in use"):
+        ledger.undo_all((*found, second), _doors(outside))
+    assert not other.exists()
