@@ -15,6 +15,8 @@ from steelyard.gateways.files import (
     make_directory,
     read_text,
     remove_unfinished,
+    sync_file,
+    sync_names,
     translated,
     write_text,
 )
@@ -40,6 +42,7 @@ def register(campaign_id: str, record: Path) -> None:
     make_directory(directory())
     remove_unfinished(directory(), campaign_id)  # of a death at this very place
     write_text(directory() / campaign_id, f"{record.absolute()}\n")
+    sync_names(directory())
 
 
 def unregister(campaign_id: str) -> None:
@@ -80,9 +83,11 @@ def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
 
 
 def _note(campaign_id: str, line: str) -> None:
+    """Write a line and return once it is on disk: the journal rests on it."""
     target = directory() / campaign_id
     with translated(target), target.open("a") as file:
         file.write(f"{line}\n")
+        sync_file(file)
 
 
 def records() -> list[tuple[str, Path]]:
