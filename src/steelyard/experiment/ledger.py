@@ -41,7 +41,8 @@ from steelyard.record.journal import Journal
 class JournalLedger:
     """Writes into the journal what a platform makes, before it makes it.
 
-    The registry in the cache gets it too: there ``clean`` finds it when the record was deleted.
+    The registry in the cache gets it before the journal: there ``clean`` finds it when the record
+    was deleted, and of what the journal alone names it cannot know that it is ours.
     """
 
     def __init__(self, journal: Journal, campaign_id: str) -> None:
@@ -51,8 +52,8 @@ class JournalLedger:
 
     def created(self, directory: Path) -> None:
         """Note a directory about to be made."""
-        self._journal.append(Created(resource="directory", name=str(directory)))
         registry.note_directory(self._campaign_id, directory)
+        self._journal.append(Created(resource="directory", name=str(directory)))
 
     def removed(self, directory: Path) -> None:
         """Note that it is gone again."""
@@ -60,8 +61,8 @@ class JournalLedger:
 
     def changed(self, thing: OnServer) -> None:
         """Note what is about to be made or changed on a server."""
-        self._journal.append(Created(resource="on-server", name=thing.label, thing=thing))
         registry.note_thing(self._campaign_id, thing)
+        self._journal.append(Created(resource="on-server", name=thing.label, thing=thing))
 
     def undone(self, thing: OnServer) -> None:
         """Note that it is as it was."""
@@ -69,8 +70,8 @@ class JournalLedger:
 
     def group_made(self, directory: Path) -> None:
         """Note a control group about to be made."""
-        self._journal.append(Created(resource="cgroup", name=str(directory)))
         registry.note_group(self._campaign_id, directory)
+        self._journal.append(Created(resource="cgroup", name=str(directory)))
 
     def group_removed(self, directory: Path) -> None:
         """Note that it is gone again."""
@@ -78,8 +79,8 @@ class JournalLedger:
 
     def placed(self, thing: InCluster) -> None:
         """Note what is about to be made or changed in a Kubernetes cluster."""
-        self._journal.append(Created(resource="in-cluster", name=thing.label, placed=thing))
         registry.note_placed(self._campaign_id, thing)
+        self._journal.append(Created(resource="in-cluster", name=thing.label, placed=thing))
 
     def taken_away(self, thing: InCluster) -> None:
         """Note that it is gone, or as it was."""
@@ -92,7 +93,6 @@ class JournalLedger:
     def keep(self, knob: Knob, snapshot: str) -> None:
         """Note what is there before a knob is turned for the first time."""
         turned = TurnedKnob(knob=knob, snapshot=snapshot)
-        # The registry first: a knob that it does not know is not turned back.
         registry.note_knob(self._campaign_id, turned)
         self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
         self._turned[turned.label] = snapshot

@@ -18,6 +18,8 @@ from steelyard.gateways.files import (
     make_directory,
     read_text,
     remove_unfinished,
+    sync_file,
+    sync_names,
     translated,
     write_text,
 )
@@ -57,6 +59,7 @@ def register(campaign_id: str, record: Path, experiment: Experiment | None = Non
     if experiment is not None:
         lines.append(f"{_EXPERIMENT}{_digest(experiment)}")
     write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
+    sync_names(directory())
 
 
 def _digest(experiment: Experiment) -> str:
@@ -139,9 +142,11 @@ def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
 
 
 def _note(campaign_id: str, line: str) -> None:
+    """Write a line and return once it is on disk: the journal rests on it."""
     target = _file(campaign_id)
     with translated(target), target.open("a") as file:
         file.write(f"{line}\n")
+        sync_file(file)
 
 
 def records() -> list[tuple[str, Path]]:

@@ -7,9 +7,9 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import IO, Any, Self
 
 from steelyard.gateways.process import account_entry
 from steelyard.model.errors import (
@@ -219,8 +219,7 @@ def write_bytes(
             descriptor = os.open(temporary, _NEW_FILE, 0o644)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                sync_file(file)
                 if account is not None and os.geteuid() == 0:
                     entry = account_entry(account)
                     os.fchown(file.fileno(), entry.pw_uid, entry.pw_gid)
@@ -228,6 +227,27 @@ def write_bytes(
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def sync_file(file: IO[Any]) -> None:
+    """Return once what was written to a file is on disk; its name is its directory's."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_names(path: Path, error_type: type[SteelyardError] = PreflightError) -> None:
+    """Return once a path leads to the names in a directory on disk.
+
+    Who made the directories above it may have died before they were there, so each of them is
+    asked for; one that is there already takes no time.
+    """
+    with translated(path, error_type):
+        device = path.stat().st_dev
+        for directory in (path.absolute(), *path.absolute().parents):
+            if directory.stat().st_dev != device:
+                return  # what it is mounted at was there before
+            with suppress(PermissionError):  # somebody else's, where we made nothing
+                sync_directory(directory)
 
 
 def sync_directory(path: Path) -> None:

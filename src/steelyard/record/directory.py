@@ -13,6 +13,9 @@ from steelyard.gateways.files import (
     Lock,
     make_directory,
     remove_unfinished,
+    sync_directory,
+    sync_file,
+    sync_names,
     translated,
     unfinished_files,
     write_text,
@@ -59,6 +62,7 @@ class CampaignDirectory:
             (path / "journal.jsonl").unlink(missing_ok=True)  # it has no whole line
             remove_unfinished(path, _EXPERIMENT)
             write_text(path / _EXPERIMENT, experiment_text, error_type=RecordError)
+            sync_names(path, RecordError)
             return cls(path, lock, clock)
         except BaseException:
             lock.release()
@@ -87,40 +91,55 @@ class CampaignDirectory:
 
     def write_schedule(self, schedule: Schedule) -> None:
         """Store the order of all runs."""
-        text = _json(_SCHEDULE.dump_json(schedule, indent=1))
-        write_text(self.path / "schedule.json", text, error_type=RecordError)
+        self._store("schedule.json", _json(_SCHEDULE.dump_json(schedule, indent=1)))
 
     def write_environment(self, environment: Environment) -> None:
         """Store the facts of machine and servers."""
-        text = _json(_ENVIRONMENT.dump_json(environment, indent=1))
-        write_text(self.path / "environment.json", text, error_type=RecordError)
+        self._store("environment.json", _json(_ENVIRONMENT.dump_json(environment, indent=1)))
+
+    def _store(self, name: str, text: str) -> None:
+        """Store a file that the journal is about to rest on."""
+        write_text(self.path / name, text, error_type=RecordError)
+        with translated(self.path, RecordError):
+            sync_directory(self.path)
 
     def write_raw(self, name: str, text: str) -> str:
         """Store generator output, compressed; return the name it is stored under.
+
+        It is on disk then, as what the journal names must be.
 
         Raises:
             RecordError: The disk is full or fails.
         """
         stored = f"{name}.gz"
-        target = self.path / "raw" / stored
-        with translated(target, RecordError):
-            target.write_bytes(gzip.compress(text.encode(), mtime=0))
+        with self._flushed(stored) as file:
+            file.write(gzip.compress(text.encode(), mtime=0))
         return stored
 
     @contextmanager
     def raw_file(self, name: str) -> Iterator[BinaryIO]:
         """Open a file below ``raw/`` that is compressed as it is written, quickly.
 
+        It is on disk when it is closed.
+
         Raises:
             RecordError: The disk is full or fails.
         """
-        target = self.path / "raw" / f"{name}.gz"
         with (
-            translated(target, RecordError),
-            target.open("wb") as plain,
+            self._flushed(f"{name}.gz") as plain,
             gzip.GzipFile("", "wb", compresslevel=1, fileobj=plain, mtime=0) as file,
         ):
             yield cast("BinaryIO", file)
+
+    @contextmanager
+    def _flushed(self, stored: str) -> Iterator[BinaryIO]:
+        """Open a new file below ``raw/`` that is on disk, under its name, when it is closed."""
+        target = self.path / "raw" / stored
+        with translated(target, RecordError):
+            with target.open("wb") as file:
+                yield file
+                sync_file(file)
+            sync_directory(target.parent)
 
     def write_server_log(self, text: str) -> str:
         """Store what the servers of this session logged, beside those of earlier sessions."""

@@ -79,6 +79,7 @@ def test_programs_out_of_reach_are_copied_once_with_their_libraries(
     """The copy has the same shape, and the next campaign finds it."""
     processes = FakeProcesses()
     processes.on("cp", answer=Answer(does=_copies))
+    processes.on("sync")
     for _ in range(2):
         found = staging.staged(
             wheel[0] / "bin", wheel, "pg-18.6", account="nobody", processes=processes
@@ -86,7 +87,20 @@ def test_programs_out_of_reach_are_copied_once_with_their_libraries(
         assert found == tmp_path / "cache" / "programs" / "pg-18.6" / "pg" / "bin"
         assert (found / "postgres").exists()
         assert (found.parents[1] / "pg.libs").is_dir()
-    assert len(processes.ran) == 1
+    assert [command.argv[0] for command in processes.ran] == ["cp", "sync"]
+
+
+def test_a_copy_has_its_name_when_it_is_on_disk(wheel: tuple[Path, Path], tmp_path: Path) -> None:
+    """After a power cut a copy that is there is whole: it is flushed under another name."""
+    home = tmp_path / "cache" / "programs" / "pg-18.6"
+    unfinished = home.with_name("pg-18.6.unfinished")
+    seen: list[tuple[tuple[str, ...], bool]] = []
+    processes = FakeProcesses()
+    processes.on("cp", answer=Answer(does=_copies))
+    processes.on("sync", answer=Answer(does=lambda c: seen.append((c.argv[1:], home.exists()))))
+    staging.staged(wheel[0] / "bin", wheel, "pg-18.6", account="nobody", processes=processes)
+    assert seen == [(("--file-system", str(unfinished)), False)]
+    assert home.exists()
 
 
 def test_a_copy_that_failed_or_was_broken_off_is_made_anew(
@@ -94,6 +108,7 @@ def test_a_copy_that_failed_or_was_broken_off_is_made_anew(
 ) -> None:
     """Half a copy is never used, and the failure is a sentence."""
     processes = FakeProcesses()
+    processes.on("sync")
     processes.on("cp", answer=Answer(exit_status=1, stderr="cp: No space left on device\n"))
     home = tmp_path / "cache" / "programs"
     (home / "pg-18.6.unfinished" / "half").mkdir(parents=True)

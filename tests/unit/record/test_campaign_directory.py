@@ -13,9 +13,12 @@ from steelyard.experiment.schedule import make_schedule
 from steelyard.model.environment import Environment, Fact
 from steelyard.model.errors import ExitCode, RecordError, SteelyardError
 from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey, Mode
+from steelyard.model.schedule import CellKey, Mode, Schedule
 from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_schedule
+from support.flushes import Flushes, flushes
 from support.left import left_over
+
+__all__ = ["flushes"]
 
 
 @pytest.fixture
@@ -183,10 +186,14 @@ def test_raw_output_is_compressed_and_the_same_for_the_same_text(path: Path) -> 
     directory.close()
 
 
+def _a_schedule() -> Schedule:
+    cells = [CellKey(workload="w", load=Load(clients=c, threads=1)) for c in (1, 8)]
+    return make_schedule(treatments=["a", "b"], cells=cells, seed=3, mode=Mode.VISITS, blocks=4)
+
+
 def test_the_schedule_comes_back_equal(path: Path) -> None:
     """The stored order is the order that was drawn."""
-    cells = [CellKey(workload="w", load=Load(clients=c, threads=1)) for c in (1, 8)]
-    schedule = make_schedule(treatments=["a", "b"], cells=cells, seed=3, mode=Mode.VISITS, blocks=4)
+    schedule = _a_schedule()
     directory = _create(path)
     directory.write_schedule(schedule)
     directory.close()
@@ -270,4 +277,24 @@ def test_a_raw_file_is_compressed_as_it_is_written(path: Path) -> None:
         file.write(b"1 2 3\n" * 1000)
         file.write(b"4\n")
     assert stored.read_bytes() == first
+    directory.close()
+
+
+def test_what_the_journal_rests_on_is_on_disk(path: Path, flushes: Flushes) -> None:
+    """Each file of the record outlives a power cut from the moment it is written, and its name too.
+
+    A line that names it may follow at once.
+    """
+    directory = _create(path)
+    whole = [path / "experiment.yaml", path / "raw", path / "journal.jsonl"]
+    assert [each for each in whole if not flushes.hold(each)] == []
+    directory.write_schedule(_a_schedule())
+    assert flushes.hold(path / "schedule.json")
+    directory.write_environment(Environment(facts=()))
+    assert flushes.hold(path / "environment.json")
+    directory.write_raw("0000-0-0-00.txt", "tps = 1\n")
+    assert flushes.hold(path / "raw" / "0000-0-0-00.txt.gz")
+    with directory.raw_file("0000-0-0-00.log") as file:
+        file.write(b"1 2 3\n" * 1000)
+    assert flushes.hold(path / "raw" / "0000-0-0-00.log.gz")
     directory.close()

@@ -60,4 +60,8 @@ def _copy(parts: tuple[Path, ...], home: Path, processes: Processes) -> None:
             f"copying the server's programs to {home} failed: {completed.tail(1)}",
             hint="Free some disk, or set STEELYARD_CACHE to another place.",
         )
+    # A name may outlive a power cut that the content does not, and then half a copy looks whole.
+    processes.run(
+        Command(argv=("sync", "--file-system", str(unfinished))), timeout_s=_COPY_TIMEOUT_S
+    )
     rename(unfinished, home)

@@ -1,0 +1,84 @@
+"""The registry knows of a thing, on disk, before the journal does."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import an_experiment
+from fakes.clock import FakeClock
+from steelyard.experiment import registry
+from steelyard.experiment.ledger import JournalLedger
+from steelyard.model.kubernetes import POD, ObjectRef
+from steelyard.model.outside import Foreign, InCluster, OnServer
+from steelyard.model.stack import Knob, KnobKind
+from steelyard.record.directory import CampaignDirectory
+from steelyard.record.entries import Started
+from support.flushes import Flushes, flushes
+
+__all__ = ["flushes"]
+_ID = "night-1"
+_THING = OnServer(
+    resource=Foreign.DATABASE,
+    host="db",
+    port=5432,
+    user="bench",
+    database="ours",
+    entrance="postgres",
+    mark=f"steelyard campaign {_ID}",
+)
+_PLACED = InCluster(
+    context="lab",
+    server="https://lab",
+    ref=ObjectRef(kind=POD, namespace="prod", name="generator-0"),
+    campaign_id=_ID,
+)
+_KNOB = Knob(
+    name="linux:vm.swappiness",
+    layer="linux",
+    kind=KnobKind.SYSCTL,
+    place="vm.swappiness",
+    value="33",
+)
+_MADE: dict[str, Callable[[JournalLedger], None]] = {
+    "directory": lambda noted: noted.created(Path("/tmp/steelyard-0f3a9c2d")),  # noqa: S108
+    "on-server": lambda noted: noted.changed(_THING),
+    "cgroup": lambda noted: noted.group_made(Path(f"/sys/fs/cgroup/steelyard-{_ID}-server")),
+    "in-cluster": lambda noted: noted.placed(_PLACED),
+    "knob": lambda noted: noted.keep(_KNOB, "60"),
+}
+
+
+@pytest.mark.parametrize("kind", _MADE)
+def test_the_registry_is_on_disk_before_the_journal(
+    kind: str, tmp_path: Path, flushes: Flushes
+) -> None:
+    """When the line of a thing is flushed, the registry's is there, with every directory above it.
+
+    Of what the journal alone knows `clean` cannot tell that it is ours.
+    """
+    directory = CampaignDirectory.create(tmp_path / "c", FakeClock(), experiment_text="")
+    directory.journal.append(
+        Started(campaign_id=_ID, experiment=an_experiment(), command="steelyard", version="0")
+    )
+    registry.register(_ID, directory.path)
+    note = registry.directory() / _ID
+    seen: list[tuple[int, bool]] = []
+
+    def look(path: Path) -> None:
+        if path.name == "journal.jsonl":
+            seen.append((len(note.read_text().splitlines()), flushes.hold(note)))
+
+    flushes.heard = look
+    _MADE[kind](JournalLedger(directory.journal, _ID))
+    assert seen == [(2, True)]
+    directory.close()
+
+
+def test_directories_that_another_process_made_are_flushed_too(
+    tmp_path: Path, flushes: Flushes
+) -> None:
+    """A death may have come between the making of the cache and its flush."""
+    registry.directory().mkdir(parents=True)
+    registry.register(_ID, tmp_path / "c")
+    assert flushes.hold(registry.directory() / _ID)
