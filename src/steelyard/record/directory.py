@@ -18,6 +18,7 @@ from steelyard.gateways.files import (
     write_text,
 )
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.command import quoted
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
 from steelyard.model.outside import InCluster, OnServer, TurnedKnob
@@ -147,7 +148,7 @@ def require_unused(path: Path) -> None:
     if has_begun(path):
         raise RecordError(
             f"{path} holds a campaign already",
-            hint=f"Go on with it by --resume {path}, or name another directory with --out.",
+            hint=f"Go on with it by --resume {quoted(path)}, or name another directory with --out.",
         )
     if path.exists() and (not path.is_dir() or not _is_unused(path)):
         raise RecordError(
@@ -167,7 +168,7 @@ def read_campaign(path: Path) -> CampaignRecord:
         raise RecordError(
             f"{path} holds no campaign: Steelyard ended before it wrote the first line of the"
             " journal",
-            hint=f"Start it anew: steelyard run FILE --out {path}",
+            hint=f"Start it anew: steelyard run FILE --out {quoted(path)}",
         )
     return replay(lines)
 
