@@ -1,6 +1,5 @@
 """PostgreSQL under pgbench, as the runner sees it."""
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +26,7 @@ from steelyard.model.findings import Finding
 from steelyard.model.latency import RunLatency
 from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement
+from steelyard.model.stored_keys import stored_key
 from steelyard.model.workload import Workload
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
@@ -372,6 +372,5 @@ def dataset_of(workload: Workload) -> Dataset:
     scripts = tuple((script.name, script.text) for script in workload.prepare)
     name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
     if scripts:
-        digest = hashlib.sha256(repr(scripts).encode()).hexdigest()
-        name += f"_{digest[:10]}"
+        name += f"_{stored_key(scripts)[:10]}"
     return Dataset(name=f"steelyard_{name}", scale_factor=workload.scale_factor, prepare=scripts)
