@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from steelyard.gateways import sql as gateway
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 from steelyard.platforms.endpoint import databases, readiness, restarting, settings, undoing
@@ -69,7 +70,7 @@ class FakeEndpoint:
             readiness._STATE: [tuple(self.state)],
             readiness._MARKED: [(mark,) for mark in marks],
             restarting.STARTED_AT: [(self.starts,)],
-            restarting._LOADED_AT: [(self.loads,)],
+            gateway._LOADED_AT: [(self.loads,)],
             settings._IN_FILE: list(self.file.items()),
             databases._IS_THERE: [(1,)] if first in self.databases else [],
             databases._MAY_CREATE: [(self.may_create,)],

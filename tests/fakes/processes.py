@@ -56,6 +56,11 @@ class FakeProcess:
             self.clock.sleep(timeout_s)
         return self.status is not None
 
+    def kill_all(self) -> tuple[str, ...]:
+        """End; it started nothing."""
+        self.signal(signal.SIGKILL)
+        return ()
+
     def finish(self, status: int) -> None:
         """End with this status."""
         self.status = status

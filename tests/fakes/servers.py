@@ -15,6 +15,7 @@ from fakes.programs import FakeProgram
 from steelyard.engines.engine import Complaint, Dataset, RunRequest
 from steelyard.engines.postgres import settings as postgres_settings
 from steelyard.engines.reading import ServerReader
+from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import remove_tree
 from steelyard.model.cgroup import KEYS
 from steelyard.model.command import Command, Completed, ServerAddress
@@ -182,7 +183,7 @@ class FakeEngine:
         """Return what this world says of it."""
         return self._world.missing
 
-    def reload(self, address: ServerAddress, treatment: str) -> None:  # noqa: ARG002 - see its protocol
+    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - see its protocol
         """Note it."""
         self._world.steps.append(f"reload at {address.port}")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from steelyard.gateways.libpq import connection_failure
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import TargetError
 
@@ -37,6 +38,7 @@ class FakeSql:
         self.answers: dict[str, Rows] = dict(answers or {})
         self.refused: set[str] = set()
         self.reachable = True
+        self.password: str | None = None
         self.executed: list[tuple[str, str]] = []
         self.asked: list[tuple[str, str, tuple[object, ...]]] = []
         self.passwords: dict[str, str] = {}
@@ -100,6 +102,11 @@ class FakeSql:
             raise TargetError(
                 f"the server at {address.host}:{address.port} cannot be reached: it is not there",
                 hint="Is it running, and does it listen there?",
+            )
+        if self.password not in {None, address.password}:
+            said = f'password authentication failed for user "{address.user}"'
+            raise connection_failure(
+                said, where=f"{address.host}:{address.port}", user=address.user
             )
 
 

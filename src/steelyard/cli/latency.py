@@ -21,6 +21,7 @@ from steelyard.cli.log_reading import (
 )
 from steelyard.gateways.files import write_text
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.command import quoted
 from steelyard.model.errors import InputError, RecordError
 from steelyard.model.measurement import Run, SustainedRun
 from steelyard.model.units import parse_duration_s
@@ -191,7 +192,7 @@ def _campaign_document(analysis: CampaignAnalysis, path: Path) -> Document:
         sections = (Section(anchor="latency", title="Latency", blocks=blocks),)
     document = Document(
         title=analysis.experiment.name,
-        subtitle=f"latency; `steelyard report {path}` has the whole report",
+        subtitle=f"latency; `steelyard report {quoted(path)}` has the whole report",
         sections=sections,
     )
     return filled(document, analysis.experiment.words)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from steelyard.model.command import ServerAddress
+from steelyard.model.command import ServerAddress, quoted
 from steelyard.model.errors import (
     ExitCode,
     InputError,
@@ -115,8 +115,8 @@ def _telling_how_to_go_on(options: ApplyOptions) -> Iterator[None]:
         message = error.message if isinstance(error, Interrupted) else "interrupted"
         raise Interrupted(
             f"{message}, with the plan applied in part",
-            hint=f"`steelyard stack apply {options.directory}` goes on, and `steelyard stack revert"
-            f" {options.directory}` restores what was there.",
+            hint=f"`steelyard stack apply {quoted(options.directory)}` goes on, and"
+            f" `steelyard stack revert {quoted(options.directory)}` restores what was there.",
         ) from error
 
 
@@ -282,11 +282,11 @@ def _conclude(steps: Sequence[Step], directory: Path) -> None:
     if left:
         click.echo(
             f"{counted(len(left), 'knob')} not in effect: do what is said there, then run"
-            f" `steelyard stack apply {directory}` again."
+            f" `steelyard stack apply {quoted(directory)}` again."
         )
     elif came[Outcome.TURNED] or came[Outcome.THERE]:
         words = "All that is visible is in effect." if came[Outcome.UNSEEN] else "In effect."
-        click.echo(f"{words} `steelyard stack revert {directory}` restores what was there.")
+        click.echo(f"{words} `steelyard stack revert {quoted(directory)}` restores what was there.")
     _say_objects(came[Outcome.RENDERED])
     if left:
         raise click.exceptions.Exit(ExitCode.GATE)
@@ -298,8 +298,8 @@ def _require_none_failed(steps: Sequence[Step], directory: Path) -> None:
         step = failed[0]
         raise TargetError(
             f"{step.knob.name} failed: {' '.join(step.facts)}",
-            hint=f"{step.remedy} Then `steelyard stack apply {directory}` goes on, and `steelyard"
-            f" stack revert {directory}` restores what was there.",
+            hint=f"{step.remedy} Then `steelyard stack apply {quoted(directory)}` goes on,"
+            f" and `steelyard stack revert {quoted(directory)}` restores what was there.",
         )
 
 

@@ -16,6 +16,7 @@ from steelyard.engines.postgres.installation import find_installation
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.gateways.files import read_text
 from steelyard.gateways.virsh import Virsh
+from steelyard.model.command import quoted
 from steelyard.model.errors import InputError, PreflightError
 from steelyard.model.stack import Place, StackRequest
 from steelyard.model.stack_facts import StackFacts
@@ -104,7 +105,7 @@ def _given_domain(path: Path | None) -> str | None:
     text = read_text(path)
     if text is None:
         message = f"there is no file {path}"
-        raise InputError(message, hint=f"Write it: virsh dumpxml NAME --inactive > {path}")
+        raise InputError(message, hint=f"Write it: virsh dumpxml NAME --inactive > {quoted(path)}")
     return text
 
 

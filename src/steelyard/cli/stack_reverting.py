@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from steelyard.cli.stack_applying import ask, counted, say
-from steelyard.model.command import ServerAddress
+from steelyard.model.command import ServerAddress, quoted
 from steelyard.model.errors import InputError, Interrupted, LeftBehindError, TargetError
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
@@ -87,7 +87,7 @@ def _telling_how_to_go_on(directory: Path) -> Iterator[None]:
         message = error.message if isinstance(error, Interrupted) else "interrupted"
         raise Interrupted(
             f"{message}, with the plan reverted in part",
-            hint=f"`steelyard stack revert {directory}` goes on.",
+            hint=f"`steelyard stack revert {quoted(directory)}` goes on.",
         ) from error
 
 
@@ -134,7 +134,7 @@ def _left_behind(left: Sequence[Step], directory: Path) -> LeftBehindError:
     """Return what is told of all that is left: a line for each knob, and for each way out."""
     reasons = [f"{step.knob.name}: {' '.join(step.facts) or step.remedy}" for step in left]
     hints = dict.fromkeys(step.remedy for step in left if step.facts and step.remedy)
-    again = f"Then run `steelyard stack revert {directory}` again."
+    again = f"Then run `steelyard stack revert {quoted(directory)}` again."
     return LeftBehindError(
         "\n    ".join([f"{counted(len(left), 'knob')} could not be put back:", *reasons]),
         hint="\n    ".join([*hints, again]),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard.engines.reading import CeilingTools, ServerReader
+from steelyard.gateways.clock import Clock
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.experiment import Setting
@@ -207,7 +208,7 @@ class Engine(Protocol):
         """Bring every data set back from its template on a running server."""
         ...
 
-    def reload(self, address: ServerAddress, treatment: str) -> None:
+    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:
         """Bring what the platform has configured for a treatment into force without a restart.
 
         A server that reads its configuration again is made to; another is told each setting.

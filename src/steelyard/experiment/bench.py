@@ -202,7 +202,7 @@ class Bench:
         if self._stack is not None:
             self._stack.put(name)
         if platform.configure(treatment.asked()):
-            self._engine.reload(platform.address, name)
+            self._engine.reload(platform.address, name, self._clock)
         limits = platform.limit(treatment.asked(Layer.CGROUP))
         self._effective = self._engine.effective(platform.address)
         deviations = self._engine.deviations(treatment.settings, self._effective)

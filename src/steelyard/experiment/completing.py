@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.redoing import MAX_TRIES, bears_neighbours, pause_before_s
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.command import quoted
 from steelyard.model.errors import MeasurementError
 from steelyard.model.rules import ENVIRONMENT
 from steelyard.model.schedule import PlannedBlock
@@ -48,7 +49,7 @@ class BlockCompleter:
         way_out = self.taker.way_out or "Remove the cause."
         raise MeasurementError(
             f"block {block.index + 1} failed {MAX_TRIES} times: {self.taker.void_because}",
-            hint=f"{way_out} Then go on with: steelyard run --resume {self.directory.path}",
+            hint=f"{way_out} Then go on with: steelyard run --resume {quoted(self.directory.path)}",
         )
 
     def _try(self, block: PlannedBlock, attempt: int, record: CampaignRecord) -> CampaignRecord:

@@ -4,7 +4,6 @@ One file per campaign in ``noise/``. A file that is damaged, or of another place
 obstacle: a plan then goes by an older one, or by the assumed noise.
 """
 
-import hashlib
 import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from steelyard.gateways.host import Host
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.model.stored_keys import stored_key
 from steelyard.model.target import (
     AnyLocalTarget,
     CloudNativePgTarget,
@@ -30,7 +30,6 @@ from steelyard.model.workload import Workload
 from steelyard.platforms.local.machine import capacity, machine_facts
 
 FORMAT = 1
-_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ def _in_kubernetes(target: Target) -> str:
     context = "the current context" if place is None or place.context is None else place.context
     namespace = "" if place is None or place.namespace is None else f"/{place.namespace}"
     # Every key counts: another class, node or limit is another place.
-    digest = hashlib.sha256(repr(target).encode()).hexdigest()[:_KEY_LENGTH]
+    digest = stored_key(target)
     return f"Kubernetes {context}{namespace}; {_target(target)}, {digest}"
 
 
@@ -177,7 +176,7 @@ def content_of(workload: Workload) -> str:
         [(script.text, script.weight) for script in workload.scripts],
         *(() if workload.redis is None else (workload.redis,)),
     )
-    return hashlib.sha256(repr(said).encode()).hexdigest()[:_KEY_LENGTH]
+    return stored_key(said)
 
 
 def _for(experiment: Experiment, stored: StoredProfile) -> NoiseProfile:

@@ -44,6 +44,7 @@ from steelyard.experiment.taking import Taker
 from steelyard.gateways.clock import Clock
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.capacity import Capacity
+from steelyard.model.command import quoted
 from steelyard.model.environment import Environment, Fact, ServerEnvironment
 from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
@@ -98,7 +99,7 @@ class Campaign:
             self._end(Status.INTERRUPTED)
             raise Interrupted(
                 "interrupted",
-                hint=f"Go on with: steelyard run --resume {self.directory.path}",
+                hint=f"Go on with: steelyard run --resume {quoted(self.directory.path)}",
             ) from error
         except SteelyardError as error:
             # The record's own disk may be what failed: the first error is the one to tell.

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from steelyard.gateways.files import existing_parent, read_text
 from steelyard.model.cgroup import Controller, parse_cpu_list
+from steelyard.model.command import quoted
 from steelyard.model.errors import InputError, PrivilegeError, TargetError
 
 PROCESSES = "cgroup.procs"
@@ -108,7 +109,7 @@ class SystemCgroups:
                     raise PrivilegeError(
                         f"the controller `{controller}` is not enabled for groups below"
                         f" {directory}",
-                        hint=f"Enable it: echo +{controller} > {directory / control}",
+                        hint=f"Enable it: echo +{controller} > {quoted(directory / control)}",
                     )
                 return _writable(Hierarchy(root=directory, version=2))
         raise PrivilegeError(

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import InputError, TargetError
+from steelyard.model.errors import InputError, LoginError, TargetError
 
 # libpq keywords whose values open a door.
 _SECRETS: Final = frozenset(
@@ -29,9 +29,12 @@ _FROM_INSIDE: Final = (
     "User and password come from a Secret beside the server: correct it, or name another one"
     " (`secret`)."
 )
+_REFUSED: Final = r"password authentication failed|no password supplied|password supplied"
+_ROLE: Final = r'role "[^"]*" does not exist'
+_LOGIN: Final = f"{_REFUSED}|{_ROLE}"
 _FAILURES: Final = (
     (
-        r"password authentication failed|no password supplied|password supplied",
+        _REFUSED,
         "the server at {where} refused the password of {user}, or got none",
         _FROM_OUTSIDE,
     ),
@@ -61,7 +64,7 @@ _FAILURES: Final = (
         "Name a database that exists; Steelyard connects to it to make its own.",
     ),
     (
-        r'role "[^"]*" does not exist',
+        _ROLE,
         "the server at {where} does not let {user} in: {text}",
         "Name a role that exists: postgresql://ROLE@HOST/DATABASE; or CREATE ROLE ... LOGIN there.",
     ),
@@ -150,7 +153,8 @@ def connection_failure(
     for pattern, message, hint in _FAILURES:
         if re.search(pattern, text):
             hint = _FROM_INSIDE if in_cluster and hint is _FROM_OUTSIDE else hint  # noqa: PLW2901
-            return TargetError(message.format(where=where, user=named, text=text), hint=hint)
+            kind = LoginError if re.search(_LOGIN, text) else TargetError
+            return kind(message.format(where=where, user=named, text=text), hint=hint)
     return TargetError(
         f"the server at {where} cannot be reached: {text}",
         hint="Is it running, and does it listen there?",

@@ -11,7 +11,7 @@ import pwd
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -46,6 +46,10 @@ class RunningProcess(Protocol):
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for its end; return whether it came."""
+        ...
+
+    def kill_all(self) -> tuple[str, ...]:
+        """Kill it with its session; return what it started and what still runs, by id and name."""
         ...
 
 
@@ -179,6 +183,61 @@ class _Running:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    def kill_all(self) -> tuple[str, ...]:
+        family = _family(self.pid)
+        kill_group(self._process)
+        left = _relations()
+        return tuple(
+            f"{pid} ({left[pid].name})"
+            for pid, one in family.items()
+            if pid in left and left[pid].started == one.started and left[pid].runs
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """A process as ``/proc/PID/stat`` shows it.
+
+    Attributes:
+        started: In ticks since the boot; tells a process from a later one with its id.
+    """
+
+    name: str
+    runs: bool
+    parent: int
+    session: int
+    started: int
+
+
+def _relations() -> dict[int, _Relation]:
+    """Return all processes by their ids."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            before, _, after = entry.read_text(errors="replace").rpartition(")")
+        except OSError:
+            continue  # it ended
+        words = after.split()
+        found[int(entry.parent.name)] = _Relation(
+            name=before.partition("(")[2],
+            runs=words[0] not in {"Z", "X"},
+            parent=int(words[1]),
+            session=int(words[3]),
+            started=int(words[19]),
+        )
+    return found
+
+
+def _family(leader: int) -> dict[int, _Relation]:
+    """Return who is of a leader's session, or was started by one of them and left it."""
+    everybody = _relations()
+    family = {pid: one for pid, one in everybody.items() if one.session == leader}
+    while more := {
+        pid: one for pid, one in everybody.items() if one.parent in family and pid not in family
+    }:
+        family |= more
+    return family
 
 
 def _spawn_mortal(command: Command) -> "subprocess.Popen[bytes]":

@@ -6,7 +6,7 @@ The texts are those of redis-py, of Python's ssl and of the server itself; there
 import re
 from typing import Final
 
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import LoginError, TargetError
 
 _FROM_OUTSIDE: Final = (
     "The password comes from REDISCLI_AUTH, the user from the target's `user:` or its URI."
@@ -67,7 +67,7 @@ _FAILURES: Final = (
 
 def refused_login(text: str, *, where: str) -> TargetError:
     """Return that a server does not take user and password."""
-    return TargetError(f"{where} refuses user and password: {text}", hint=_FROM_OUTSIDE)
+    return LoginError(f"{where} refuses user and password: {text}", hint=_FROM_OUTSIDE)
 
 
 def connection_failure(text: str, *, where: str) -> TargetError:

@@ -15,6 +15,7 @@ from typing import Protocol
 import psycopg
 from psycopg import sql
 
+from steelyard.gateways.clock import Clock
 from steelyard.gateways.libpq import address_of, asked_for, connection_failure
 from steelyard.gateways.patience import PATIENCE_S, PatientConnection
 from steelyard.gateways.prepared import PreparedStatements
@@ -30,6 +31,9 @@ _AT_WORK = """
 SELECT count(*) FROM pg_stat_activity
 WHERE application_name = %s AND state = 'active' AND pid <> pg_backend_pid()
 """
+_LOADED_AT = "SELECT pg_conf_load_time()"
+_RELOAD_TIMEOUT_S = 30.0
+_RELOAD_POLL_S = 0.01
 
 Row = tuple[object, ...]
 
@@ -246,6 +250,23 @@ def _open(address: ServerAddress, name: str = _NAME) -> PatientConnection:
             autocommit=True,
             **dict(address.parameters),  # type: ignore[arg-type]
         )
+
+
+def reload(address: ServerAddress, sql: Sql, clock: Clock) -> None:
+    """Make a server read its configuration, and return once new sessions see it.
+
+    Raises:
+        TargetError: It does not read it.
+    """
+    before = sql.rows(address, _LOADED_AT)
+    sql.rows(address, "SELECT pg_reload_conf()")
+    deadline = clock.monotonic() + _RELOAD_TIMEOUT_S
+    while sql.rows(address, _LOADED_AT) == before:
+        if clock.monotonic() > deadline:
+            raise TargetError(
+                "the server did not read its changed configuration", hint="Its log says why."
+            )
+        clock.sleep(_RELOAD_POLL_S)
 
 
 @contextmanager

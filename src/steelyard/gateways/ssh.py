@@ -1,6 +1,7 @@
 """The only door to machines over SSH: the user's own ``ssh``, with its keys, hosts and settings."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -92,7 +93,7 @@ class SshMachine:
         if done.exit_status == _FAILED:
             raise TargetError(
                 f"{name} cannot be reached over ssh: {reason}",
-                hint=f"Does `ssh -o BatchMode=yes {' '.join(self.destination.words)} true` work?",
+                hint=f"Does `ssh -o BatchMode=yes {shlex.join(self.destination.words)} true` work?",
             )
         raise TargetError(
             f"{name} did not run a shell script to its end: {reason}",

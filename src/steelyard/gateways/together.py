@@ -134,7 +134,7 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
         try:
             os.killpg(process.pid, number)
             process.communicate(timeout=_KILL_GRACE_S)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # gone, or another account's, as of sudo
             return
         except subprocess.TimeoutExpired:
             continue

@@ -1,8 +1,14 @@
 """A command to run: what an engine asks for and a platform runs."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+
+def quoted(word: object) -> str:
+    """Return a path or a name as it stands in a command that a reader pastes into a shell."""
+    return shlex.quote(str(word))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,10 @@ class RefusedError(TargetError):
     """The server answered, with an error in words of its own."""
 
 
+class LoginError(TargetError):
+    """The server does not take user and password."""
+
+
 class SilentError(TargetError):
     """A server that runs did not answer in time: what it would have said is not known."""
 

@@ -14,6 +14,7 @@ from steelyard.gateways.process import Processes
 from steelyard.model.command import Command, Completed
 from steelyard.model.errors import SteelyardError
 from steelyard.model.program import ServerProgram
+from steelyard.model.stored_keys import stored_key
 from steelyard.model.vantage import Vantage
 from steelyard.platforms.campaign_directory import WithCampaignDirectory
 from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
@@ -47,7 +48,7 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         self, program: ServerProgram, content: Sequence[object], size_bytes: int = 0
     ) -> PreparedState:
         """Return the state of data that were made there; a size of 0 is one that nobody knows."""
-        key = token_of(repr((program.identity, content)))
+        key = token_of(stored_key([program.identity, content]))
         return PreparedState(key=key, data=self._live, size_bytes=size_bytes)
 
     def vantage(self) -> Vantage | None:

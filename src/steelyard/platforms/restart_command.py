@@ -1,6 +1,5 @@
 """Restarting a server by its owner's own command, and waiting until it is another one."""
 
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,15 +62,21 @@ def _run(command: tuple[str, ...], processes: Processes, environment: Mapping[st
     with _started(order, processes) as (process, output):
         ended = process.wait(_TIMEOUT_S)
         status = process.exit_status()
-        if not ended:
-            process.signal(signal.SIGKILL)
+        # What it started would go on, and may restart the server in a later run.
+        left = () if ended else process.kill_all()
         said = " ".join(output.read().decode(errors="replace").split()[-40:])
     if not ended or status != 0:
         how = f"exited with {status}" if ended else f"did not end within {_TIMEOUT_S:.0f} s"
         raise TargetError(
             f"the restart command {how}: {said}",
-            hint="Try it by hand, as the account that runs Steelyard.",
+            hint=" ".join((*_warning(left), "Try it by hand, as the account that runs Steelyard.")),
         )
+
+
+def _warning(left: tuple[str, ...]) -> tuple[str, ...]:
+    if not left:
+        return ()
+    return (f"It was killed, but what it started still runs and may yet act: {', '.join(left)}.",)
 
 
 @contextmanager

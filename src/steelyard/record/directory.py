@@ -21,6 +21,7 @@ from steelyard.gateways.files import (
     write_text,
 )
 from steelyard.model.campaign import CampaignRecord
+from steelyard.model.command import quoted
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
 from steelyard.model.schedule import Schedule
@@ -165,7 +166,7 @@ def require_unused(path: Path) -> None:
     if has_begun(path):
         raise RecordError(
             f"{path} holds a campaign already",
-            hint=f"Go on with it by --resume {path}, or name another directory with --out.",
+            hint=f"Go on with it by --resume {quoted(path)}, or name another directory with --out.",
         )
     if path.exists() and (not path.is_dir() or not _is_unused(path)):
         raise RecordError(
@@ -189,7 +190,7 @@ def _begun(path: Path) -> tuple[Line, ...]:
         raise RecordError(
             f"{path} holds no campaign: Steelyard ended before it wrote the first line of the"
             " journal",
-            hint=f"Start it anew: steelyard run FILE --out {path}",
+            hint=f"Start it anew: steelyard run FILE --out {quoted(path)}",
         )
     return lines
 

@@ -7,6 +7,7 @@ from steelyard.analysis.campaign_outlook import (
     WorkloadOutlook,
 )
 from steelyard.analysis.outlook import EffectOutlook, ScopeOutlook
+from steelyard.model.command import quoted
 from steelyard.model.experiment import Experiment
 from steelyard.model.measure import SwitchCost
 from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
@@ -91,7 +92,7 @@ def shortfall(found: CampaignOutlook, source: str) -> str:
     fact = f"at the {noise} noise {budget} do not decide {share(experiment.stop.decide)} in {scope}"
     ways = [design for design in found.cheaper if design.pooled or found.decides_headlines]
     way = f"; cheaper: {design_sentence(ways[0])}" if ways else ""
-    return f"{fact}{way}; see `steelyard plan {source}`"
+    return f"{fact}{way}; see `steelyard plan {quoted(source)}`"
 
 
 def _decidable(found: CampaignOutlook) -> Section:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from recorded import catalogue_text
 
+from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.engines.engine import RunRequest
@@ -146,18 +147,21 @@ def test_effective_settings_are_read_as_a_new_session_sees_them() -> None:
 
 def test_a_reload_waits_until_new_sessions_see_it() -> None:
     """The load time of the configuration changes; one that never does is an error."""
-    times = iter([1, 1, 2])
+    times = iter([1, 1, 1, 2])
     sql = FakeSql(
         {
-            "SELECT pg_conf_load_time(), pg_reload_conf()": [(1, True)],
+            "SELECT pg_reload_conf()": [(True,)],
             "SELECT pg_conf_load_time()": lambda: [(next(times),)],
         }
     )
-    _engine(sql=sql).reload(_ADDRESS, "default")
+    clock = FakeClock()
+    _engine(sql=sql).reload(_ADDRESS, "default", clock)
     assert next(times, None) is None
+    assert len(clock.slept) == 2  # a busy server is not hammered
     sql.answers["SELECT pg_conf_load_time()"] = [(1,)]
     with pytest.raises(TargetError, match="did not read its changed configuration"):
-        _engine(sql=sql).reload(_ADDRESS, "default")
+        _engine(sql=sql).reload(_ADDRESS, "default", clock)
+    assert sum(clock.slept) > 25  # nor given up early
 
 
 def test_the_generator_needs_a_password_on_the_network_alone() -> None:

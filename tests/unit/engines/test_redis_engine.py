@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from recorded_redis import recordings
 
+from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldDoor, ToldSession
 from steelyard.engines.engine import RunRequest
 from steelyard.engines.redis.datasets import Databases, dataset_of, datasets_of
@@ -207,7 +208,7 @@ def test_a_switch_tells_the_server_every_setting_that_any_treatment_asks() -> No
     }
     quiet = {"INFO persistence": [b"rdb_bgsave_in_progress:0\r\n"]}
     engine, session = _engine(answers | quiet)
-    engine.reload(_ADDRESS, "two")
+    engine.reload(_ADDRESS, "two", FakeClock())
     assert session.asked == ["CONFIG SET appendfsync no", "CONFIG SET hz 10", "INFO persistence"]
 
 
@@ -221,7 +222,7 @@ def test_a_switch_waits_for_what_the_treatment_before_began(busy: str) -> None:
     answers["INFO persistence"] = [f"{busy}:{number}\r\n".encode() for number in (1, 1, 0)]
     answers["BLPOP steelyard:no-such-list 0.1"] = [None]
     engine, session = _engine(answers)
-    engine.reload(_ADDRESS, "two")
+    engine.reload(_ADDRESS, "two", FakeClock())
     assert session.asked.count("BLPOP steelyard:no-such-list 0.1") == 2
     assert session.asked[-1] == "INFO persistence"
 

@@ -159,7 +159,7 @@ def test_a_campaign_of_ours_does_not_vouch_for_an_edited_line(tmp_path: Path, ki
 
 
 def test_a_strangers_directory_that_is_here_stays(tmp_path: Path) -> None:
-    """Also one of the very form of those that Steelyard makes; mounts are the registry's word alone."""
+    """Also one of the very form of those that Steelyard makes."""
     live = tmp_path / "live" / _ID
     live.mkdir(parents=True)
     (live / "precious").write_text("x")

@@ -1,12 +1,14 @@
 """Clusters are found as kubectl finds them, and what goes wrong with credentials is told."""
 
 import base64
+import gc
 import json
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -142,17 +144,42 @@ def test_paths_are_relative_to_their_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_embedded_keys_are_never_on_a_disk(tmp_path: Path) -> None:
-    """They become files in memory, which have the content and end with the process."""
+    """They become files in memory, which have the content and end with their user."""
     coded = base64.b64encode(b"the key").decode()
     path = write(tmp_path / "config", config("a", **{"client-key-data": coded}))
-    chosen = read_kubeconfig((path,)).for_context("a")
-    user = chosen["users"][0]["user"]
-    assert set(user) == {"client-key"}
-    assert Path(user["client-key"]).read_bytes() == b"the key"
-    assert "memfd" in str(Path(user["client-key"]).readlink())
+    with ExitStack() as memory:
+        chosen = read_kubeconfig((path,)).for_context("a", memory)
+        user = chosen["users"][0]["user"]
+        assert set(user) == {"client-key"}
+        assert Path(user["client-key"]).read_bytes() == b"the key"
+        assert "memfd" in str(Path(user["client-key"]).readlink())
+    assert not Path(user["client-key"]).exists()
     damaged = write(tmp_path / "config", config("a", current="a", **{"client-key-data": "!"}))
     with pytest.raises(InputError, match="client-key-data"):
         finder(damaged).connect()
+
+
+def _keys_in_memory() -> list[str]:
+    descriptors = list(Path("/proc/self/fd").iterdir())
+    named = [os.readlink(each) for each in descriptors if each.is_symlink()]  # noqa: PTH115
+    return [name for name in named if "memfd:client-" in name]
+
+
+def test_a_context_is_connected_to_once_and_leaves_no_key_behind(tmp_path: Path) -> None:
+    """Who cleans asks for it for every thing: one file of the key, closed with the connection."""
+    coded = {
+        f"client-{what}-data": base64.b64encode(what.encode()).decode()
+        for what in ("certificate", "key")
+    }
+    path = write(tmp_path / "config", config("a", current="a", **coded))
+    before = len(_keys_in_memory())
+    found = finder(path)
+    connections = [found.connect("a") for _ in range(50)]
+    assert all(each is connections[0] for each in connections)
+    assert len(_keys_in_memory()) == before + len(coded)
+    del found, connections
+    gc.collect()
+    assert len(_keys_in_memory()) == before
 
 
 def test_a_pod_uses_its_account(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
 """The user's restart command: what it says is told, and nothing of it stays behind."""
 
+import os
+import re
+import signal
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from fakes.clock import FakeClock
 from fakes.sql import FakeSql
-from steelyard.gateways.process import SystemProcesses
-from steelyard.model.command import ServerAddress
+from steelyard.gateways.process import RunningProcess, SystemProcesses
+from steelyard.model.command import Command, ServerAddress
 from steelyard.model.errors import TargetError
+from steelyard.platforms import restart_command
 from steelyard.platforms.endpoint.restarting import STARTED_AT, Means, restart
 
 _ADDRESS = ServerAddress(host="/fake", port=5432, user="postgres", database="postgres")
@@ -33,3 +38,66 @@ def test_a_death_during_a_restart_leaves_no_file_behind(
     """
     with pytest.raises(TargetError, match="exited with 3: nothing is left"):
         restart(("sh", "-c", script), _ADDRESS, means)
+
+
+class _Patient(SystemProcesses):
+    """Programs that have come to a file when they count as started."""
+
+    def __init__(self, awaited: Path) -> None:
+        self.awaited = awaited
+        self.leader = 0
+
+    def start(self, command: Command, *, output: Path) -> RunningProcess:
+        process = super().start(command, output=output)
+        self.leader = process.pid
+        while not (self.awaited.exists() and self.awaited.read_text().endswith("\n")):
+            assert process.exit_status() is None
+            time.sleep(0.01)
+        return process
+
+
+def _runs(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def _hanging(monkeypatch: pytest.MonkeyPatch, script: str, awaited: Path) -> tuple[str, _Patient]:
+    """Return what is said of a restart command that hangs."""
+    monkeypatch.setattr(restart_command, "_TIMEOUT_S", 0.01)
+    processes = _Patient(awaited)
+    means = Means(sql=FakeSql({STARTED_AT: [("monday",)]}), processes=processes, clock=FakeClock())
+    with pytest.raises(TargetError, match="the restart command did not end within") as caught:
+        restart(("sh", "-c", script), _ADDRESS, means)
+    return caught.value.hint, processes
+
+
+def test_a_command_that_hangs_is_killed_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child of it would restart the server later, in the middle of a run."""
+    child = tmp_path / "child"
+    later = "for _ in $(seq 3000); do sleep 0.01; done; echo restarted"
+    script = f"sh -c '{later}' & echo $! > {child}; wait"
+    hint, processes = _hanging(monkeypatch, script, child)
+    assert not _runs(int(child.read_text()))
+    assert not Path(f"/proc/{processes.leader}").exists()  # and nobody has to reap it
+    assert hint == "Try it by hand, as the account that runs Steelyard."
+
+
+def test_what_left_the_session_of_a_command_that_hangs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the server itself, which is not killed; so it is told."""
+    child = tmp_path / "child"
+    script = f"setsid sh -c 'echo $$ > {child}; exec sleep 1000' & wait"
+    hint, _ = _hanging(monkeypatch, script, child)
+    pid = int(child.read_text())
+    try:
+        told = rf"It was killed, but .* still runs and may yet act: {pid} \((sh|sleep)\)\."
+        assert re.match(told, hint)
+        assert _runs(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)

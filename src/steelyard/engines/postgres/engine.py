@@ -1,6 +1,5 @@
 """PostgreSQL under pgbench, as the runner sees it."""
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,9 +14,10 @@ from steelyard.engines.postgres.settings import SettingEntry
 from steelyard.engines.postgres.several_logs import SeveralLogs
 from steelyard.engines.postgres.transaction_log import LogForm, LogReader
 from steelyard.engines.reading import ServerReader
+from steelyard.gateways.clock import Clock
 from steelyard.gateways.network import LOOPBACK
 from steelyard.gateways.process import Processes
-from steelyard.gateways.sql import Sql
+from steelyard.gateways.sql import Sql, reload
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import TargetError
@@ -26,6 +26,7 @@ from steelyard.model.findings import Finding
 from steelyard.model.latency import RunLatency
 from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement
+from steelyard.model.stored_keys import stored_key
 from steelyard.model.workload import Workload
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
@@ -258,16 +259,9 @@ class PostgresEngine:
             drop = f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)'
             self._sql.execute(address, [drop, copy + strategy])
 
-    def reload(self, address: ServerAddress, treatment: str) -> None:  # noqa: ARG002 - it is in a file
+    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - it is in a file
         """Make the server read its configuration, and wait until new sessions see it."""
-        before = self._sql.rows(address, "SELECT pg_conf_load_time(), pg_reload_conf()")[0][0]
-        for _ in range(_RELOAD_POLLS):
-            if self._sql.rows(address, "SELECT pg_conf_load_time()")[0][0] != before:
-                return
-        raise TargetError(
-            "the server did not read its changed configuration",
-            hint="Its log says why; it is in the campaign's directory.",
-        )
+        reload(address, self._sql, clock)
 
     def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
         """Return where pgbench connects: the socket, or the loopback network with a password.
@@ -364,7 +358,6 @@ class PostgresEngine:
 
 
 _HAS_PREWARM = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"
-_RELOAD_POLLS = 500  # each a new connection, some milliseconds: seconds in all
 _SIGKILL = 9
 _PREPARED = "_prepared"
 _FIRST_WITH_STRATEGY = 150000
@@ -379,6 +372,5 @@ def dataset_of(workload: Workload) -> Dataset:
     scripts = tuple((script.name, script.text) for script in workload.prepare)
     name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
     if scripts:
-        digest = hashlib.sha256(repr(scripts).encode()).hexdigest()
-        name += f"_{digest[:10]}"
+        name += f"_{stored_key(scripts)[:10]}"
     return Dataset(name=f"steelyard_{name}", scale_factor=workload.scale_factor, prepare=scripts)

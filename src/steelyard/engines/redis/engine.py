@@ -16,6 +16,7 @@ from steelyard.engines.redis.reader import open_reader
 from steelyard.engines.redis.server import RedisProgram
 from steelyard.engines.redis.settings import Catalogue
 from steelyard.engines.redis.trial import Trial
+from steelyard.gateways.clock import Clock
 from steelyard.gateways.network import LOOPBACK
 from steelyard.gateways.redis import RedisDoor
 from steelyard.model.command import Command, Completed, ServerAddress
@@ -163,7 +164,7 @@ class RedisEngine:
         """Refuse likewise."""
         self.keep_templates(address)
 
-    def reload(self, address: ServerAddress, treatment: str) -> None:
+    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - it waits by its session
         """Tell a running server every setting that any treatment asks for.
 
         One that this treatment does not name gets its default. What the treatment before began

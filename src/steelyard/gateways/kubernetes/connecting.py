@@ -1,7 +1,9 @@
 """Finding a cluster as kubectl does."""
 
 import os
+import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,6 +25,8 @@ _CONTEXT_HINT: Final = "`kubectl config get-contexts` lists them; `--context` na
 class KubectlConfiguration:
     """``KUBECONFIG``, ``~/.kube/config``, or the account of the pod that this process runs in.
 
+    A context is connected to once: who cleans asks for it for every single thing.
+
     Attributes:
         account: Where a pod finds its account.
     """
@@ -30,6 +34,9 @@ class KubectlConfiguration:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     account: Path = _ACCOUNT
     clock: Clock = field(default_factory=SystemClock)
+    _connected: dict[str, KubernetesApi] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def connect(self, context: str | None = None) -> KubernetesApi:
         """Return the cluster of a context; nothing is asked of it yet.
@@ -42,6 +49,12 @@ class KubectlConfiguration:
             InputError: There is no such context, or no kubeconfig.
             PrivilegeError: A plugin gives no credentials.
         """
+        name = context or ""
+        if name not in self._connected:
+            self._connected[name] = self._new_connection(name)
+        return self._connected[name]
+
+    def _new_connection(self, context: str) -> KubernetesApi:
         try:
             # The library takes half a second to import.
             from steelyard.gateways.kubernetes.client import ClusterApi  # noqa: PLC0415
@@ -49,7 +62,7 @@ class KubectlConfiguration:
             message = f"Kubernetes needs the extra `kubernetes`, which is not installed: {error}"
             hint = "pip install 'steelyard[kubernetes]'"
             raise PreflightError(message, hint=hint) from error
-        return ClusterApi(self._access(context or ""), clock=self.clock)
+        return ClusterApi(self._access(context), clock=self.clock)
 
     def _access(self, context: str) -> "Access":
         from steelyard.gateways.kubernetes import access, kubeconfig  # noqa: PLC0415 - likewise
@@ -62,7 +75,11 @@ class KubectlConfiguration:
         _require_context(config, paths, name)
         chosen = config.contexts[name]
         namespace = str(chosen.get("namespace") or "default")
-        return access.by_kubeconfig(name, config.for_context(name), namespace)
+        with ExitStack() as memory:
+            found = access.by_kubeconfig(name, config.for_context(name, memory), namespace)
+            # The library reads the files anew for every connection of its pool.
+            weakref.finalize(found.configuration, memory.pop_all().close)
+        return found
 
     @property
     def _is_inside(self) -> bool:

@@ -10,6 +10,7 @@ import binascii
 import copy
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -51,10 +52,11 @@ class Kubeconfig:
         """Return the entries of ``clusters``, ``users`` or ``contexts``."""
         return self.document.get(what) or ()
 
-    def for_context(self, name: str) -> dict[str, Any]:
+    def for_context(self, name: str, memory: ExitStack) -> dict[str, Any]:
         """Return a document of one context, its embedded certificates and keys as files.
 
-        The files are in memory and gone with this process, however it ends.
+        The files are in memory: gone when ``memory`` is closed, and with this process, however it
+        ends.
         """
         context = self.contexts[name]
         wanted = {
@@ -65,7 +67,7 @@ class Kubeconfig:
         chosen: dict[str, Any] = {"current-context": name}
         for what, called in wanted.items():
             found = [each for each in self.named(what) if each["name"] == called]
-            chosen[what] = [_in_memory(copy.deepcopy(dict(each))) for each in found]
+            chosen[what] = [_in_memory(copy.deepcopy(dict(each)), memory) for each in found]
         return chosen
 
 
@@ -138,7 +140,7 @@ def _join(document: dict[str, Any], further: Mapping[str, Any]) -> None:
         document["current-context"] = further.get("current-context") or ""
 
 
-def _in_memory(entry: dict[str, Any]) -> dict[str, Any]:
+def _in_memory(entry: dict[str, Any], memory: ExitStack) -> dict[str, Any]:
     """Return an entry of a list with files in memory for what is embedded in it.
 
     TLS takes keys from files only; a temporary one would stay where the process is killed.
@@ -147,16 +149,17 @@ def _in_memory(entry: dict[str, Any]) -> dict[str, Any]:
         for name in _EMBEDDED:
             coded = value.pop(f"{name}-data", None)
             if coded:
-                value[name] = _memory_file(name, str(coded))
+                value[name] = _memory_file(name, str(coded), memory)
     return entry
 
 
-def _memory_file(name: str, coded: str) -> str:
+def _memory_file(name: str, coded: str, memory: ExitStack) -> str:
     try:
         content = base64.b64decode("".join(coded.split()), validate=True)
     except binascii.Error as error:
         raise InputError(f"`{name}-data` of the kubeconfig is not base64") from error
     descriptor = os.memfd_create(name)
+    memory.callback(os.close, descriptor)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content)
     return f"/proc/self/fd/{descriptor}"

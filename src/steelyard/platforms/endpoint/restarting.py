@@ -5,13 +5,9 @@ from dataclasses import dataclass
 
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
 from steelyard.platforms.restart_command import RestartMeans, restart_by
 
 STARTED_AT = "SELECT pg_postmaster_start_time()"
-_LOADED_AT = "SELECT pg_conf_load_time()"
-_RELOAD_TIMEOUT_S = 30.0
-_RELOAD_POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,24 +15,6 @@ class Means(RestartMeans):
     """The gateways that a change on a server needs."""
 
     sql: Sql
-
-
-def reload(address: ServerAddress, means: Means) -> None:
-    """Make a server read its configuration, and return once new sessions see it.
-
-    Raises:
-        TargetError: It does not read it.
-    """
-    before = means.sql.rows(address, _LOADED_AT)
-    means.sql.rows(address, "SELECT pg_reload_conf()")
-    deadline = means.clock.monotonic() + _RELOAD_TIMEOUT_S
-    while means.sql.rows(address, _LOADED_AT) == before:
-        if means.clock.monotonic() > deadline:
-            raise TargetError(
-                "the server did not read its changed configuration",
-                hint="Its log says why.",
-            )
-        means.clock.sleep(_RELOAD_POLL_S)
 
 
 def restart(

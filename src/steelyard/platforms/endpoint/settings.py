@@ -7,11 +7,11 @@ the ledger.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from steelyard.gateways.sql import Sql
+from steelyard.gateways.sql import Sql, reload
 from steelyard.model.command import ServerAddress
 from steelyard.model.outside import SavedSetting
 from steelyard.platforms.endpoint import statements
-from steelyard.platforms.endpoint.restarting import Means, reload, restart
+from steelyard.platforms.endpoint.restarting import Means, restart
 
 
 class SettingStore(Protocol):
@@ -73,7 +73,7 @@ class AlterSystem:
     def activate(self, settings: Mapping[str, str], *, restarts: bool) -> None:
         """Write settings, have them read, and restart the server where asked."""
         if self.change(settings):
-            reload(self._entrance(), self._means)
+            reload(self._entrance(), self._means.sql, self._means.clock)
         if restarts:
             again = self._entrance
             restart(self._restart_command, again(), self._means, again=again)

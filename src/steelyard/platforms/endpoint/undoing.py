@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 
-from steelyard.gateways.sql import Sql
+from steelyard.gateways.sql import Sql, reload
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import LeftBehindError, TargetError
 from steelyard.model.outside import Foreign, OnServer
 from steelyard.platforms.endpoint import statements
 from steelyard.platforms.endpoint.readiness import MARK
-from steelyard.platforms.endpoint.restarting import Means, reload, restart
+from steelyard.platforms.endpoint.restarting import Means, restart
 from steelyard.platforms.endpoint.settings import in_system_file
 from steelyard.platforms.tokens import token_of
 
@@ -79,7 +79,7 @@ def _put_back(thing: OnServer, address: ServerAddress, means: Means) -> None:
         if not _is_as_it_was(thing, address, means.sql):
             raise
         return  # the server refuses ALTER SYSTEM, and refused the first change, too
-    reload(address, means)
+    reload(address, means.sql, means.clock)
     if thing.restart_command and _waits_for_restart(thing, address, means.sql):
         restart(thing.restart_command, address, means)
 

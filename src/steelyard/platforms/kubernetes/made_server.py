@@ -17,6 +17,7 @@ from steelyard.model.command import ServerAddress
 from steelyard.model.environment import Fact
 from steelyard.model.errors import PrivilegeError, TargetError
 from steelyard.model.kubernetes import SecretRef
+from steelyard.model.stored_keys import stored_key
 from steelyard.platforms.kubernetes.belongings import Belongings
 from steelyard.platforms.kubernetes.naming import object_name
 from steelyard.platforms.kubernetes.reaching import Reach
@@ -92,7 +93,7 @@ class MadeServer(ABC, Generic[There, Announced]):
 
     def __init__(self, campaign_id: str, target: object) -> None:
         self._campaign_id = campaign_id
-        self._token = token_of(f"{campaign_id} {target!r}")
+        self._token = token_of(f"{campaign_id} {stored_key(target)}")
         self._current: There | None = None
         self._announced: Announced | None = None
         self._number = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.gateways.clock import Clock
@@ -10,7 +10,13 @@ from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.redis import RedisDoor
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import PreflightError, PrivilegeError, SteelyardError, TargetError
+from steelyard.model.errors import (
+    LoginError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.model.kubernetes import (
     POD,
     SERVICE,
@@ -40,17 +46,12 @@ def redis_knock(door: RedisDoor) -> Knock:
     return lambda address: door.connect(address, timeout_s=_REDIS_ANSWERS_S).close()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Forward:
-    """An open way to a pod.
-
-    Attributes:
-        worked_at: Monotonic instant of the last answer through it; None: there was none yet.
-    """
+    """An open way to a pod."""
 
     manager: AbstractContextManager[int]
     local_port: int
-    worked_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,8 @@ class Reach:
         self._clock = clock
         self._forwards: dict[tuple[str, str, int], _Forward] = {}
         self._secrets: dict[SecretRef, tuple[str, str]] = {}
+        # By host and port: the monotonic instant of the last answer.
+        self._answered_at: dict[tuple[str, int], float] = {}
 
     def address(  # noqa: PLR0913 - each is a part of the way
         self,
@@ -101,8 +104,8 @@ class Reach:
     ) -> ServerAddress:
         """Return how to reach a server now; asked each time, because a forward may break.
 
-        A forward that gives no answer is made anew once; whether the server then answers, who
-        connects will see.
+        A forward that gives no answer is made anew once, and a Secret whose password is refused is
+        read anew once; whether the server then answers, who connects will see.
 
         Args:
             pod: Where the server runs now; ``forget`` closes the ways to others.
@@ -117,6 +120,7 @@ class Reach:
             PreflightError: The Secret is not there, or lacks a key.
             TargetError: The API cannot be reached, or the pod is gone.
         """
+        is_kept = secret in self._secrets
         user, password = self._credentials(secret)
         inside = (f"{service}.{namespace}.svc", port)
         near = ServerAddress(
@@ -127,9 +131,11 @@ class Reach:
             password=password,
             inside=inside,
         )
-        if self._api.is_inside:
-            return near
-        return self._forwarded(near, pod, pod_port)
+        way = near if self._api.is_inside else self._forwarded(near, pod, pod_port)
+        if is_kept and not self._is_let_in(way):
+            del self._secrets[secret]
+            user, password = self._credentials(secret)
+        return replace(way, user=user, password=password)
 
     def close(self) -> None:
         """Close every forward."""
@@ -150,7 +156,7 @@ class Reach:
     def _forwarded(self, near: ServerAddress, pod: ContainerRef, pod_port: int) -> ServerAddress:
         key = (pod.namespace, pod.pod, pod_port)
         forward = self._forwards.get(key)
-        if forward is not None and not self._works(forward, near):
+        if forward is not None and not self._works(_through(forward, near)):
             self._hang_up(key)
             forward = None
         if forward is None:
@@ -161,20 +167,40 @@ class Reach:
         manager = self._api.forward(pod, pod_port)
         return _Forward(manager=manager, local_port=manager.__enter__())
 
-    def _works(self, forward: _Forward, near: ServerAddress) -> bool:
-        """Return whether a forward leads to a server that answers, or did a moment ago."""
-        now = self._clock.monotonic()
-        if forward.worked_at is not None and now - forward.worked_at < _TRUSTED_S:
-            return True
+    def _works(self, way: ServerAddress) -> bool:
+        """Return whether a server answers there, if only that it lets nobody in."""
         try:
-            self._knock(_through(forward, near))
+            self._ask(way)
+        except LoginError:
+            return True
         except TargetError:
             return False
-        forward.worked_at = now
         return True
+
+    def _is_let_in(self, way: ServerAddress) -> bool:
+        """Return whether nobody says that user and password are wrong."""
+        try:
+            self._ask(way)
+        except LoginError:
+            return False
+        except TargetError:
+            return True
+        return True
+
+    def _ask(self, way: ServerAddress) -> None:
+        """Knock where there was no answer a moment ago.
+
+        Raises:
+            TargetError: Nobody answers, or nobody is let in.
+        """
+        place, now = (way.host, way.port), self._clock.monotonic()
+        if now - self._answered_at.get(place, -_TRUSTED_S) >= _TRUSTED_S:
+            self._knock(way)
+            self._answered_at[place] = now
 
     def _hang_up(self, key: tuple[str, str, int]) -> None:
         forward = self._forwards.pop(key)
+        self._answered_at.pop((_HERE, forward.local_port), None)
         with suppress(SteelyardError):  # it may be broken
             forward.manager.__exit__(None, None, None)
 

@@ -29,6 +29,7 @@ from steelyard.model.environment import Fact
 from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.findings import Finding
 from steelyard.model.program import ServerProgram
+from steelyard.model.stored_keys import canonical
 from steelyard.model.vantage import Vantage
 from steelyard.platforms.campaign_directory import WithCampaignDirectory
 from steelyard.platforms.kubernetes.sight import PodSight
@@ -145,7 +146,7 @@ class LocalPlatform(WithCampaignDirectory):
         def make(home: Path) -> None:
             self._create(program, home, build)
 
-        facts = {"program": list(program.identity), "content": [repr(part) for part in content]}
+        facts = {"program": list(program.identity), "content": canonical(content)}
         return self._states.ensure(state_key(program.identity, content), make, facts)
 
     def _create(

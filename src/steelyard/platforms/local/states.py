@@ -4,7 +4,6 @@ A state is prepared once, kept in the cache under a key made of everything that 
 content, and never started again: every use is a copy.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,12 +20,12 @@ from steelyard.gateways.files import (
 from steelyard.gateways.process import Processes
 from steelyard.model.command import Command
 from steelyard.model.errors import TargetError
+from steelyard.model.stored_keys import stored_key
 from steelyard.platforms.platform import PreparedState
 
 FORMAT = 1  # part of every key: a change in how states are made makes new ones
 COPY_MEANS = {"reflink": "--reflink=always", "copy": "--reflink=never"}
 _COPY_TIMEOUT_S = 3600.0
-_KEY_LENGTH = 16
 
 
 class PreparedStates:
@@ -104,5 +103,4 @@ class PreparedStates:
 
 def state_key(identity: Sequence[str], content: Sequence[object]) -> str:
     """Return the key of a state: equal for equal programs, options and data."""
-    text = json.dumps([FORMAT, list(identity), [repr(part) for part in content]])
-    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
+    return stored_key([FORMAT, list(identity), list(content)])

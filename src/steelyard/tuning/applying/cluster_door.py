@@ -13,6 +13,7 @@ from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.refusals import lacks_verb, unknown_kind
 from steelyard.gateways.sql import Sql
+from steelyard.model.command import quoted
 from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.kubernetes import CLUSTER, STORAGE_CLASS, Manifest, ObjectRef, ref_of
 from steelyard.model.stack import Knob
@@ -153,7 +154,8 @@ class ClusterDoor:
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the command that would do the same."""
         where = f" -n {self.namespace}" if self.namespace else ""
-        return (f"kubectl --context {self.api.context}{where} apply -f {knob.place}",)
+        context = quoted(self.api.context)
+        return (f"kubectl --context {context}{where} apply -f {quoted(knob.place)}",)
 
     def _sides(self, knob: Knob) -> tuple[ObjectRef, dict[str, Any], Manifest | None]:
         """Return which object it is, as asked and as it is there."""

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 
 from steelyard.gateways.host import Host
 from steelyard.gateways.virsh import Domains
+from steelyard.model.command import quoted
 from steelyard.model.errors import InputError, PreflightError, PrivilegeError, TargetError
 from steelyard.model.stack import Knob
 from steelyard.model.stack_facts import DomainFacts
@@ -43,7 +44,7 @@ class DomainDoor:
 
     def seen(self, knob: Knob) -> Seen:
         """Return the domain as it is defined: the knob's own text where they agree."""
-        source = f"virsh dumpxml {knob.place} --inactive"
+        source = f"virsh dumpxml {quoted(knob.place)} --inactive"
         present = self.domains.xml(knob.place, defined=True)
         if present is None:
             return Seen(value=_ABSENT, source=source, reason="there is no such domain")
@@ -133,7 +134,7 @@ class DomainDoor:
             raise TargetError(
                 f"{knob.place} is not defined as it was before:"
                 f" {_disagreement(snapshot, restored)}",
-                hint=f"Compare it with the snapshot by hand: virsh edit {knob.place}.",
+                hint=f"Compare it with the snapshot by hand: virsh edit {quoted(knob.place)}.",
             )
 
     def commands(self, knob: Knob) -> Sequence[str]:
@@ -160,7 +161,7 @@ class DomainDoor:
         if self.domains.has_secrets(knob.place):
             raise PreflightError(
                 f"the definition of {knob.place} holds a password, which is not written anywhere",
-                hint=f"Change it by hand: virsh edit {knob.place}.",
+                hint=f"Change it by hand: virsh edit {quoted(knob.place)}.",
             )
 
     def _require_same(self, knob: Knob, asked: Element, present: str) -> None:
@@ -175,8 +176,8 @@ class DomainDoor:
         if lost:
             raise PreflightError(
                 f"{knob.place} exists and has what the plan lacks: {', '.join(lost)}",
-                hint=f"Let the plan start from it (virsh dumpxml {knob.place} --inactive > FILE;"
-                " steelyard stack plan --domain-xml FILE), or give the plan another name.",
+                hint=f"Let the plan start from it (virsh dumpxml {quoted(knob.place)} --inactive"
+                " > FILE; steelyard stack plan --domain-xml FILE), or give the plan another name.",
             )
 
     def _require_unchanged(self, knob: Knob, snapshot: str, present: str) -> None:
@@ -192,9 +193,9 @@ class DomainDoor:
             gone = set(dropped(there, former)) - set(dropped(asked, former))
         for verb, things in (("given", added), ("taken from", gone)):
             if things:
-                way_out = f"Undo that by hand (virsh edit {knob.place}), then revert again."
+                way_out = f"Undo that by hand (virsh edit {quoted(knob.place)}), then revert again."
                 if snapshot == _ABSENT:
-                    way_out += f" If nobody needs the domain: virsh undefine {knob.place}."
+                    way_out += f" If nobody needs the domain: virsh undefine {quoted(knob.place)}."
                 raise TargetError(
                     f"somebody has {verb} {knob.place} since the plan was applied:"
                     f" {', '.join(sorted(things))}",
@@ -205,7 +206,7 @@ class DomainDoor:
         if knob.place in self.domains.names(running=True):
             raise TargetError(
                 f"{knob.place} runs, and there was no such domain before the plan",
-                hint=f"Shut it down first: virsh shutdown {knob.place}. Then revert again.",
+                hint=f"Shut it down first: virsh shutdown {quoted(knob.place)}. Then revert again.",
             )
         self.domains.undefine(knob.place)
 
@@ -261,7 +262,7 @@ class DomainDoor:
             return ""
         return (
             f"a power cycle of {name}, which still runs with another configuration"
-            f" (virsh shutdown {name}, and when it is off virsh start {name})"
+            f" (virsh shutdown {quoted(name)}, and when it is off virsh start {quoted(name)})"
         )
 
 
@@ -296,7 +297,7 @@ def _disagreement(asked: str, found: str) -> str:
 
 
 def _start(name: str) -> str:
-    return f"the start of {name} (virsh start {name})"
+    return f"the start of {name} (virsh start {quoted(name)})"
 
 
 def _all_hold(found: Sequence[Effect]) -> bool | None:

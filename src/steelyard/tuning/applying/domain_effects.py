@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from steelyard.model.cgroup import cpu_list
+from steelyard.model.command import quoted
 from steelyard.model.stack_facts import DomainFacts
 from steelyard.model.units import MIB
 from steelyard.tuning.facts.guest_process import GuestProcess
@@ -37,13 +38,13 @@ def effects(asked: DomainFacts, process: GuestProcess) -> tuple[Effect, ...]:
 def _pins(asked: DomainFacts, process: GuestProcess) -> Iterator[Effect]:
     name = asked.name
     for number, cpus in sorted(asked.vcpu_pins.items()):
-        remedy = f"virsh vcpupin {name} {number} {cpu_list(cpus)} --live"
+        remedy = f"virsh vcpupin {quoted(name)} {number} {cpu_list(cpus)} --live"
         yield _pin(f"virtual CPU {number}", cpus, process.vcpus.get(number), remedy)
     if asked.emulator_pins:
-        remedy = f"virsh emulatorpin {name} {cpu_list(asked.emulator_pins)} --live"
+        remedy = f"virsh emulatorpin {quoted(name)} {cpu_list(asked.emulator_pins)} --live"
         yield _pin("the emulator", asked.emulator_pins, process.emulator, remedy)
     if asked.io_thread_pins:
-        remedy = f"virsh iothreadpin {name} NUMBER {cpu_list(asked.io_thread_pins)} --live"
+        remedy = f"virsh iothreadpin {quoted(name)} NUMBER {cpu_list(asked.io_thread_pins)} --live"
         yield _pin("the I/O threads", asked.io_thread_pins, process.io_thread_cpus, remedy)
 
 

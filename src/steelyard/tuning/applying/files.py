@@ -130,7 +130,7 @@ class FileDoor:
         if knob.place in self.rendered:
             return (f"install -D -m 644 {shlex.quote(str(self.rendered[knob.place]))} {path}",)
         return (
-            f"mkdir -p $(dirname {path})",
+            f"mkdir -p {shlex.quote(str(Path(knob.place).parent))}",
             f"printf %s {shlex.quote(knob.value)} > {path}",
         )
 

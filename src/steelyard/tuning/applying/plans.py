@@ -13,7 +13,7 @@ from steelyard.gateways.host import Host
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.libpq import parsed_uri
 from steelyard.gateways.sql import Sql
-from steelyard.model.command import ServerAddress
+from steelyard.model.command import ServerAddress, quoted
 from steelyard.model.errors import InputError, PreflightError, TargetError
 from steelyard.model.kubernetes import CLUSTER, POD
 from steelyard.model.outside import Foreign, OnServer
@@ -48,7 +48,7 @@ def read_plan(directory: Path) -> StackPlan:
     if text is None:
         raise InputError(
             f"there is no {NAME} in {directory}",
-            hint=f"Make one: steelyard stack plan --cpus 2 --memory 8GiB --out {directory}",
+            hint=f"Make one: steelyard stack plan --cpus 2 --memory 8GiB --out {quoted(directory)}",
         )
     try:
         plan = _PLAN.validate_json(text)

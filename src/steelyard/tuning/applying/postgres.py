@@ -11,6 +11,7 @@ from typing import Final
 
 from steelyard.engines.postgres.settings import deviations
 from steelyard.gateways.host import Host
+from steelyard.gateways.sql import reload
 from steelyard.model.command import ServerAddress
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import PreflightError, PrivilegeError, TargetError
@@ -18,7 +19,7 @@ from steelyard.model.experiment import Layer, Setting
 from steelyard.model.stack import Knob
 from steelyard.model.units import format_bytes
 from steelyard.platforms.endpoint import statements
-from steelyard.platforms.endpoint.restarting import Means, reload
+from steelyard.platforms.endpoint.restarting import Means
 from steelyard.platforms.endpoint.settings import in_system_file
 from steelyard.tuning.applying.door import Check, Seen
 from steelyard.tuning.applying.huge_page_need import (
@@ -170,7 +171,7 @@ class PostgresDoor:
 
     def _write(self, name: str, value: str | None) -> None:
         self.means.sql.execute(self.address, [statements.set_system(name, value)])
-        reload(self.address, self.means)
+        reload(self.address, self.means.sql, self.means.clock)
 
     def _read(self, name: str) -> tuple[EffectiveSetting | None, bool]:
         """Return a setting as a new session sees it, and whether another waits for a restart."""

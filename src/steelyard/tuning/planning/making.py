@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from steelyard.gateways.files import make_directory, write_text
+from steelyard.model.command import quoted
 from steelyard.model.errors import InputError
 from steelyard.model.stack import StackPlan, StackRequest
 from steelyard.model.stack_facts import StackFacts
@@ -66,7 +67,8 @@ def require_free(directory: Path) -> None:
     if (directory / _APPLIED).exists():
         raise InputError(
             f"the plan in {directory} was applied, and its record is needed to revert it",
-            hint=f"Revert it by `steelyard stack revert {directory}`, or name another directory.",
+            hint=f"Revert it by `steelyard stack revert {quoted(directory)}`, or name another"
+            " directory.",
         )
     if any(directory.iterdir()) and not (directory / PLAN).exists():
         raise InputError(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from steelyard.model.command import quoted
 from steelyard.model.stack import Place, PodDesign, RenderedFile, StackDesign
 from steelyard.tuning.rendering.cluster import cluster
 from steelyard.tuning.rendering.configuration import configuration_file
@@ -60,4 +61,6 @@ def _objects(design: StackDesign, pod: PodDesign) -> Iterator[RenderedFile]:
 
 def _file(layer: str, name: str, content: str, check: str) -> RenderedFile:
     full = f"{layer}/{name}"
-    return RenderedFile(name=full, layer=layer, content=content, validated_by=check.format(full))
+    return RenderedFile(
+        name=full, layer=layer, content=content, validated_by=check.format(quoted(full))
+    )

@@ -1,5 +1,7 @@
 """Ways to servers in a cluster: forwards from outside, the service from inside."""
 
+from dataclasses import replace
+
 import pytest
 
 from fakes.clock import FakeClock
@@ -8,7 +10,7 @@ from fakes.sql import FakeSql
 from steelyard.engines.postgres import pgbench
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import POD, SERVICE, ContainerRef, SecretRef
+from steelyard.model.kubernetes import POD, SECRET, SERVICE, ContainerRef, SecretRef
 from steelyard.platforms.kubernetes.reaching import (
     PodBehind,
     Reach,
@@ -105,6 +107,29 @@ def test_a_forward_that_broke_is_made_anew(
     second = _address(reach).port
     assert second != first
     assert api.open_forwards == [second]
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_password_that_was_changed_is_read_anew(
+    reach: Reach, api: FakeKubernetesApi, sql: FakeSql, clock: FakeClock, *, is_inside: bool
+) -> None:
+    """Once, and only where the server refuses the one that was known; the way there stays."""
+    api.is_inside = is_inside
+    sql.password = _address(reach).password
+    clock.advance(60.0)
+    way = _address(reach)
+    data = api.get(SECRET, "user", "bench")["data"]
+    data["password"] = "bmV1"
+    clock.advance(60.0)
+    assert _address(reach).password == "geheim"  # the server still takes it
+    sql.password = "neu"
+    clock.advance(60.0)
+    assert _address(reach) == replace(way, password="neu")
+    sql.password = "newer, and not in the Secret"
+    clock.advance(60.0)
+    asked = len(api.calls)
+    assert _address(reach).password == "neu"
+    assert len(api.calls) == asked + 1
 
 
 def test_another_primary_gets_a_forward_of_its_own(reach: Reach, api: FakeKubernetesApi) -> None:
