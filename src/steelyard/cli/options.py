@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 DEFAULT_SOURCE: Final = "preset:quick"
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -58,10 +59,32 @@ _INSIDE: Final = (
     ),
     click.option("--service-account", metavar="NAME", help="Of the Job; else it gets its own."),
 )
-_SOURCE: Final = (
-    click.argument("source", default=DEFAULT_SOURCE, metavar="[FILE | preset:NAME]"),
-    click.argument("flags", nargs=-1, metavar="[-- PGBENCH_FLAGS]"),
-)
+_FLAGS: Final = "flags"
+
+
+class GeneratorCommand(click.Command):
+    """A verb whose words behind `--` are the load generator's; no other word ever is."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Read the words up to `--`, and keep the others as ``flags``.
+
+        Raises:
+            UsageError: A word is no option and no argument, or flags come without an experiment.
+        """
+        end = args.index("--") if "--" in args else len(args)
+        context.params[_FLAGS] = flags = tuple(args[end + 1 :])
+        if flags:
+            context.set_parameter_source(_FLAGS, ParameterSource.COMMANDLINE)
+        rest = super().parse_args(context, args[:end])
+        is_named = context.get_parameter_source("source") is not ParameterSource.DEFAULT
+        if flags and not is_named and not context.params.get("resume"):
+            message = f"flags of the load generator follow an experiment: {DEFAULT_SOURCE} -- FLAGS"
+            raise click.UsageError(message, ctx=context)
+        return rest
+
+    def collect_usage_pieces(self, context: click.Context) -> list[str]:
+        """Return the parts of the line that shows how it is called."""
+        return [*super().collect_usage_pieces(context), "[-- PGBENCH_FLAGS]"]
 
 
 def experiment_options(command: Command) -> Command:
@@ -79,23 +102,9 @@ def inside_options(command: Command) -> Command:
     return _with(_INSIDE, command)
 
 
-def source_arguments(command: Command) -> Command:
-    """Add the experiment, which may be left out, and flags for pgbench after `--`."""
-    return _with(_SOURCE, command)
-
-
-def sourced(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a command line on which the experiment may be left out.
-
-    In `run -- --random-seed=7` the first flag stands in the place of the file.
-    """
-    if not params["source"].startswith("-"):
-        return dict(params)
-    return {
-        **params,
-        "flags": (params["source"], *params["flags"]),
-        "source": DEFAULT_SOURCE,
-    }
+def source_argument(command: Command) -> Command:
+    """Add the experiment, which may be left out."""
+    return click.argument("source", default=DEFAULT_SOURCE, metavar="[FILE | preset:NAME]")(command)
 
 
 def _with(parts: tuple[Callable[[Any], Any], ...], command: Command) -> Command:

@@ -37,6 +37,7 @@ from steelyard.tuning.applying.plans import (
     read_plan,
     require_same_machine,
 )
+from steelyard.tuning.applying.postgres import commands_of
 from steelyard.tuning.applying.record import opened, read_applied
 from steelyard.tuning.applying.selection import (
     HYPERVISOR,
@@ -152,6 +153,8 @@ def _server(
 ) -> tuple[OnServer | None, ServerAddress | None]:
     """Return the server whose settings are turned; none where no setting is.
 
+    A dry run needs none: it says that it did not look at the settings.
+
     Raises:
         InputError: There are settings, and no server is named, now or before.
     """
@@ -163,6 +166,8 @@ def _server(
     if options.dsn is not None:
         return reached(options.dsn, outside.sql)
     server = read_applied_server(options.directory)
+    if server is None and options.dry_run:
+        return None, None
     if server is None:
         raise InputError(
             "the plan has PostgreSQL settings, and no server is named",
@@ -229,12 +234,25 @@ def ask(question: str) -> None:
 def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
     """Say what every knob is and would become, and the commands that do the same."""
     for knob in knobs:
+        if knob.kind not in doors:
+            click.echo(f"{knob.name}: not looked at -> {_target(knob)}")
+            _echo_commands(commands_of(knob))
+            continue
         door = doors[knob.kind]
         check = door.verify(knob)
         state = "in effect already" if check.holds else _change(knob, door)
         click.echo(f"{knob.name}: {state}")
-        for line in () if check.holds else door.commands(knob):
-            click.echo(f"    {line}")
+        _echo_commands(() if check.holds else door.commands(knob))
+    if any(knob.kind not in doors for knob in knobs):
+        click.echo(
+            "PostgreSQL's settings were not looked at, because no server is named: say"
+            " --dsn postgresql://USER@HOST:PORT/DATABASE to see which of them would change."
+        )
+
+
+def _echo_commands(commands: Sequence[str]) -> None:
+    for line in commands:
+        click.echo(f"    {line}")
 
 
 def _is_turned(knob: Knob, doors: Mapping[KnobKind, KnobDoor]) -> bool:
@@ -247,8 +265,12 @@ def _change(knob: Knob, door: KnobDoor) -> str:
         return f"{Outcome.RENDERED}"
     seen = door.seen(knob)
     now = _short(seen.value) if seen.value is not None else seen.reason
+    return f"{now} -> {_target(knob)}"
+
+
+def _target(knob: Knob) -> str:
     later = "" if knob.scope is Scope.LIVE else f" (takes effect with a {knob.scope})"
-    return f"{now} -> {_short(knob.value)}{later}"
+    return f"{_short(knob.value)}{later}"
 
 
 def _short(value: str) -> str:

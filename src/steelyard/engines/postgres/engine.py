@@ -1,6 +1,7 @@
 """PostgreSQL under pgbench, as the runner sees it."""
 
 import secrets
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql, reload
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import InputError, TargetError
 from steelyard.model.experiment import Experiment, Setting
 from steelyard.model.findings import Finding
 from steelyard.model.latency import RunLatency
@@ -31,6 +32,7 @@ from steelyard.model.workload import Workload
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
 _DEADLINE_BEYOND_RUN_S = 60.0
+_TRIAL_TIMEOUT_S = 30.0
 _EFFECTIVE = (
     "SELECT name, setting, unit, source FROM pg_settings WHERE NOT (name = ANY(%s)) ORDER BY name"
 )
@@ -109,8 +111,21 @@ class PostgresEngine:
         )
 
     def check_flags(self) -> None:
-        """Raise an InputError for pgbench flags that Steelyard sets itself."""
-        pgbench.refuse_own_flags(self._experiment.generator_flags)
+        """Raise an InputError for flags that Steelyard sets itself, or that pgbench refuses.
+
+        Where pgbench runs in a cluster, it is not asked: before a campaign no pod of it is there.
+        """
+        flags = self._experiment.generator_flags
+        pgbench.refuse_own_flags(flags)
+        if not flags or self._experiment.is_in_kubernetes:
+            return
+        trial = pgbench.trial_of(self.generator.program("pgbench"), flags)
+        refusal = pgbench.refusal(self._processes.run(trial, timeout_s=_TRIAL_TIMEOUT_S))
+        if refusal:
+            raise InputError(
+                f"pgbench {self.generator.version} refuses `{shlex.join(flags)}`: {refusal}",
+                hint="`pgbench --help` lists its flags; a value is best written as --flag=value.",
+            )
 
     def findings(self) -> tuple[Finding, ...]:
         """Return which versions Steelyard's own tests do not run."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steelyard.engines.engine import RunRequest
-from steelyard.model.command import Completed, ServerAddress
+from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.errors import InputError, MeasurementError
 from steelyard.model.measurement import Measurement, Second
 from steelyard.model.units import MS_PER_S
@@ -39,6 +39,7 @@ _OWN_FLAGS = {
     "--sampling-rate": "measure.log_sampling",
 }
 _LETTERS_WITH_VALUE = "bcDfFhIjLMpPRstTU"
+_NOWHERE = "/nonexistent/steelyard"  # where a trial of flags looks for a server
 _NUMBER = r"\d{1,18}(?:\.\d{1,18})?"  # bounded, so that no output gives an infinite number
 _PROGRESS = re.compile(
     rf"^progress: (?P<end>{_NUMBER}) s, (?P<tps>{_NUMBER}) tps, "
@@ -113,6 +114,35 @@ def _meant(flag: str) -> Iterator[str]:
             yield f"-{letter}"
             if letter in _LETTERS_WITH_VALUE:
                 return
+
+
+def trial_of(program: str, flags: Sequence[str]) -> Command:
+    """Return the command that lets pgbench read flags and reach no server.
+
+    It reads all of them before it connects. The database comes last: a word that is no flag, or a
+    last flag that takes it for its value, keeps pgbench from looking for its server at _NOWHERE.
+    """
+    return Command(
+        argv=(program, "--no-vacuum", "--time=1", *flags, f"host={_NOWHERE}"),
+        # A word among the flags would be moved behind them and taken for the database.
+        environment={"POSIXLY_CORRECT": "1", "LC_ALL": "C", "PGHOST": "/nonexistent"},
+    )
+
+
+def refusal(completed: Completed) -> str:
+    """Return what pgbench has against the flags of a trial, "" where it has nothing."""
+    told = completed.stderr
+    if f'"{_NOWHERE}/' in told:
+        return ""
+    if completed.succeeded:
+        return "one of them prints something and measures nothing"
+    if "too many command-line arguments" in told:
+        return "one of them is no flag but a word, which would be the name of a database"
+    if 'on socket "/nonexistent/' in told:
+        return "the last one needs a value"
+    lines = [line for line in told.splitlines() if line and ": hint:" not in line]
+    line = next((line for line in lines if ": error: " in line), (lines or ["it does not say"])[-1])
+    return re.sub(r"^.*?pgbench: (?:error: )?", "", line)
 
 
 def run_arguments(request: RunRequest) -> tuple[str, ...]:

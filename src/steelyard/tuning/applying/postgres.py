@@ -48,6 +48,11 @@ _UNSEEN_PAGES: Final = (
 _YES: Final = frozenset({"on", "true", "yes", "1", "t", "y"})
 
 
+def commands_of(knob: Knob) -> tuple[str, str]:
+    """Return the statements that turn a setting, on whichever server."""
+    return (f"{statements.set_system(knob.place, knob.value)};", "SELECT pg_reload_conf();")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresDoor:
     """Turns settings of one server.
@@ -162,7 +167,7 @@ class PostgresDoor:
 
     def commands(self, knob: Knob) -> Sequence[str]:
         """Return the statements."""
-        return (f"{statements.set_system(knob.place, knob.value)};", "SELECT pg_reload_conf();")
+        return commands_of(knob)
 
     def _in_file(self, knob: Knob) -> str | None:
         """Return what stands in ``postgresql.auto.conf``, which counts before other files."""
