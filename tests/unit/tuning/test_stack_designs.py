@@ -224,7 +224,7 @@ def test_read_ahead_is_lowered_only_where_it_is_far_too_large() -> None:
     ("version", "has", "lacks"),
     [
         (13, {"checkpoint_completion_target": "0.9"}, {"io_method", "huge_page_size"}),
-        (15, {"effective_io_concurrency": "100"}, {"io_method", "checkpoint_completion_target"}),
+        (15, {"effective_io_concurrency": "64"}, {"io_method", "checkpoint_completion_target"}),
         (18, {"io_method": "worker", "effective_io_concurrency": "64"}, set[str]()),
     ],
 )
