@@ -35,10 +35,12 @@ from steelyard.experiment.resolution import Surroundings
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.model.errors import Interrupted, SteelyardError
 from steelyard.model.experiment import Experiment
+from steelyard.model.linux_facts import BlockDevice
 from steelyard.platforms.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
 from steelyard.report.outlook import outlook_document, shortfall
 from steelyard.report.outlook_summary import outlook_json
+from steelyard.tuning.facts.devices import device_fact
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -262,10 +264,12 @@ def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:
 
 def _facts(doors: Doors) -> MachineFacts:
     usable = capacity(doors.host)
+    device = device_fact(doors.host, str(cache_directory().resolve())).value
     return MachineFacts(
         cpus=usable.cpus,
         memory_bytes=usable.memory_bytes,
         free_disk_bytes=free_bytes(cache_directory()),
+        storage=device.kind if isinstance(device, BlockDevice) else None,
     )
 
 

@@ -10,15 +10,30 @@ from typing import Final
 
 from steelyard.model.experiment import Layer, Setting
 from steelyard.model.units import GIB, MIB
+from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
+from steelyard.tuning.rules.postgres_work import MOST_CONNECTIONS_PER_CPU
 
-# PostgreSQL's own defaults, below which no profile goes.
+# A sort may use work_mem once, a hash table twice: hash_mem_multiplier's default since 15.
+HASH_MEM_MULTIPLIER: Final = 2
+AUTOVACUUM_WORKERS: Final = 3
+FEWEST_CONNECTIONS: Final = 20
+LEAST_WORK_MEM: Final = 4 * MIB
+LEAST_MAINTENANCE: Final = 64 * MIB
+
+# PostgreSQL's own defaults, below which buffers and WAL never go.
 _DEFAULT_SHARED_BUFFERS: Final = 128 * MIB
 _DEFAULT_MAX_WAL_SIZE: Final = 1 * GIB
 _DEFAULT_CONNECTIONS: Final = 100
+_USUAL_WAL: Final = 4 * GIB
+# Shared memory for 100 connections, huge pages with their margin included: at least what the
+# formula of `stack plan` says for PostgreSQL 13 to 18, so that what fits here fits there.
+_SHARED_PER_BUFFER: Final = 1.06
+_SHARED_BESIDE: Final = 48 * MIB
+_ANYTHING: Final = (None, "virtio", "device-mapper", "loop")  # nobody knows what is below
 
 _RESOURCES: Final = "PostgreSQL documentation, 'Resource Consumption'"
 _PLANNING: Final = "PostgreSQL documentation, 'Query Planning'"
-_WAL: Final = "PostgreSQL documentation, 'Write Ahead Log'"
+_CONNECTIONS: Final = "PostgreSQL documentation, 'Connections and Authentication'"
 _WAL_CONFIGURATION: Final = "PostgreSQL documentation, 'WAL Configuration'"
 
 
@@ -30,11 +45,13 @@ class MachineFacts:
         cpus: That the server may use: a container's quota where there is one, so not always whole.
         memory_bytes: Likewise the container's limit where there is one.
         free_disk_bytes: Where the data directories are made; None when it is not known.
+        storage: Kind below them, such as ``ssd`` or ``hdd``; None when it is not known.
     """
 
     cpus: float
     memory_bytes: int
     free_disk_bytes: int | None = None
+    storage: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +102,13 @@ def profiled_settings(name: str, facts: MachineFacts) -> tuple[ProfiledSetting, 
 
 
 def fitted(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
-    """Return PostgreSQL settings fitted to the machine's memory, CPUs and free disk.
+    """Return PostgreSQL settings fitted to the machine's memory, CPUs, storage and free disk.
 
-    Conservative: durability stays as it is (``fsync``, ``synchronous_commit`` and
-    ``full_page_writes`` are never touched), and PostgreSQL 15 to 18 accept every setting.
+    `stack plan` starts from these values, and the rules of `inspect` hold with them. Conservative:
+    durability stays as it is (``fsync``, ``synchronous_commit`` and ``full_page_writes`` are never
+    touched), and PostgreSQL 15 to 18 accept every setting.
     """
-    return (*_memory(facts), *_wal(facts), *_storage(), *_parallelism(facts))
+    return (*_memory(facts), *_wal(facts), *_storage(facts), *_parallelism(facts))
 
 
 def _memory(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
@@ -108,14 +126,24 @@ def _memory(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
             "75 % of the memory is shared buffers or page cache; it allocates nothing",
             _PLANNING,
         ),
-        *_working_memory(memory),
+        *_working_memory(facts),
     )
 
 
-def _working_memory(memory: int) -> tuple[ProfiledSetting, ...]:
+def _working_memory(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
     # 1/8 of the memory if every connection sorts once at the same time.
-    work_mem = _clamped(memory // 8 // _DEFAULT_CONNECTIONS, 4 * MIB, 64 * MIB)
+    memory = facts.memory_bytes
+    work_mem = _clamped(memory // 8 // _DEFAULT_CONNECTIONS, LEAST_WORK_MEM, 64 * MIB)
+    usual = _clamped(
+        int(MOST_CONNECTIONS_PER_CPU * facts.cpus), FEWEST_CONNECTIONS, _DEFAULT_CONNECTIONS
+    )
+    maintenance = _clamped(memory // 32, LEAST_MAINTENANCE, 1 * GIB)
+    if _connections_that_fit(facts, work_mem, maintenance) < usual:
+        maintenance = LEAST_MAINTENANCE
+    fitting = _connections_that_fit(facts, work_mem, maintenance)
+    connections = _clamped(fitting, FEWEST_CONNECTIONS, usual)
     return (
+        *_fewer_connections(connections, usual),
         _setting(
             "work_mem",
             _megabytes(work_mem),
@@ -124,22 +152,32 @@ def _working_memory(memory: int) -> tuple[ProfiledSetting, ...]:
         ),
         _setting(
             "maintenance_work_mem",
-            _megabytes(_clamped(memory // 32, 64 * MIB, 1 * GIB)),
+            _megabytes(maintenance),
             "A guess: 1/32 of the memory, 64 MB to 1 GB, as autovacuum may use it three times",
             _RESOURCES,
         ),
     )
 
 
+def _connections_that_fit(facts: MachineFacts, work_mem: int, maintenance: int) -> int:
+    """Return how many backends the memory holds when each has one hash table at the same time."""
+    shared = int(_SHARED_PER_BUFFER * _shared_buffers(facts)) + _SHARED_BESIDE
+    room = LIMIT_SHARE * (facts.memory_bytes - shared) - AUTOVACUUM_WORKERS * maintenance
+    return int(room / (BACKEND_BYTES + HASH_MEM_MULTIPLIER * work_mem))
+
+
+def _fewer_connections(connections: int, usual: int) -> tuple[ProfiledSetting, ...]:
+    """Return ``max_connections`` where the default of 100 is too many."""
+    if connections == _DEFAULT_CONNECTIONS:
+        return ()
+    reason = f"A guess: {MOST_CONNECTIONS_PER_CPU} per CPU at most; beyond, use a pooler"
+    if connections < usual:
+        reason = "As many as the memory holds; beyond, use a pooler"
+    return (_setting("max_connections", str(connections), reason, _CONNECTIONS),)
+
+
 def _wal(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
     return (
-        _setting(
-            "wal_buffers",
-            _megabytes(_clamped(_shared_buffers(facts) // 32, 4 * MIB, 64 * MIB)),
-            "1/32 of shared_buffers as by default, up to 64 MB instead of 16 MB; the limit is "
-            "a guess",
-            _WAL,
-        ),
         _setting(
             "checkpoint_timeout",
             "15min",
@@ -153,12 +191,14 @@ def _wal(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
 def _wal_size(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
     if facts.free_disk_bytes is None:
         return ()  # the default needs no more disk than the baseline
-    largest = max(min(4 * GIB, facts.free_disk_bytes // 20), _DEFAULT_MAX_WAL_SIZE)
+    wanted = usual_wal_bytes(_shared_buffers(facts))
+    largest = max(min(wanted, facts.free_disk_bytes // 20), _DEFAULT_MAX_WAL_SIZE)
     return (
         _setting(
             "max_wal_size",
             _megabytes(largest),
-            "Room for 15 minutes of WAL: 1/20 of the free disk, 1 to 4 GB; the share is a guess",
+            "Room for 15 minutes of WAL: 4 GB, not below shared_buffers, but 1/20 of the free disk"
+            " at most; both are guesses",
             _WAL_CONFIGURATION,
         ),
         _setting(
@@ -170,18 +210,24 @@ def _wal_size(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
     )
 
 
-def _storage() -> tuple[ProfiledSetting, ...]:
+def usual_wal_bytes(buffers_bytes: int) -> int:
+    """Return ``max_wal_size`` where the disk has room for it, by the size of the buffers."""
+    return max(_USUAL_WAL, buffers_bytes)
+
+
+def _storage(facts: MachineFacts) -> tuple[ProfiledSetting, ...]:
+    if facts.storage == "hdd":  # reads ahead stay at the server's default
+        return (_setting("random_page_cost", "4", "A rotating disk seeks", _PLANNING),)
+    cheap = f"Storage is {facts.storage}: random reads cost little more"
+    if facts.storage in _ANYTHING:
+        cheap = "A guess: it assumes solid-state storage, where random reads cost little more"
     return (
-        _setting(
-            "random_page_cost",
-            "1.1",
-            "A guess: it assumes solid-state storage, where random reads cost little more",
-            _PLANNING,
-        ),
+        _setting("random_page_cost", "1.1", cheap, _PLANNING),
         _setting(
             "effective_io_concurrency",
-            "100",
-            "A guess: it assumes solid-state storage, which serves many reads at once",
+            "64",
+            "A guess: solid-state storage serves many reads at once; the default is 16 since"
+            " PostgreSQL 18, 1 before",
             _RESOURCES,
         ),
     )
@@ -277,7 +323,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
     for profile in (
         Profile(
             name="fitted",
-            summary="PostgreSQL settings fitted to this machine's memory, CPUs and free disk.",
+            summary="PostgreSQL settings fitted to this machine's memory, CPUs and disk.",
             settings=fitted,
         ),
         Profile(

@@ -51,11 +51,43 @@ _ALL = [
         ("Extension", "Extension", WaitClass.OTHER),
         ("IPC", "ParallelFinish", WaitClass.OTHER),
         ("Kind of a later version", "Unheard", WaitClass.OTHER),
+        ("IO", "UnheardOfAFork", WaitClass.OTHER),
     ],
 )
 def test_an_event_counts_as_its_class(kind: str, name: str, group: WaitClass) -> None:
     """Capitals, which differ between versions, do not matter; what is unknown is "other"."""
     assert wait_class(kind, name) is group
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "group"),
+    [
+        ("IO", "XactSync", WaitClass.WAL),
+        ("IO", "AuroraStorageLogAllocate", WaitClass.WAL),
+        ("IO", "AuroraEnhancedLogicalWALRead", WaitClass.WAL),
+        ("LWLock", "WALWriteLock", WaitClass.WAL),
+        ("IO", "AuroraOptimizedReadsCacheRead", WaitClass.IO),
+        ("IO", "BufFileRead", WaitClass.IO),
+        ("IO", "DataFileRead", WaitClass.IO),
+        ("IO", "SLRURead", WaitClass.IO),
+        ("LWLock", "buffer_content", WaitClass.LWLOCK),
+        ("LWLock", "lock_manager", WaitClass.LWLOCK),
+        ("Lock", "Relation", WaitClass.LOCK),
+        ("IPC", "DamRecordTxAck", WaitClass.OTHER),
+        ("IO", "AuroraUnheard", WaitClass.OTHER),
+    ],
+)
+def test_an_event_of_aurora_counts_as_what_aurora_waits_for(
+    kind: str, name: str, group: WaitClass
+) -> None:
+    """Its commit is no read of data files, and what only it has and nobody told is "other"."""
+    assert wait_class(kind, name) is group
+
+
+def test_every_event_of_files_is_one_of_postgresql() -> None:
+    """No beginning of a name is there for nothing: each stands for an event of PostgreSQL 18."""
+    names = [name.lower() for kind, name in _ALL if kind == "IO"]
+    assert [each for each in waits._FILES if not any(name.startswith(each) for name in names)] == []
 
 
 def test_no_named_event_is_misspelt() -> None:

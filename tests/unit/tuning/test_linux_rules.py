@@ -110,6 +110,22 @@ NOT_APPLICABLE = {
 }
 
 
+@pytest.mark.parametrize(
+    ("kib", "told"),
+    [
+        (0, "vdb reads 0 B ahead: sequential scans and backups wait for many small requests"),
+        (127, "vdb reads 127.0 KiB ahead: sequential scans"),
+        (128, State.HOLDS.value),
+        (4096, State.HOLDS.value),
+        (4097, "vdb reads 4.0 MiB ahead"),
+    ],
+)
+def test_read_ahead_has_two_bounds(kib: int, told: str) -> None:
+    """OS008: the kernel's default and what TuneD sets are both inside; scans suffer below."""
+    found = judged("OS008", disk(kib * KIB))
+    assert told in ("; ".join(found.messages) or found.state.value)
+
+
 @pytest.mark.parametrize("code", HOLDING)
 def test_a_rule_holds(code: str) -> None:
     """Facts at the good side of its limit give no message."""

@@ -1,11 +1,18 @@
 """Settings profiles: what they ask for, and what they never touch."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steelyard.model.stack import Place, StackRequest
+from steelyard.model.stack_facts import LinuxFacts, PostgresFacts, StackFacts
 from steelyard.model.units import GIB, MIB, parse_bytes
+from steelyard.tuning.planning.designing import design
+from steelyard.tuning.planning.huge_pages import formula_counter
 from steelyard.tuning.profiles import MachineFacts, profile_names, profiled_settings
+from steelyard.tuning.rules.judge import judge
 
 LAPTOP = MachineFacts(cpus=8.0, memory_bytes=16 * GIB, free_disk_bytes=100 * GIB)
 DURABILITY = {"fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method"}
@@ -30,12 +37,11 @@ def test_a_machine_of_known_size() -> None:
         "effective_cache_size": "12288MB",
         "work_mem": "20MB",
         "maintenance_work_mem": "512MB",
-        "wal_buffers": "64MB",
         "checkpoint_timeout": "15min",
         "max_wal_size": "4096MB",
         "min_wal_size": "1024MB",
         "random_page_cost": "1.1",
-        "effective_io_concurrency": "100",
+        "effective_io_concurrency": "64",
         "max_worker_processes": "8",
         "max_parallel_workers": "8",
         "max_parallel_workers_per_gather": "4",
@@ -121,3 +127,45 @@ def test_every_profile_gives_reasons_and_keeps_durability(name: str) -> None:
     found = profiled_settings(name, LAPTOP)
     assert all(each.reason and each.source for each in found)
     assert not DURABILITY & {each.setting.name for each in found}
+
+
+def setting_bytes(value: str) -> object:
+    """Return a setting as the server understands it: 4GB and 4096MB are the same."""
+    return parse_bytes(value) if value[-1] == "B" else value
+
+
+@pytest.mark.parametrize("version", [13, 16, 18])
+@pytest.mark.parametrize("storage", ["ssd", "hdd", "network"])
+@pytest.mark.parametrize("place", [Place.RDS, Place.LOCAL, Place.CNPG])
+def test_profile_plan_and_rules_recommend_the_same(
+    version: int, storage: str, place: Place
+) -> None:
+    """1 GiB to 256 GiB, 1 to 64 CPUs: what both set is equal, and no rule is violated by either."""
+    for cpus, gib in product((1, 2, 4, 16, 64), (1, 2, 3, 4, 8, 24, 64, 256)):
+        machine = MachineFacts(
+            cpus=cpus, memory_bytes=gib * GIB, free_disk_bytes=8192 * GIB, storage=storage
+        )
+        request = StackRequest(
+            cpus=cpus, memory_bytes=gib * GIB, place=place, postgres_version=version
+        )
+        made = design(request, StackFacts(storage=storage), formula_counter(version))
+        plan = {each.name: each.value for each in made.postgres.settings}
+        profile = values(machine)
+        told = f"{cpus} CPUs, {gib} GiB"
+        shared = set(profile) & set(plan)
+        assert len(shared) >= 11
+        assert set(profile) <= set(plan), told
+        assert {name: setting_bytes(profile[name]) for name in shared} == {
+            name: setting_bytes(plan[name]) for name in shared
+        }, told
+        assert violated(profile, machine, version) == violated(plan, machine, version) == [], told
+
+
+def violated(settings: dict[str, str], machine: MachineFacts, version: int) -> list[str]:
+    """Return the messages of the rules that a machine with these settings violates."""
+    facts = StackFacts(
+        postgres=PostgresFacts(version=version, settings=settings),
+        linux=LinuxFacts(cpus=tuple(range(int(machine.cpus))), memory_bytes=machine.memory_bytes),
+        storage=machine.storage,
+    )
+    return [message for rule in judge(facts) for message in rule.messages]

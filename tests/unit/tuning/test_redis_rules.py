@@ -9,6 +9,7 @@ from steelyard.model.inspection import State
 from steelyard.model.stack_facts import KubernetesFacts, RedisFacts, StackFacts
 from steelyard.tuning.rules.redis import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
+from support.recorded_stacks import published
 
 SERVER = RedisFacts(
     name="cache",
@@ -169,6 +170,39 @@ def test_a_replica_keeps_what_its_primary_does_not(facts: StackFacts, told: str)
 def test_writes_stop_while_nobody_keeps_them(facts: StackFacts, told: str) -> None:
     """RED007: a primary without persistence and without its replica bounds no loss."""
     assert told in said("RED007", facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (stack(save="3600 1"), "up to 60 min of writes go, on its replicas, too"),
+        (stack(save="3600 1 300 100 60 10000"), "up to 60 min of writes go"),
+        (stack(save="300 100"), "up to 5 min of writes go"),
+        (stack(save="3600 1", fenced=False), "up to 60 min"),
+        (replace(stack(save="60 1", auto_restart=None), kubernetes=KubernetesFacts()), "60 s"),
+        (stack(save="3600 1", appendonly=True), HOLDS),
+        (stack(save="3600 1", auto_restart=False), HOLDS),
+        (stack(save="3600 1", fenced=True), HOLDS),
+        (stack(save="3600 1", replicas=0), HOLDS),
+        (stack(save="3600 1", role="replica"), NOTHING),
+        (stack(save="3600 1", auto_restart=None), NOTHING),
+        (stack(save="3600 1", replicas=None), NOTHING),
+        (stack(save="3600 1", appendonly=None), NOTHING),
+        (stack(save=None), NOTHING),
+        (stack(), NOTHING),
+    ],
+)
+def test_an_old_snapshot_does_not_wipe_both_copies(facts: StackFacts, told: str) -> None:
+    """RED008: save points alone, replicas and a restart together lose what the replicas had."""
+    assert told in said("RED008", facts)
+
+
+def test_the_published_pair_may_lose_an_hour_on_both() -> None:
+    """Save points on the primary are no safety of the copy: RED001 holds and RED008 does not."""
+    facts = published()
+    assert said("RED001", facts) == HOLDS
+    assert "redis-primary: killed" in said("RED008", facts)
+    assert "up to 60 min of writes go, on its replicas, too" in said("RED008", facts)
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in RULES])

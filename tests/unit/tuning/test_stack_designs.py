@@ -9,7 +9,7 @@ from steelyard.model.inspection import State
 from steelyard.model.linux_facts import BlockDevice, PoolUser
 from steelyard.model.stack import Place, Scope, StackDesign, StackRequest
 from steelyard.model.stack_facts import DomainFacts, PostgresFacts, StackFacts
-from steelyard.model.units import GIB, MIB
+from steelyard.model.units import GIB, KIB, MIB
 from steelyard.tuning.planning.designing import design
 from steelyard.tuning.planning.huge_pages import formula_counter
 from steelyard.tuning.planning.machine import deep_states
@@ -211,20 +211,27 @@ def test_the_cpu_and_not_the_maker_of_the_machine_decides_on_topoext(
     assert made.amd is amd
 
 
-def test_read_ahead_is_lowered_only_where_it_is_far_too_large() -> None:
-    """8 MiB becomes the kernel's default, 4 MiB stays."""
-    for size, planned_too in ((8 * MIB, True), (4 * MIB, False)):
-        device = BlockDevice(name="vda", kind="virtio", read_ahead_bytes=size)
-        made = planned(bare(replace(machine(), device=device))).machine
-        assert made is not None
-        assert any("read_ahead" in each.name for each in made.sysfs) is planned_too
+@pytest.mark.parametrize(
+    ("there", "kib"),
+    [(8 * MIB, ["4096"]), (4 * MIB, []), (128 * KIB, []), (64 * KIB, ["128"]), (0, ["128"])],
+)
+def test_read_ahead_is_brought_within_the_bounds_of_its_rule(there: int, kib: list[str]) -> None:
+    """8 MiB becomes the 4 MiB of the named source, which scans gain from; none is too little."""
+    device = BlockDevice(name="vda", kind="virtio", read_ahead_bytes=there)
+    facts = bare(replace(machine(), device=device))
+    made = planned(facts).machine
+    assert made is not None
+    settings = [each for each in made.sysfs if "read_ahead" in each.name]
+    assert [each.value for each in settings] == kib
+    assert all("128 KiB, the kernel's default" in each.reason for each in settings)
+    assert (judged("OS008", facts).state is State.HOLDS) is (not kib)
 
 
 @pytest.mark.parametrize(
     ("version", "has", "lacks"),
     [
         (13, {"checkpoint_completion_target": "0.9"}, {"io_method", "huge_page_size"}),
-        (15, {"effective_io_concurrency": "100"}, {"io_method", "checkpoint_completion_target"}),
+        (15, {"effective_io_concurrency": "64"}, {"io_method", "checkpoint_completion_target"}),
         (18, {"io_method": "worker", "effective_io_concurrency": "64"}, set[str]()),
     ],
 )

@@ -31,7 +31,6 @@ GROUP BY 1, 2
 
 _BY_KIND: Final = {
     "cpu": WaitClass.CPU,
-    "io": WaitClass.IO,
     "lwlock": WaitClass.LWLOCK,
     "lock": WaitClass.LOCK,
     "client": WaitClass.CLIENT,
@@ -51,14 +50,59 @@ _BY_EVENT: Final = {
     ("ipc", "xactgroupupdate"): WaitClass.LWLOCK,
     ("timeout", "spindelay"): WaitClass.LWLOCK,
 }
+# How the names of PostgreSQL's own events of the type IO begin, but for those of the WAL. A fork
+# adds its own to the type: what is neither here nor below is not known to be a wait for a file.
+# Source: PostgreSQL 13 to 18, "Wait Events of Type IO".
+_FILES: Final = (
+    "aio",
+    "basebackup",
+    "buffile",
+    "controlfile",
+    "copyfile",
+    "datafile",
+    "dsm",
+    "lockfile",
+    "logicalrewrite",
+    "relationmap",
+    "reorderbuffer",
+    "reorderlogicalmapping",
+    "replicationslot",
+    "slru",
+    "snapbuild",
+    "timelinehistory",
+    "twophasefile",
+    "versionfile",
+)
+# Source: Amazon Aurora User Guide, "Amazon Aurora PostgreSQL wait events". Its other events have
+# PostgreSQL's names, or PostgreSQL's types of locks. IPC:DamRecordTxAck, for which the audit of
+# activity streams makes a session wait, stays "other".
+_BY_EVENT_OF_AURORA: Final = {
+    # The storage acknowledges a commit; Aurora writes no WAL file.
+    ("io", "xactsync"): WaitClass.WAL,
+    ("io", "aurorastoragelogallocate"): WaitClass.WAL,  # before a write of the log
+    ("io", "auroraenhancedlogicalwalread"): WaitClass.WAL,
+    ("lwlock", "walwritelock"): WaitClass.WAL,
+    # The cache of pages on the instance's own NVMe devices.
+    ("io", "auroraoptimizedreadscacheread"): WaitClass.IO,
+    ("io", "auroraoptimizedreadscachewrite"): WaitClass.IO,
+    ("io", "auroraoptimizedreadscachesegmenttruncate"): WaitClass.IO,
+}
+_NAMED: Final = _BY_EVENT | _BY_EVENT_OF_AURORA
 
 
 def wait_class(kind: str, name: str) -> WaitClass:
     """Return what a wait event counts as; ``kind`` may be ``CPU``."""
     kind, name = kind.lower(), name.lower()
-    if kind == "io" and name.startswith("wal"):
+    named = _NAMED.get((kind, name))
+    if kind == "io" and named is None:
+        return _class_of_io(name)
+    return named or _BY_KIND.get(kind, WaitClass.OTHER)
+
+
+def _class_of_io(name: str) -> WaitClass:
+    if name.startswith("wal"):
         return WaitClass.WAL
-    return _BY_EVENT.get((kind, name)) or _BY_KIND.get(kind, WaitClass.OTHER)
+    return WaitClass.IO if name.startswith(_FILES) else WaitClass.OTHER
 
 
 def read_waits(rows: Sequence[Row]) -> tuple[Waiting, ...]:

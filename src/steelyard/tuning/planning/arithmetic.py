@@ -11,22 +11,24 @@ from steelyard.model.stack import ArithmeticLine, StackRequest
 from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.huge_pages import PageCounter, formula_counter
 from steelyard.tuning.planning.refusals import DoesNotFitError
-from steelyard.tuning.profiles import MachineFacts, fitted
+from steelyard.tuning.profiles import (
+    AUTOVACUUM_WORKERS,
+    FEWEST_CONNECTIONS,
+    HASH_MEM_MULTIPLIER,
+    LEAST_MAINTENANCE,
+    LEAST_WORK_MEM,
+    MachineFacts,
+    fitted,
+)
 from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
 from steelyard.tuning.rules.postgres_memory import MOST_BUFFERS
 from steelyard.tuning.rules.postgres_work import MOST_CONNECTIONS_PER_CPU
 
-# A sort may use work_mem once, a hash table twice: hash_mem_multiplier's default since 15.
-HASH_MEM_MULTIPLIER: Final = 2
-AUTOVACUUM_WORKERS: Final = 3
 # The margin of a pool above what is to be taken from it; of a pod's limit above the server's need.
 POOL_MARGIN: Final = 0.02
 POD_MARGIN: Final = 0.01
 
-_DEFAULT_CONNECTIONS: Final = 100
-_FEWEST_CONNECTIONS: Final = 20
-_LEAST_WORK_MEM: Final = 4 * MIB
-_LEAST_MAINTENANCE: Final = 64 * MIB
+_DEFAULT_CONNECTIONS: Final = "100"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,14 +200,14 @@ def _candidates(request: StackRequest) -> Sequence[Budget]:
     }
     work, maintenance = (_megabytes(profile[name]) for name in ("work_mem", "maintenance_work_mem"))
     buffers = request.shared_buffers_bytes or _megabytes(profile["shared_buffers"])
-    usual = min(_DEFAULT_CONNECTIONS, MOST_CONNECTIONS_PER_CPU * request.cpus)
+    usual = int(profile.get("max_connections", _DEFAULT_CONNECTIONS))
     connections = request.max_connections or usual
-    works = _halved(work, _LEAST_WORK_MEM)
+    works = _halved(work, LEAST_WORK_MEM)
     steps = [(connections, size, maintenance) for size in works]
-    steps += [(connections, works[-1], size) for size in _halved(maintenance, _LEAST_MAINTENANCE)]
+    steps += [(connections, works[-1], size) for size in _halved(maintenance, LEAST_MAINTENANCE)]
     if request.max_connections is None:
-        fewer = range(connections - 1, _FEWEST_CONNECTIONS - 1, -1)
-        steps += [(count, works[-1], _LEAST_MAINTENANCE) for count in fewer]
+        fewer = range(connections - 1, FEWEST_CONNECTIONS - 1, -1)
+        steps += [(count, works[-1], LEAST_MAINTENANCE) for count in fewer]
     return [_candidate(request, buffers, step, (connections, work, maintenance)) for step in steps]
 
 

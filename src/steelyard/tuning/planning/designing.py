@@ -86,10 +86,12 @@ def _designed(request: StackRequest, facts: StackFacts, counter: PageCounter) ->
     require_sense(request)
     if request.place is not Place.RDS:
         _require_page_size(request, facts)
-    profile = {
-        each.setting.name: each
-        for each in fitted(MachineFacts(cpus=request.cpus, memory_bytes=request.memory_bytes))
-    }
+    machine = MachineFacts(
+        cpus=request.cpus,
+        memory_bytes=request.memory_bytes,
+        storage=storage_of(request, facts),
+    )
+    profile = {each.setting.name: each for each in fitted(machine)}
     margin = POD_MARGIN if request.place is Place.CNPG else POOL_MARGIN
     budget = divided(request, fixed_settings(profile), counter, margin)
     shared_files = shm_bytes(budget, profile) if request.place is Place.CNPG else 0
@@ -187,7 +189,6 @@ def _postgres(
         request=request,
         budget=budget,
         profile=profile,
-        storage=storage_of(request, facts),
         kernel_page_bytes=default_page_bytes(request.place, facts),
         present=settings or {},
     )

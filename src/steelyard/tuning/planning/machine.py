@@ -8,7 +8,7 @@ from steelyard.model.stack import MachineDesign, PlannedSetting, PoolDesign, Sco
 from steelyard.model.stack_facts import StackFacts
 from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.old_requests import old_requests
-from steelyard.tuning.rules.linux_memory import READ_AHEAD_BYTES
+from steelyard.tuning.rules.linux_memory import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES
 
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
 THP: Final = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -19,7 +19,6 @@ _TUNED: Final = "tuned, profile postgresql"
 _KERNEL: Final = "Linux documentation, 'sysctl/vm'"
 _DIRTY_BYTES: Final = 512 * MIB
 _DIRTY_BACKGROUND: Final = 64 * MIB
-_USUAL_READ_AHEAD: Final = 128 * KIB
 
 
 def hypervisor_design(
@@ -134,14 +133,20 @@ def _of_databases(facts: StackFacts) -> Iterator[PlannedSetting]:
 
 
 def _read_ahead(linux: LinuxFacts) -> Iterator[PlannedSetting]:
+    """Yield the bound that a disk's read-ahead is beyond, as rule OS008 has them."""
     device = linux.device
-    if device is None or (device.read_ahead_bytes or 0) <= READ_AHEAD_BYTES:
+    if device is None or device.read_ahead_bytes is None:
         return
+    there = device.read_ahead_bytes
+    bound = min(max(there, LEAST_READ_AHEAD_BYTES), MOST_READ_AHEAD_BYTES)
+    if there == bound:
+        return
+    why = "more rarely helps a scan" if there > bound else "sequential scans and backups want more"
     yield PlannedSetting(
         name=READ_AHEAD.format(device=device.name),
-        value=str(_USUAL_READ_AHEAD // KIB),
-        reason=f"{format_bytes(device.read_ahead_bytes or 0)} for reads of 8 kB; the kernel's"
-        " default is 128 KiB",
-        source="tuned, profile throughput-performance: 4096 KiB at most",
+        value=str(bound // KIB),
+        reason=f"It is {format_bytes(there)}: {why}; where single rows are read, weigh it"
+        " against 128 KiB, the kernel's default",
+        source="TuneD, profile throughput-performance: 4096 KiB; rule OS008",
         scope=Scope.LIVE,
     )

@@ -1,7 +1,8 @@
 """PostgreSQL's settings of a plan: a catalogue with versions, reasons, sources and restart scopes.
 
-Values that the profile ``fitted`` has are taken from there. Settings that nothing speaks for are
-not in the catalogue; durability is never traded, and put back where it was.
+Values that the profile ``fitted`` has are taken from there, so that both recommend the same; what
+is asked for otherwise, or larger pages, may leave less room than it reckons with. Settings that
+nothing speaks for are not in the catalogue; durability is never traded, and put back where it was.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from steelyard.model.errors import InputError
 from steelyard.model.stack import Place, PlannedSetting, Scope, StackRequest
 from steelyard.model.units import KIB, MIB, format_bytes
 from steelyard.tuning.planning.arithmetic import Budget
-from steelyard.tuning.profiles import ProfiledSetting
+from steelyard.tuning.profiles import ProfiledSetting, usual_wal_bytes
 
 OLDEST: Final = 13
 NEWEST: Final = 18
@@ -23,7 +24,6 @@ _WAL_CONFIGURATION: Final = "PostgreSQL documentation, 'WAL Configuration'"
 _CONNECTIONS: Final = "PostgreSQL documentation, 'Connections and Authentication'"
 _PLANNING: Final = "PostgreSQL documentation, 'Query Planning'"
 _KERNEL: Final = "PostgreSQL documentation, 'Managing Kernel Resources'"
-_LEAST_MAX_WAL: Final = 4 * 1024 * MIB
 _FEWEST_MAX_WAL: Final = 1024 * MIB  # the server's default
 _USUAL_VOLUME: Final = 50 * 1024 * MIB
 _WAL_OF_VOLUME: Final = 4  # guesses: the volume in sizes of the WAL, and what a volume has
@@ -38,7 +38,6 @@ class Basis:
 
     Attributes:
         profile: Of ``fitted`` for the request, by name.
-        storage: Kind below the data; None: not known.
         kernel_page_bytes: Default huge pages of the kernel; None: not known.
         present: Settings of the server as it is; empty where nobody saw them.
     """
@@ -46,7 +45,6 @@ class Basis:
     request: StackRequest
     budget: Budget
     profile: Mapping[str, ProfiledSetting]
-    storage: str | None = None
     kernel_page_bytes: int | None = None
     present: Mapping[str, str]
 
@@ -104,8 +102,9 @@ def fixed_settings(profile: Mapping[str, ProfiledSetting]) -> dict[str, str]:
 
 
 def _of_profile(name: str) -> Callable[[Basis], Choice | None]:
-    def choose(basis: Basis) -> Choice:
-        return basis.profile[name].setting.value, basis.profile[name].reason
+    def choose(basis: Basis) -> Choice | None:
+        profiled = basis.profile.get(name)
+        return (profiled.setting.value, profiled.reason) if profiled is not None else None
 
     return choose
 
@@ -134,8 +133,9 @@ def _max_connections(basis: Basis) -> Choice:
         return str(budget.max_connections), "As asked for"
     if "max_connections" in budget.lowered:
         return str(budget.max_connections), "As many as the memory holds; beyond, use a pooler"
-    if budget.max_connections < 100:
-        return str(budget.max_connections), "A guess: 50 per CPU at most; beyond, use a pooler"
+    profiled = basis.profile.get("max_connections")
+    if profiled is not None:
+        return profiled.setting.value, profiled.reason
     return str(budget.max_connections), "PostgreSQL's default"
 
 
@@ -155,7 +155,7 @@ def volume_bytes(request: StackRequest, buffers_bytes: int) -> int:
     Raises:
         InputError: The WAL that such buffers ask for has no room on it (rule PG007).
     """
-    wanted = max(_LEAST_MAX_WAL, buffers_bytes)
+    wanted = usual_wal_bytes(buffers_bytes)
     if request.volume_bytes is None:
         return max(_USUAL_VOLUME, _WAL_OF_VOLUME * wanted)
     least = _WAL_OF_VOLUME * max(_FEWEST_MAX_WAL, -(-buffers_bytes // 2))
@@ -172,7 +172,7 @@ def volume_bytes(request: StackRequest, buffers_bytes: int) -> int:
 def _largest_wal(basis: Basis) -> tuple[int, bool]:
     """Return max_wal_size, and whether the volume bounds it."""
     buffers = basis.budget.shared_buffers_bytes
-    wanted = max(_LEAST_MAX_WAL, buffers)
+    wanted = usual_wal_bytes(buffers)
     if basis.request.place is not Place.CNPG:
         return wanted, False
     room = volume_bytes(basis.request, buffers) // _WAL_OF_VOLUME // MIB * MIB
@@ -196,22 +196,6 @@ def _wal_level(basis: Basis) -> Choice:
     if basis.request.logical_decoding:
         return "logical", "Logical decoding was asked for"
     return "replica", "Enough without logical decoding; CloudNativePG's default is logical"
-
-
-def _random_page_cost(basis: Basis) -> Choice:
-    if basis.storage == "hdd":
-        return "4", "A rotating disk seeks"
-    if basis.storage in (None, "virtio", "device-mapper"):
-        return _of_profile("random_page_cost")(basis) or ("1.1", "")
-    return "1.1", f"Storage is {basis.storage}: random reads cost little more"
-
-
-def _concurrency(basis: Basis) -> Choice | None:
-    if basis.storage == "hdd":
-        return None
-    if basis.request.postgres_version < 18:
-        return _of_profile("effective_io_concurrency")(basis)
-    return "64", "A guess: since 18 the depth of asynchronous reads, whose default is 16"
 
 
 def _io_workers(basis: Basis) -> Choice:
@@ -330,13 +314,16 @@ CATALOGUE: Final[tuple[CataloguedSetting, ...]] = (
         until=13,
     ),
     CataloguedSetting(
-        name="random_page_cost", source=_PLANNING, scope=Scope.SESSION, choose=_random_page_cost
+        name="random_page_cost",
+        source=_PLANNING,
+        scope=Scope.SESSION,
+        choose=_of_profile("random_page_cost"),
     ),
     CataloguedSetting(
         name="effective_io_concurrency",
         source=_RESOURCES,
         scope=Scope.SESSION,
-        choose=_concurrency,
+        choose=_of_profile("effective_io_concurrency"),
     ),
     CataloguedSetting(
         name="io_method",

@@ -11,7 +11,9 @@ from steelyard.tuning.rules.rule import Rule
 
 _SWAPPINESS: Final = 10  # of TuneD's latency-performance
 _DIRTY_BYTES: Final = 2 * GIB  # a guess: seconds of a good disk
-READ_AHEAD_BYTES: Final = 4096 * KIB  # of TuneD's throughput-performance
+# From the kernel's default to what TuneD's throughput-performance raises it to.
+LEAST_READ_AHEAD_BYTES: Final = 128 * KIB
+MOST_READ_AHEAD_BYTES: Final = 4096 * KIB
 _BLOCK_BYTES: Final = 8 * KIB  # of PostgreSQL
 _NEVER_OVERCOMMIT: Final = 2
 
@@ -52,14 +54,14 @@ def _dirt(setting: str, limit_bytes: int) -> Outcome:
     )
 
 
-def _small_read_ahead(facts: StackFacts) -> Outcome:
+def _bounded_read_ahead(facts: StackFacts) -> Outcome:
     device = (facts.linux or LinuxFacts()).device
     if device is None or device.read_ahead_bytes is None:
         return None
-    return violated_if(
-        device.read_ahead_bytes > READ_AHEAD_BYTES,
-        f"{device.name} reads {format_bytes(device.read_ahead_bytes)} ahead",
-    )
+    told = f"{device.name} reads {format_bytes(device.read_ahead_bytes)} ahead"
+    if device.read_ahead_bytes < LEAST_READ_AHEAD_BYTES:
+        return (f"{told}: sequential scans and backups wait for many small requests",)
+    return violated_if(device.read_ahead_bytes > MOST_READ_AHEAD_BYTES, told)
 
 
 def _small_pages(facts: StackFacts) -> Outcome:
@@ -135,16 +137,21 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         code="OS008",
         layers=("linux", "storage"),
-        severity=Severity.WARNING,
-        title="Read-ahead suits random reads of 8 kB",
-        why="Two neighbouring reads look sequential to the kernel, which then fetches megabytes "
-        "that nobody asked for.",
-        detect="/sys/block/*/queue/read_ahead_kb of the data directory's disk: more than 4096.",
-        remedy="echo 128 > /sys/block/DISK/queue/read_ahead_kb, kept by a udev rule.",
+        severity=Severity.INFO,
+        title="Read-ahead lies between 128 KiB and 4 MiB",
+        why="The kernel reads ahead where reads look sequential, and random reads of 8 kB do not: "
+        "sequential scans and backups gain from more of it. Where neighbouring rows are read it "
+        "fetches what nobody asked for, the more the larger it is.",
+        detect="/sys/block/*/queue/read_ahead_kb of the data directory's disk: less than 128, the "
+        "kernel's default, or more than 4096, what TuneD raises it to for throughput. Where it "
+        "begins to harm is a guess.",
+        remedy="echo 4096 > /sys/block/DISK/queue/read_ahead_kb, kept by a udev rule, and 128 "
+        "where single rows are read; `linux: {read_ahead: 128kB}` of a treatment weighs the two.",
         source="TuneD, profiles/throughput-performance/tuned.conf (readahead=>4096); Linux, "
-        "Documentation/ABI/stable/sysfs-block, read_ahead_kb",
+        "Documentation/ABI/stable/sysfs-block, read_ahead_kb; include/linux/pagemap.h "
+        "(VM_READAHEAD_PAGES, 128 KiB)",
         needs=("linux.device.read_ahead_bytes",),
-        check=_small_read_ahead,
+        check=_bounded_read_ahead,
     ),
     Rule(
         code="OS009",

@@ -35,14 +35,37 @@ def _keeps_data(facts: StackFacts) -> Outcome:
     def check(server: RedisFacts) -> Outcome:
         if server.role != "primary":
             return None
-        persistent, restarts = _is_persistent(server), server.auto_restart
-        if restarts is None and facts.kubernetes is not None:
-            restarts = True  # pods do, unless told otherwise
+        persistent, restarts = _is_persistent(server), _restarts(server, facts)
         if persistent or server.replicas == 0 or restarts is False or server.fenced:
             return ()
         if persistent is None or server.replicas is None or restarts is None:
             return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
         return (f"{server.name}: no persistence, {server.replicas} replicas, restarted by itself",)
+
+    return of_each(_servers(facts), check)
+
+
+def _restarts(server: RedisFacts, facts: StackFacts) -> bool | None:
+    """Return whether a server that died is started again by itself; None where nobody saw it."""
+    if server.auto_restart is None and facts.kubernetes is not None:
+        return True  # pods are, unless told otherwise
+    return server.auto_restart
+
+
+def _returns_with_all(facts: StackFacts) -> Outcome:
+    def check(server: RedisFacts) -> Outcome:
+        points, restarts = _save_points(server), _restarts(server, facts)
+        if server.role != "primary" or (server.save is not None and not points):
+            return None  # what keeps nothing is RED001's
+        if server.appendonly or server.replicas == 0 or restarts is False or server.fenced:
+            return ()
+        if None in (server.save, server.appendonly, server.replicas, restarts):
+            return lacking("redis.save", "redis.appendonly", "redis.replicas", "redis.auto_restart")
+        told = (
+            f"{server.name}: killed and restarted by itself, it returns with its last snapshot, and"
+            f" up to {format_duration(max(points))} of writes go, on its replicas, too"
+        )
+        return (told,)
 
     return of_each(_servers(facts), check)
 
@@ -253,5 +276,20 @@ RULES: Final[tuple[Rule, ...]] = (
         remedy="Set min-replicas-to-write 1 and min-replicas-max-lag, or state the loss.",
         source="Redis 7.0, redis.conf, comments on min-replicas-to-write",
         check=_bounded_loss,
+    ),
+    _rule(
+        code="RED008",
+        layers=("redis", "kubernetes"),
+        severity=Severity.WARNING,
+        title="A primary does not return with an old snapshot and wipe what its replicas hold",
+        why="replicas copy a primary, whatever it holds: what came since its last snapshot is gone"
+        " from all copies, though they had it",
+        detect="save points without appendonly, replicas, the restart policy, in"
+        " proc-title-template the mark of start.sh",
+        remedy="Turn the append-only file on, on the primary; or start it behind the fence of"
+        " `steelyard redis split`; or promote a replica before it restarts.",
+        source="docs/redis-split.md, tried on Redis 7.0.15; Redis documentation, 'Redis"
+        " replication', on safety when the primary has persistence turned off",
+        check=_returns_with_all,
     ),
 )
