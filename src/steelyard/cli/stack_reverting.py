@@ -10,8 +10,15 @@ import click
 
 from steelyard.cli.stack_applying import ask, counted, say
 from steelyard.model.command import ServerAddress, quoted
-from steelyard.model.errors import InputError, Interrupted, LeftBehindError, TargetError
-from steelyard.model.stack import Knob, KnobKind
+from steelyard.model.errors import (
+    InputError,
+    Interrupted,
+    LeftBehindError,
+    PreflightError,
+    TargetError,
+)
+from steelyard.model.outside import printable
+from steelyard.model.stack import BY_HAND, Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
 from steelyard.record.entries import StackBegun
 from steelyard.tuning.applying.doors import Outside
@@ -23,7 +30,7 @@ from steelyard.tuning.applying.plans import (
     require_same_machine,
     require_same_server,
 )
-from steelyard.tuning.applying.record import opened, read_applied
+from steelyard.tuning.applying.record import Applied, is_ours, opened, read_applied
 from steelyard.tuning.applying.reverting import GONE, Changed, revert_all, to_put_back
 
 _ANYWHERE: Final = frozenset({KnobKind.POSTGRES, *IN_CLUSTER})
@@ -35,6 +42,7 @@ class RevertOptions:
 
     directory: Path
     dsn: str | None = None
+    adopt: bool = False
     yes: bool = False
     changed: Changed = Changed.ASK
 
@@ -44,7 +52,7 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
 
     Raises:
         LeftBehindError: Something could not be put back yet.
-
+        PreflightError: This account did not write the record, and was not told to trust it.
     """
     outside = outside or Outside()
     directory = options.directory
@@ -55,6 +63,10 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
     if applied.begun is None or not knobs:
         click.echo(f"Nothing is applied from {directory}.")
         return
+    if not is_ours(applied):
+        _show_claims(applied)
+        if not options.adopt:
+            raise _foreign(directory)
     if any(knob.kind not in _ANYWHERE for knob in knobs):
         require_same_machine(applied.begun, outside.host)
     address = None
@@ -68,6 +80,27 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
     with opened(directory, outside.clock) as record, _telling_how_to_go_on(directory):
         steps = revert_all(doors, record, changed=options.changed, told=say)
     _conclude(steps, directory)
+
+
+def _show_claims(applied: Applied) -> None:
+    """Show what a record from anywhere would put back, exactly."""
+    server = applied.begun.server if applied.begun else None
+    if server is not None:
+        click.echo(f"on the server {server.host}:{server.port}, as user {server.user}:")
+    for kept in applied.snapshots.values():
+        click.echo(printable(f"{kept.knob.kind} {kept.knob.place} back to {kept.snapshot}"))
+    for knob in applied.begun.knobs if applied.begun else ():
+        if knob.kind in BY_HAND and knob.value:
+            click.echo(printable(f"checked by: {knob.value}"))
+
+
+def _foreign(directory: Path) -> PreflightError:
+    return PreflightError(
+        f"the record in {directory} was not written by this account here: its cache does not know"
+        " it, and what it would put back may be anything",
+        hint="Revert as the account that applied the plan. If the lines above are what was there"
+        f" before: steelyard stack revert --adopt {quoted(directory)}",
+    )
 
 
 def _is_in_cluster(knobs: Sequence[Knob]) -> bool:

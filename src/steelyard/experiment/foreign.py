@@ -97,10 +97,3 @@ def adopt(path: Path, doors: Doors) -> None:
             registry.register(record.campaign_id, path, record.experiment)
     finally:
         directory.close()
-
-
-def printable(text: str) -> str:
-    """Return a text without what would steer a terminal: a record may come from anybody."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )

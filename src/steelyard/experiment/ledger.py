@@ -11,7 +11,6 @@ from steelyard.engines.residue import residue_of
 from steelyard.experiment import registry
 from steelyard.experiment.cluster_leftovers import undo_placed
 from steelyard.experiment.doors import Doors
-from steelyard.experiment.foreign import printable
 from steelyard.experiment.local_leftovers import (
     is_alive,
     is_our_group,
@@ -23,7 +22,14 @@ from steelyard.experiment.troubles import raise_all, trouble_of
 from steelyard.experiment.unmounting import unmounted
 from steelyard.gateways.files import remove_tree, tree_bytes
 from steelyard.model.errors import LeftBehindError, PreflightError, RecordError, SteelyardError
-from steelyard.model.outside import InCluster, OnServer, TurnedKnob, in_undoing_order, knob_label
+from steelyard.model.outside import (
+    InCluster,
+    OnServer,
+    TurnedKnob,
+    in_undoing_order,
+    knob_label,
+    printable,
+)
 from steelyard.model.stack import Knob
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import remove_group

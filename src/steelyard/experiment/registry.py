@@ -14,13 +14,12 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from steelyard.gateways.files import (
+    add_line,
     cache_directory,
     make_directory,
     read_text,
     remove_unfinished,
-    sync_file,
     sync_names,
-    translated,
     write_text,
 )
 from steelyard.model.errors import RecordError
@@ -143,10 +142,7 @@ def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
 
 def _note(campaign_id: str, line: str) -> None:
     """Write a line and return once it is on disk: the journal rests on it."""
-    target = _file(campaign_id)
-    with translated(target), target.open("a") as file:
-        file.write(f"{line}\n")
-        sync_file(file)
+    add_line(_file(campaign_id), line)
 
 
 def records() -> list[tuple[str, Path]]:

@@ -235,6 +235,21 @@ def sync_file(file: IO[Any]) -> None:
     os.fsync(file.fileno())
 
 
+def add_line(path: Path, line: str) -> None:
+    """Write a line at the end of a file and return once it is on disk, with the file's name.
+
+    Raises:
+        PreflightError: The disk is full or fails.
+    """
+    with translated(path):
+        is_new = not path.exists()
+        with path.open("a") as file:
+            file.write(f"{line}\n")
+            sync_file(file)
+    if is_new:
+        sync_names(path.parent)
+
+
 def sync_names(path: Path, error_type: type[SteelyardError] = PreflightError) -> None:
     """Return once a path leads to the names in a directory on disk.
 

@@ -1,14 +1,9 @@
-"""Every test has a directory and a cache of its own."""
+"""Every test has a directory of its own."""
 
 from pathlib import Path
 
 import pytest
 from command_line import Shell
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from steelyard.cli.stack_reverting import RevertOptions, revert
 from steelyard.cli.stack_verifying import verify
 from steelyard.model.errors import InputError, Interrupted, PreflightError
 from steelyard.model.stack import Knob, KnobKind
+from steelyard.record.entries import KnobKept
+from steelyard.record.journal import encode, read_lines
 from steelyard.tuning.applying.applier import UnprivilegedError
 from steelyard.tuning.applying.doors import Outside
 from support.stack import knob, stack_plan, write_plan
@@ -81,6 +83,35 @@ def test_a_changed_plan_does_not_change_the_revert(shell: Shell, place: Path) ->
     assert "Revert it first" in err
     Path("p/plan.json").unlink()
     assert shell.run("stack", "revert", "p", "--yes")[0] == 0
+    assert _files(place) == {"old.conf": "old\n"}
+
+
+def test_a_revert_does_not_trust_a_record_of_others(
+    shell: Shell, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves that values of a foreign or edited record are shown, and put back by --adopt only."""
+    write_plan(Path("p"), stack_plan(*_knobs(place)))
+    shell.run("stack", "apply", "p", "--yes")
+    record = Path("p/applied.jsonl")
+    lines, _ = read_lines(record)
+    edited = [
+        replace(line, entry=replace(entry, snapshot=entry.snapshot.replace("b2xk", "ZXZpbA")))
+        if isinstance(entry := line.entry, KnobKept)
+        else line
+        for line in lines
+    ]
+    assert edited != list(lines)
+    genuine = record.read_bytes()
+    record.write_bytes(b"".join(map(encode, edited)))
+    code, out, err = shell.run("stack", "revert", "p", "--yes")
+    assert code == 3
+    assert "ZXZpbA" in out
+    assert "was not written by this account" in err
+    record.write_bytes(genuine)
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "another"))
+    assert shell.run("stack", "revert", "p", "--yes")[0] == 3
+    assert _files(place) == {"old.conf": "new\n", "made/new.conf": "new\n"}
+    assert shell.run("stack", "revert", "p", "--yes", "--adopt")[0] == 0
     assert _files(place) == {"old.conf": "old\n"}
 
 

@@ -87,7 +87,8 @@ def _clean_records(
 
 
 def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
-    from steelyard.experiment.foreign import adopt, does, printable  # noqa: PLC0415 - lazy
+    from steelyard.experiment.foreign import adopt, does  # noqa: PLC0415 - lazy
+    from steelyard.model.outside import printable  # noqa: PLC0415
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
 
     for path in directories:
@@ -156,7 +157,8 @@ def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
 
 
 def _say(found: "Sequence[Leftover]") -> None:
-    from steelyard.experiment.foreign import claim, printable  # noqa: PLC0415 - lazy
+    from steelyard.experiment.foreign import claim  # noqa: PLC0415 - lazy
+    from steelyard.model.outside import printable  # noqa: PLC0415
     from steelyard.model.units import format_bytes  # noqa: PLC0415
 
     if not found:

@@ -1,20 +1,22 @@
 """The record of a plan that is applied: DIR/applied.jsonl, a journal like that of a campaign.
 
 It has its own copy of the knobs, so that a revert does not depend on the plan's file, and every
-snapshot, each on disk before its knob is turned.
+snapshot, each on disk before its knob is turned. A record may come from somebody else: digests of
+what this account wrote into its records are in its cache, on disk before the record has it.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.files import Lock
+from steelyard.gateways.files import Lock, add_line, cache_directory, make_directory, read_text
 from steelyard.model.errors import PreflightError
 from steelyard.model.stack import Knob
-from steelyard.record.entries import Entry, KnobKept, KnobPutBack, KnobTurned, StackBegun
+from steelyard.record.entries import ENTRY, Entry, KnobKept, KnobPutBack, KnobTurned, StackBegun
 from steelyard.record.journal import Journal, read_lines
 
 NAME: Final = "applied.jsonl"
@@ -67,6 +69,21 @@ def _replayed(entries: list[Entry]) -> Applied:
     return Applied(begun=begun, snapshots=snapshots, pending=pending)
 
 
+def is_ours(applied: Applied) -> bool:
+    """Return whether this account wrote what a revert would rest on: the server and the values."""
+    known = set((read_text(_known()) or "").splitlines())
+    wrote = [applied.begun, *applied.snapshots.values()]
+    return all(_digest(entry) in known for entry in wrote if entry is not None)
+
+
+def _known() -> Path:
+    return cache_directory() / NAME
+
+
+def _digest(entry: Entry) -> str:
+    return sha256(ENTRY.dump_json(entry)).hexdigest()
+
+
 class AppliedRecord:
     """An open record; the ledger of one application or revert."""
 
@@ -74,6 +91,11 @@ class AppliedRecord:
         # Snapshots have the content of files that not everybody may read.
         self._journal = Journal(directory / NAME, clock, mode=_OWN)
         self.applied = read_applied(directory)
+
+    def _write(self, entry: StackBegun | KnobKept) -> None:
+        make_directory(cache_directory())
+        add_line(_known(), _digest(entry))
+        self._journal.append(entry)
 
     def begin(self, begun: StackBegun) -> None:
         """Note what is about to be applied; the same plan goes on where it was.
@@ -84,7 +106,7 @@ class AppliedRecord:
         """
         before = self.applied.begun
         if not self.applied.snapshots or before is None:
-            self._journal.append(begun)
+            self._write(begun)
             same = before is not None and before.knobs == begun.knobs
             pending = self.applied.pending if same else {}
             self.applied = Applied(begun=begun, snapshots={}, pending=pending)
@@ -101,7 +123,7 @@ class AppliedRecord:
                 server_place=begun.server_place or before.server_place,
                 cluster=begun.cluster or before.cluster,
             )
-            self._journal.append(merged)
+            self._write(merged)
             self.applied = replace(self.applied, begun=merged)
 
     def kept(self, knob: Knob) -> str | None:
@@ -116,7 +138,7 @@ class AppliedRecord:
             RecordError: The disk is full or fails.
         """
         entry = KnobKept(knob=knob, snapshot=snapshot)
-        self._journal.append(entry)
+        self._write(entry)
         self.applied.snapshots.setdefault(knob.name, entry)
 
     def turned(self, knob: Knob, pending: str) -> None:
