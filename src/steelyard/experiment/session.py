@@ -285,10 +285,11 @@ def command_line(
 
 
 def require_resumable(path: Path, given: Sequence[str]) -> None:
-    """Refuse flags that a resumed campaign cannot take.
+    """Refuse before anything is printed what cannot go on, and flags that it cannot take.
 
     Raises:
         InputError: It keeps its experiment, seed, budget and number of looks.
+        PreflightError: This account did not begin it here.
     """
     if (path / COPY_NOTE).exists():
         raise InputError(
@@ -300,6 +301,9 @@ def require_resumable(path: Path, given: Sequence[str]) -> None:
             f"{', '.join(given)} cannot be changed when a campaign is resumed",
             hint=f"Leave it out: the campaign in {path} keeps its experiment, seed and budget.",
         )
+    record = read_campaign(path)
+    if not record.status.is_finished:
+        foreign.require_ours(record, path)
 
 
 def as_json(content: object) -> str:

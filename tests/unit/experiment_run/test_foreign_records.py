@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from fakes.campaigns import Listener, an_experiment
 from fakes.clock import FakeClock
+from steelyard.cli import launching
 from steelyard.cli.main import cli
 from steelyard.experiment import doors as doors_module
 from steelyard.experiment import ledger, registry, session
@@ -116,6 +117,7 @@ def _record(path: Path, *claims: Created, campaign_id: str = _ID, uri: str = "db
 @pytest.fixture(autouse=True)
 def _no_doors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doors_module, "system_doors", _shut_doors)
+    monkeypatch.setattr(launching, "real_doors", _shut_doors)
 
 
 def _clean(*words: object) -> Result:
@@ -245,3 +247,17 @@ def test_a_claim_does_not_steer_the_terminal(tmp_path: Path) -> None:
     result = _clean("--dry-run", _record(tmp_path / "record", claim))
     assert "\x1b" not in result.output
     assert r"x\x1b[2Jy" in result.output
+
+
+def test_a_refused_resume_says_nothing_else(tmp_path: Path) -> None:
+    """No report of a stranger's figures, and none written into its directory."""
+    path = _record(tmp_path / "record")
+    result = CliRunner().invoke(cli, ["run", "--resume", str(path)])
+    assert isinstance(result.exception, PreflightError)
+    assert result.output == ""
+    assert sorted(each.name for each in path.iterdir()) == [
+        "experiment.yaml",
+        "journal.jsonl",
+        "lock",
+        "raw",
+    ]

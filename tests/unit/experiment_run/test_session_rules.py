@@ -61,9 +61,10 @@ def test_the_command_repeats_a_campaign() -> None:
     assert "--yes" in session.command_line("x", 7, [], [], switches=["--yes"]).split()
 
 
-def test_a_resume_changes_nothing_of_the_campaign() -> None:
+def test_a_resume_changes_nothing_of_the_campaign(tmp_path: Path) -> None:
     """What was typed is named, with what is kept instead."""
-    session.require_resumable(Path("c"), [])
+    stage = Stage.new(an_experiment(), tmp_path / "c")
+    session.require_resumable(stage.path, [])
     with pytest.raises(InputError, match="--budget, --seed cannot be changed") as caught:
         session.require_resumable(Path("c"), ["--budget", "--seed"])
     assert caught.value.exit_code is ExitCode.BAD_INPUT
