@@ -81,9 +81,7 @@ def _may_be_there(path: Path) -> bool:
 
 
 def _held(path: Path) -> bool:
-    """Return whether somebody writes it; looking must not make a lock file."""
-    if not (path / "lock").exists():
-        return False
+    """Return whether somebody writes it."""
     try:
         return is_held(path)
     except RecordError:

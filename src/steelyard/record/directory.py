@@ -242,12 +242,8 @@ def find_campaigns(root: Path) -> tuple[Path, ...]:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a living process writes this campaign."""
-    lock = Lock(path / "lock")
-    if lock.acquire():
-        lock.release()
-        return False
-    return True
+    """Return whether a living process writes this campaign; one that begins to is not disturbed."""
+    return Lock(path / "lock").is_held()
 
 
 def _is_unused(path: Path) -> bool:

@@ -119,6 +119,21 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     second.release()
 
 
+def test_a_lock_is_shared_or_had_alone(tmp_path: Path) -> None:
+    """Those who share it keep out who wants it alone, and the other way round; all are seen."""
+    path = tmp_path / "lock"
+    first, second, alone = files.Lock(path), files.Lock(path), files.Lock(path)
+    assert not alone.is_held()
+    assert first.acquire(shared=True)
+    assert second.acquire(shared=True)
+    first.release()
+    assert (alone.is_held(), alone.acquire()) == (True, False)
+    second.release()
+    assert (alone.is_held(), alone.acquire()) == (False, True)
+    assert (first.is_held(), first.acquire(shared=True)) == (True, False)
+    alone.release()
+
+
 def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
     """The kernel releases the lock of a killed process: no stale lock is ever left."""
     path = tmp_path / "lock"
