@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,11 +14,7 @@ from steelyard.model.errors import InputError, RecordError
 from steelyard.record.directory import (
     find_campaigns,
     is_held,
-    left_groups,
-    left_in_clusters,
-    left_knobs,
-    left_on_servers,
-    left_over,
+    left_behind,
     read_campaign,
 )
 from steelyard.report.document import Document
@@ -55,29 +51,12 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     size = tree_bytes(path)
     try:
         analysis = analyse(read_campaign(path), curves=curves)
-        left = tuple(_left_behind(path))
+        left = left_behind(path)
     except RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)
     return Listed(
         directory=str(path), size_bytes=size, held=_held(path), analysis=analysis, left=left
     )
-
-
-def _left_behind(path: Path) -> Iterator[str]:
-    """Yield what a campaign made or turned outside its record and did not undo."""
-    made = (*left_over(path), *left_groups(path))
-    yield from (name for name in made if _may_be_there(Path(name)))
-    yield from (thing.label for thing in left_on_servers(path))
-    yield from (thing.label for thing in left_in_clusters(path))
-    yield from (f"knob {knob.label}" for knob in left_knobs(path))
-
-
-def _may_be_there(path: Path) -> bool:
-    """Return false for what is gone: a death may come between a removal and its line."""
-    try:
-        return path.exists()
-    except PermissionError:
-        return True  # in another account's cache: it cannot be looked at
 
 
 def _held(path: Path) -> bool:

@@ -27,6 +27,7 @@ from steelyard.record.directory import (
     COPY_NOTE,
     CampaignDirectory,
     is_held,
+    left_behind,
     left_groups,
     left_in_clusters,
     left_knobs,
@@ -380,15 +381,9 @@ def require_nothing_left(directory: Path) -> None:
 
     Raises:
         LeftBehindError: With what it lists.
+        RecordError: It cannot be read.
     """
-    try:
-        made = [*left_over(directory), *left_groups(directory)]
-        names = [name for name in made if Path(name).exists()]
-        names += [thing.label for thing in left_on_servers(directory)]
-        names += [thing.label for thing in left_in_clusters(directory)]
-        names += [knob.label for knob in left_knobs(directory)]
-    except RecordError:
-        return
+    names = left_behind(directory)
     if names:
         raise LeftBehindError(
             f"left behind: {', '.join(names)}", hint="Remove it with `steelyard clean`."

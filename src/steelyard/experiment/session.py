@@ -6,7 +6,8 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ from steelyard.experiment.progress import Progress
 from steelyard.experiment.runner import Campaign
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Fact
-from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.errors import InputError, LeftBehindError, PreflightError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.plan import Status
@@ -68,7 +69,7 @@ def new_campaign(
     """
     campaign_id = request.campaign_id or new_id(path)
     directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
-    try:
+    with _ended(directory, campaign_id):
         directory.journal.append(
             Started(
                 campaign_id=campaign_id,
@@ -79,9 +80,6 @@ def new_campaign(
         )
         registry.register(campaign_id, path)
         return _work(request.experiment, campaign_id, directory, doors, progress, request.findings)
-    finally:
-        directory.close()
-        _forget_if_clean(campaign_id, path)
 
 
 def new_id(path: Path) -> str:
@@ -101,20 +99,41 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
     if record.status in FINISHED:
         # It may have died after its last line, when it was writing its reports.
         CampaignDirectory.reopen(path, doors.clock).close()
-        _forget_if_clean(record.campaign_id, path)
+        with suppress(LeftBehindError):
+            _forget_if_clean(record.campaign_id, path)
         return analyse(record)
     # What is not put back would be taken for what was there before the campaign.
     ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
     _require_room(record, doors)
     directory = CampaignDirectory.reopen(path, doors.clock)
-    try:
+    with _ended(directory, record.campaign_id):
         registry.register(record.campaign_id, path)
         ledger.note_gone(directory)
         directory.journal.append(Resumed(version=steelyard.__version__))
         return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
-    finally:
+
+
+@contextmanager
+def _ended(directory: CampaignDirectory, campaign_id: str) -> Iterator[None]:
+    """Give a record back at the end, and forget its campaign if it left nothing behind.
+
+    Raises:
+        LeftBehindError: It did, and nothing else went wrong.
+    """
+    try:
+        yield
+    except BaseException:
         directory.close()
-        _forget_if_clean(record.campaign_id, path)
+        with suppress(Exception):  # then clean must find it, whatever the reason
+            _forget_if_clean(campaign_id, directory.path)
+        raise
+    directory.close()
+    _forget_if_clean(campaign_id, directory.path)
+
+
+def _forget_if_clean(campaign_id: str, path: Path) -> None:
+    ledger.require_nothing_left(path)
+    registry.unregister(campaign_id)
 
 
 def _work(
@@ -133,11 +152,9 @@ def _work(
         told=progress.stage,
     )
     try:
-        analysis = _campaign(assembly, experiment, directory, doors, progress, findings).run()
+        return _campaign(assembly, experiment, directory, doors, progress, findings).run()
     finally:
         assembly.close()  # also what a failure before the first step left
-    ledger.require_nothing_left(directory.path)
-    return analysis
 
 
 def _campaign(
@@ -254,14 +271,6 @@ def _machine(doors: Doors, root: Path | None) -> tuple[Fact, ...]:
     """Return the facts of this machine; of its disks only where the data lie on them."""
     facts = machine_facts(doors.host, root or Path.cwd())
     return tuple(fact for fact in facts if root is not None or fact.name != DATA_FILE_SYSTEM)
-
-
-def _forget_if_clean(campaign_id: str, path: Path) -> None:
-    try:
-        ledger.require_nothing_left(path)
-    except Exception:  # noqa: BLE001 - then clean must find it, whatever the reason
-        return
-    registry.unregister(campaign_id)
 
 
 def default_directory(name: str, doors: Doors) -> Path:

@@ -32,6 +32,8 @@ from steelyard.record.replay import replay, resources
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
+_PATHS = ("directory", "cgroup")  # what is called by its path
+_KINDS = (*_PATHS, "on-server", "in-cluster", "knob")  # of what is left behind, in its order
 _SCHEDULE = TypeAdapter(Schedule)
 _ENVIRONMENT = TypeAdapter(Environment)
 
@@ -229,6 +231,21 @@ def left_groups(path: Path) -> tuple[str, ...]:
 def left_knobs(path: Path) -> tuple[TurnedKnob, ...]:
     """Return the knobs of the stack that a campaign turned and did not put back, last first."""
     return tuple(made.knob for made in _open(path) if made.knob is not None)
+
+
+def left_behind(path: Path) -> tuple[str, ...]:
+    """Return in words what a campaign made or changed outside its record and did not undo."""
+    by_kind = sorted(_open(path), key=lambda made: _KINDS.index(made.resource))
+    left = [m for m in by_kind if m.resource not in _PATHS or _may_be_there(m.name)]
+    return tuple(f"knob {m.name}" if m.resource == "knob" else m.name for m in left)
+
+
+def _may_be_there(name: str) -> bool:
+    """Return false for what is gone: a death may come between a removal and its line."""
+    try:
+        return Path(name).exists()
+    except PermissionError:
+        return True  # in another account's cache: it cannot be looked at
 
 
 def _open(path: Path) -> tuple[Created, ...]:
