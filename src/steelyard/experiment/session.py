@@ -26,6 +26,7 @@ from steelyard.experiment.kubernetes_resolution import generator_cpus
 from steelyard.experiment.kubernetes_site import SERVER
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.runner import Campaign
+from steelyard.gateways.files import holding_cache
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Fact
 from steelyard.model.errors import InputError, LeftBehindError, PreflightError
@@ -68,18 +69,20 @@ def new_campaign(
         SteelyardError: It failed or was interrupted; the record tells what there is.
     """
     campaign_id = request.campaign_id or new_id(path)
-    directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
-    with _ended(directory, campaign_id):
-        directory.journal.append(
-            Started(
-                campaign_id=campaign_id,
-                experiment=request.experiment,
-                command=request.command,
-                version=steelyard.__version__,
+    with holding_cache():
+        directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
+        with _ended(directory, campaign_id):
+            directory.journal.append(
+                Started(
+                    campaign_id=campaign_id,
+                    experiment=request.experiment,
+                    command=request.command,
+                    version=steelyard.__version__,
+                )
             )
-        )
-        registry.register(campaign_id, path)
-        return _work(request.experiment, campaign_id, directory, doors, progress, request.findings)
+            registry.register(campaign_id, path)
+            asked, findings = request.experiment, request.findings
+            return _work(asked, campaign_id, directory, doors, progress, findings)
 
 
 def new_id(path: Path) -> str:
@@ -102,15 +105,16 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
         with suppress(LeftBehindError):
             _forget_if_clean(record.campaign_id, path)
         return analyse(record)
-    # What is not put back would be taken for what was there before the campaign.
-    ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
-    _require_room(record, doors)
-    directory = CampaignDirectory.reopen(path, doors.clock)
-    with _ended(directory, record.campaign_id):
-        registry.register(record.campaign_id, path)
-        ledger.note_gone(directory)
-        directory.journal.append(Resumed(version=steelyard.__version__))
-        return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
+    with holding_cache():
+        # What is not put back would be taken for what was there before the campaign.
+        ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
+        _require_room(record, doors)
+        directory = CampaignDirectory.reopen(path, doors.clock)
+        with _ended(directory, record.campaign_id):
+            registry.register(record.campaign_id, path)
+            ledger.note_gone(directory)
+            directory.journal.append(Resumed(version=steelyard.__version__))
+            return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
 
 
 @contextmanager

@@ -60,6 +60,28 @@ def cache_directory() -> Path:
     return Path(base) / "steelyard"
 
 
+@contextmanager
+def holding_cache(*, alone: bool = False) -> Iterator[None]:
+    """Hold the cache with others who use it, or alone: only who is alone may remove what is in it.
+
+    Who uses it waits until a removal is over.
+
+    Raises:
+        PreflightError: It is asked for alone, and somebody uses it; or it cannot be written.
+    """
+    make_directory(cache_directory())
+    lock = Lock(cache_directory() / "lock", PreflightError)
+    if not lock.acquire(wait=not alone, shared=not alone):
+        raise PreflightError(
+            f"a campaign that has just begun uses the cache in {cache_directory()}",
+            hint="Wait for its end, or stop it.",
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def make_directory(path: Path, *, account: str | None = None, mode: int = 0o755) -> None:
     """Make a directory and its parents; the last one belongs to ``account`` when root asks.
 
@@ -286,8 +308,9 @@ class Lock:
     taken, which that of ``flock`` cannot: fcntl(2), open file description locks.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, error_type: type[SteelyardError] = RecordError) -> None:
         self._path = path
+        self._error_type = error_type
         self._descriptor: int | None = None
 
     def acquire(self, *, wait: bool = False, shared: bool = False) -> bool:
@@ -297,7 +320,7 @@ class Lock:
             wait: Until it is free.
             shared: With others who share it; nobody has it alone then.
         """
-        with translated(self._path, RecordError):
+        with translated(self._path, self._error_type):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             how = fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK
@@ -312,7 +335,7 @@ class Lock:
         """Return whether somebody has it, alone or with others; nothing is taken or made."""
         if not self._path.exists():
             return False
-        with translated(self._path, RecordError):
+        with translated(self._path, self._error_type):
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             held = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_words(fcntl.F_WRLCK))

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,27 @@ def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert files.cache_directory() == tmp_path / "xdg" / "steelyard"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert files.cache_directory() == Path("/var/cache/steelyard")
+
+
+def test_the_cache_is_shared_or_held_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody has it alone while somebody uses it, and who wants to use it waits for who does."""
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
+    began = threading.Event()
+
+    def use() -> None:
+        with files.holding_cache():
+            began.set()
+
+    with files.holding_cache(), files.holding_cache():
+        alone = files.holding_cache(alone=True)
+        with pytest.raises(PreflightError, match="has just begun uses the cache"), alone:
+            pytest.fail("it was not alone")
+    with files.holding_cache(alone=True):
+        user = threading.Thread(target=use)
+        user.start()
+        assert not began.wait(0.2)
+    user.join()
+    assert began.is_set()
 
 
 def test_a_file_in_the_way_of_a_directory_is_a_sentence(tmp_path: Path) -> None:
