@@ -4,12 +4,10 @@ A few cuts here; docs/crash-tests.md has the table of many.
 """
 
 import json
-import os
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
@@ -18,41 +16,27 @@ from steelyard.analysis.crashes import CrashSummary, crash_summaries
 from steelyard.experiment.crash.engines import REDIS_MODES, redis_subject
 from steelyard.experiment.crash.testing import Asked, crash_test
 from steelyard.experiment.doors import system_doors
-from steelyard.gateways.xfs import PROGRAMS
 from steelyard.model.command import ServerAddress
 from steelyard.model.persistence import Death
 from steelyard.platforms.local.account import server_account
-from support.lacking import lacking
 from support.live import Steelyard, wait_for
 from support.machine_lock import machine
+from support.power import loops_below, mounts_below, require_power
 from support.redis import require_redis
 
 __all__ = ["machine"]
 pytestmark = [pytest.mark.live, pytest.mark.machine]
 
 
-def _mounts(below: Path) -> list[str]:
-    text = Path("/proc/self/mounts").read_text()
-    return [line.split()[1] for line in text.splitlines() if str(below) in line]
-
-
-def _loops(below: Path) -> list[str]:
-    files = Path("/sys/block").glob("loop*/loop/backing_file")
-    return [text for file in files if str(below) in (text := file.read_text())]
-
-
 @pytest.fixture
 def power(machine: None, steelyard: Steelyard) -> Iterator[Steelyard]:
     """Steelyard where power can be cut; nothing is mounted and no loop device is left after it."""
-    if os.geteuid() != 0:
-        lacking("only root may mount file systems")
-    if any(which(name) is None for name in PROGRAMS):
-        lacking("there is no xfsprogs")
+    require_power()
     require_redis()
     place = steelyard.cache
     yield steelyard
     steelyard.end_all()
-    left = [*_mounts(place), *_loops(place)]
+    left = [*mounts_below(place), *loops_below(place)]
     steelyard.run("clean", "--yes")
     assert left == []
 
@@ -136,14 +120,14 @@ def test_a_killed_test_is_cleaned_up(power: Steelyard) -> None:
     words = ("--modes", "everysec", "--deaths", "power", "--cuts", "1000", "--longest", "2s")
     process = power.start("redis", "crash-test", *words, "--out", "out")
     wait_for((power.directory / "out" / "crash.json").exists, process)
-    wait_for(lambda: _mounts(place) != [], process)
+    wait_for(lambda: mounts_below(place) != [], process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    assert _mounts(place) != []
+    assert mounts_below(place) != []
     cleaned = power.run("clean", "--yes")
     assert cleaned.returncode == 0, cleaned.stderr
     assert "file system mounted at" in cleaned.stdout
-    assert (_mounts(place), _loops(place)) == ([], [])
+    assert (mounts_below(place), loops_below(place)) == ([], [])
     assert list((place / "live").glob("crash-test-*")) == []
 
 
@@ -152,9 +136,9 @@ def test_an_interrupted_test_unmounts(power: Steelyard) -> None:
     place = power.cache
     words = ("--modes", "everysec", "--deaths", "power", "--cuts", "1000", "--longest", "2s")
     process = power.start("redis", "crash-test", *words)
-    wait_for(lambda: _mounts(place) != [], process)
+    wait_for(lambda: mounts_below(place) != [], process)
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert process.returncode == 130
-    assert (_mounts(place), _loops(place)) == ([], [])
+    assert (mounts_below(place), loops_below(place)) == ([], [])
     assert list((place / "live").glob("crash-test-*")) == []

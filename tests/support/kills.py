@@ -1,25 +1,40 @@
 """Small real campaigns, and the death of Steelyard at an instant of them."""
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from steelyard.analysis.campaign import analyse
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.errors import SteelyardError
+from steelyard.model.plan import CampaignPlan, Status
 from steelyard.model.schedule import Schedule
-from steelyard.record.directory import read_schedule
+from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.entries import BlockEnded, BlockStarted, Ended, Entry, Planned, Resumed
 from steelyard.record.journal import read_lines
+from support.endpoint import Server
+from support.left import left_over
 from support.live import living_servers, write_experiment
 
 SEED = 20261122
 BLOCKS = 6  # the first look: the treatments differ so much that it decides
-_SECOND_DEATHS = 0.25  # share of the kills whose resumption is killed, too
+SECOND_DEATHS = 0.25  # share of the kills whose resumption is killed, too
 _LIMIT_S = 600.0
+
+DERIVED = ("report.md", "report.html", "summary.json", "runs.parquet", "intervals.parquet")
+RUN: tuple[str, ...] = ("run", "killed.yaml", "--out", "c", "--yes")
+RESUME: tuple[str, ...] = ("run", "--resume", "c")
+FAULTS = (AssertionError, SteelyardError, OSError, subprocess.TimeoutExpired)
 
 # The treatments differ by design: the one with 9 MB naps six times as long. So the verdict is
 # the same in every campaign, however busy the machine is, and the CPUs are left to others.
@@ -85,6 +100,13 @@ KINDS = (
 )
 
 
+def at(server: Server, kind: Kind) -> Kind:
+    """Return a kind whose endpoint, if it has one, is a server."""
+    if kind.name != "endpoint":
+        return kind
+    return replace(kind, target=json.dumps({"kind": "endpoint", "uri": server.uri}))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kill:
     """When Steelyard dies: shares of the uninterrupted campaign's duration."""
@@ -98,7 +120,7 @@ class Kill:
         """Return the kill of that number, the same in every round of however many."""
         coin = random.Random(f"{SEED}-{number}")  # noqa: S311 - an instant is no secret
         first, again, second = coin.random(), coin.random(), coin.random()
-        return cls(number=number, first=first, second=second if again < _SECOND_DEATHS else None)
+        return cls(number=number, first=first, second=second if again < SECOND_DEATHS else None)
 
     def instants_s(self, whole_s: float) -> tuple[float, ...]:
         """Return the seconds after each start; the second session has the rest to do."""
@@ -158,18 +180,18 @@ class Lane:
 
     def die(self, folder: Path, at_s: float, *arguments: str) -> Death:
         """Start Steelyard and kill it, and it alone, after ``at_s`` seconds."""
-        known = _entries(folder / "c")
+        known = entries_in(folder / "c")
         process = self.start(folder, *arguments)
         time.sleep(at_s)
         measuring = any("pgbench" in line for line in living_servers(self.cache))
         alive = process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
-        entries = _entries(folder / "c")[len(known) :]
+        entries = entries_in(folder / "c")[len(known) :]
         said = (folder / "err").read_text()
-        phase = _phase(entries, said, measuring=measuring, resumed=bool(known))
-        content = _journal(folder / "c")
-        planned = any(isinstance(entry, Planned) for entry in _entries(folder / "c"))
+        phase = phase_of(entries, said, measuring=measuring, resumed=bool(known))
+        content = journal_in(folder / "c")
+        planned = any(isinstance(entry, Planned) for entry in entries_in(folder / "c"))
         return Death(
             at_s=at_s,
             phase=phase if alive else "after the end",
@@ -202,17 +224,19 @@ def schedule_in(folder: Path) -> Schedule:
     return read_schedule(folder / "c")
 
 
-def _journal(campaign: Path) -> bytes:
+def journal_in(campaign: Path) -> bytes:
+    """Return what is in a campaign's journal, if there is one."""
     path = campaign / "journal.jsonl"
     return path.read_bytes() if path.exists() else b""
 
 
-def _entries(campaign: Path) -> list[Entry]:
+def entries_in(campaign: Path) -> list[Entry]:
+    """Return what the whole lines of a campaign's journal say."""
     path = campaign / "journal.jsonl"
     return [line.entry for line in read_lines(path)[0]] if path.exists() else []
 
 
-def _phase(entries: Sequence[Entry], said: str, *, measuring: bool, resumed: bool) -> str:
+def phase_of(entries: Sequence[Entry], said: str, *, measuring: bool, resumed: bool) -> str:
     """Return what a session was doing, from what it had written and said."""
     marks = [e for e in entries if isinstance(e, Planned | BlockStarted | BlockEnded | Ended)]
     if marks:
@@ -233,3 +257,166 @@ def _phase_after(last: Entry, *, measuring: bool) -> str:
         return "reporting"
     done = isinstance(last, BlockEnded) and last.outcome.index == BLOCKS - 1
     return "ending" if done else "between blocks"
+
+
+@dataclass(kw_only=True)
+class Log:
+    """A line per campaign that died, printed and kept; ``over`` ends all lanes."""
+
+    path: Path
+    kinds: Sequence[Kind]
+    numbers: Sequence[int]
+    phases: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    over: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, variable: str, usual: str, kinds: Sequence[Kind], home: Path) -> "Log":
+        """Return an empty one for as many deaths as a variable says, or for those it names."""
+        path = Path(os.environ.get(f"{variable}_LOG", home / "deaths.log"))
+        return cls(path=path, kinds=kinds, numbers=numbers(os.environ.get(variable, usual)))
+
+    @property
+    def total(self) -> int:
+        """Return how many campaigns die."""
+        return len(self.numbers)
+
+    def say(self, line: str) -> None:
+        """Print a line at once and keep it."""
+        with self._lock, self.path.open("a") as file:
+            file.write(f"{line}\n")
+            print(line, flush=True)  # noqa: T201 - for pytest -s
+
+    def died(self, number: int, deaths: Sequence[Death], outcome: str) -> None:
+        """Say how one campaign went."""
+        kind = self.kinds[number % len(self.kinds)].name
+        when = ", again ".join(f"at {death.at_s:.1f} s: {death.phase}" for death in deaths)
+        self.say(f"campaign {number}, one of {self.total} ({kind}) {when}; {outcome}")
+        self.phases.update(death.phase for death in deaths)
+
+    def summary(self) -> str:
+        """Return the count by phase."""
+        counts = ", ".join(f"{phase} {n}" for phase, n in sorted(self.phases.items()))
+        deaths = sum(self.phases.values())
+        return f"{self.total} campaigns, {deaths} deaths: {counts}; {len(self.failures)} failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """A campaign that nobody killed, and how long it took from start to exit."""
+
+    folder: Path
+    whole_s: float
+
+
+def in_lanes(log: Log, work: Callable[[Kind, list[int]], None]) -> None:
+    """Let campaigns of each kind die beside those of the others, one after the other."""
+    with ThreadPoolExecutor(len(log.kinds)) as pool:
+        lanes = []
+        for place, kind in enumerate(log.kinds):
+            own = [number for number in log.numbers if number % len(log.kinds) == place]
+            if own:
+                lanes.append(pool.submit(work, kind, own))
+        try:
+            for lane in lanes:
+                lane.result()
+        finally:
+            log.over.set()  # after a failure or Ctrl-C the others end their kill and clear up
+    log.say(log.summary())
+
+
+def one_by_one(
+    log: Log, lane: Lane, own: Sequence[int], die: Callable[[int, list[Death]], None]
+) -> None:
+    """Let the campaigns of a lane die; a failure is noted, and the next begins anew."""
+    for number in own:
+        if log.over.is_set():
+            break
+        deaths: list[Death] = []
+        try:
+            die(number, deaths)
+            outcome = "resumed"
+        except FAULTS as error:
+            outcome = f"FAILED in {lane.home}: {error}"
+            log.failures.append(f"campaign {number}: {outcome}")
+            lane.close()
+        log.died(number, deaths, outcome)
+
+
+def numbers(text: str) -> list[int]:
+    """Return which kills: that many, or those that are named."""
+    if "," in text:
+        return [int(part) for part in text.split(",") if part]
+    return list(range(int(text)))
+
+
+def uninterrupted(lane: Lane, kind: Kind) -> Reference:
+    """Return a campaign's result and duration, with the programs in the cache."""
+    folder = lane.home / "reference"
+    kind.write(folder, "reference")
+    lane.run(folder, "run", "killed.yaml", "--dry-run", "--yes")
+    begun = time.monotonic()
+    status, said = lane.run(folder, *RUN)
+    whole_s = time.monotonic() - begun
+    assert status == 0, said
+    reference = Reference(folder=folder, whole_s=whole_s)
+    require_same(folder, reference)
+    return reference
+
+
+def require_same(folder: Path, reference: Reference) -> None:
+    """Plan, order, blocks, comparisons, verdicts and status are those of the reference."""
+    ours, theirs = (read_campaign(place / "c") for place in (folder, reference.folder))
+    assert ours.plan is not None
+    assert theirs.plan is not None
+    assert _frozen(ours.plan) == _frozen(theirs.plan)
+    order = scheduled(schedule_in(folder), BLOCKS)
+    assert order == scheduled(schedule_in(reference.folder), BLOCKS)
+    assert len(schedule_in(folder).blocks) == ours.plan.stopping.max_blocks >= BLOCKS
+    assert [block.index for block in ours.blocks if block.complete] == list(range(BLOCKS))
+    assert _taken(ours) == order
+    assert all((folder / "c" / "raw" / run.raw).exists() for run in ours.counted_runs)
+    assert ours.status is Status.DECIDED
+    assert _said(ours) == _said(theirs)
+    assert all((folder / "c" / name).stat().st_size > 0 for name in DERIVED)
+
+
+def _frozen(plan: CampaignPlan) -> tuple[object, ...]:
+    """Return what does not rest on measured times: these differ between any two campaigns."""
+    stopping = replace(plan.stopping, max_blocks=0, spending_power=0.0)
+    discard = (plan.discard.how, plan.discard.restarts)
+    return plan.mode, plan.switch, plan.reset, plan.restore, stopping, discard
+
+
+def _taken(record: CampaignRecord) -> list[tuple[object, ...]]:
+    return [
+        (run.block, run.visit, run.position, run.treatment, run.cell) for run in record.counted_runs
+    ]
+
+
+def _said(record: CampaignRecord) -> list[tuple[object, ...]]:
+    """Return every comparison but its numbers, which no two campaigns share."""
+    said: list[tuple[object, ...]] = []
+    for one in analyse(record).comparisons:
+        assert one.effect is not None
+        assert one.effect.low is not None
+        assert one.effect.high is not None
+        assert one.effect.low < one.effect.value < one.effect.high
+        said.append((one.baseline, one.treatment, one.workload, one.load, one.verdict, one.blocks))
+    return said
+
+
+def require_nothing_left(lane: Lane, folder: Path) -> None:
+    """No process, no live data, no socket directory, no unfinished file, nothing to clean."""
+    assert living_servers(lane.cache) == []
+    assert left_over(folder / "c") == ()
+    lines = (folder / "c" / "journal.jsonl").read_text().splitlines()
+    made = [json.loads(line)["entry"] for line in lines]
+    directories = [entry["name"] for entry in made if entry.get("resource") == "directory"]
+    assert [name for name in directories if Path(name).exists()] == []
+    assert list((lane.cache / "prepared").glob("*.unfinished")) == []
+    assert list((lane.cache / "campaigns").glob("*")) == []
+    assert [path.name for path in (folder / "c").rglob(".*")] == []
+    status, said = lane.run(folder, "clean", "--dry-run")
+    assert (status, said.strip()) == (0, "No campaign has left anything behind.")

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,6 +14,7 @@ from steelyard.model.errors import InputError, RecordError
 from steelyard.record.directory import (
     find_campaigns,
     is_held,
+    left_behind,
     read_campaign,
     read_standing,
 )
@@ -51,7 +52,7 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     size = tree_bytes(path)
     try:
         analysis = analyse(read_campaign(path), curves=curves)
-        left = tuple(_left_behind(path))
+        left = left_behind(read_standing(path).left)
     except RecordError as error:
         return Listed(directory=str(path), size_bytes=size, problem=error.message)
     return Listed(
@@ -59,26 +60,8 @@ def listed_campaign(path: Path, *, curves: bool = True) -> Listed:
     )
 
 
-def _left_behind(path: Path) -> Iterator[str]:
-    """Yield what a campaign made or turned outside its record and did not undo."""
-    for made in read_standing(path).left:
-        if made.resource in ("directory", "cgroup") and not _may_be_there(Path(made.name)):
-            continue
-        yield f"knob {made.name}" if made.knob is not None else made.name
-
-
-def _may_be_there(path: Path) -> bool:
-    """Return false for what is gone: a death may come between a removal and its line."""
-    try:
-        return path.exists()
-    except PermissionError:
-        return True  # in another account's cache: it cannot be looked at
-
-
 def _held(path: Path) -> bool:
-    """Return whether somebody writes it; looking must not make a lock file."""
-    if not (path / "lock").exists():
-        return False
+    """Return whether somebody writes it."""
     try:
         return is_held(path)
     except RecordError:

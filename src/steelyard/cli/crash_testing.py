@@ -15,7 +15,7 @@ from steelyard.cli.campaigns import print_json, print_whole
 from steelyard.experiment.crash.testing import Asked, Subject, crash_test
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.experiment.session import as_json
-from steelyard.gateways.files import cache_directory, make_directory, write_text
+from steelyard.gateways.files import cache_directory, holding_cache, make_directory, write_text
 from steelyard.model.crash import CrashMode, CrashTest
 from steelyard.model.errors import ExitCode, InputError
 from steelyard.model.persistence import Death
@@ -59,9 +59,6 @@ def run_crash_test(
     """Run the test that the options ask for, and show it; say whether a promise was broken."""
     doors = system_doors()
     asked = _asked(options, known)
-    subject = find(options.bin_, asked.account, doors)
-    if options.out is not None:
-        make_directory(options.out)
     total = asked.cuts * len(asked.pairs())
 
     def taken(test: CrashTest) -> None:
@@ -70,7 +67,11 @@ def run_crash_test(
         if options.out is not None:
             _write(test, options.out)
 
-    found = crash_test(subject, asked, doors, taken)
+    with holding_cache():  # the server's programs may be in it
+        subject = find(options.bin_, asked.account, doors)
+        if options.out is not None:
+            make_directory(options.out)
+        found = crash_test(subject, asked, doors, taken)
     if options.out is not None:
         _write(found, options.out)
     if options.as_json:

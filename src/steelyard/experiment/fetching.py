@@ -100,16 +100,23 @@ def _require_room(asked: Fetch) -> None:
         RecordError: It holds something else.
     """
     target, note = asked.target, asked.target / COPY_NOTE
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        kept = read_text(note)
-        if kept is None or json.loads(kept)["campaign"] != asked.campaign_id:
-            raise RecordError(
-                f"{target} exists and is no copy of campaign {asked.campaign_id}",
-                hint="Name another directory with --out.",
-            )
+    occupied = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    if occupied and _campaign_of(note) != asked.campaign_id:
+        raise RecordError(
+            f"{target} exists and is no copy of campaign {asked.campaign_id}",
+            hint="Name another directory with --out.",
+        )
     make_directory(target)
     text = json.dumps({"campaign": asked.campaign_id, "command": asked.command}, indent=1)
     write_text(note, f"{text}\n", error_type=RecordError)
+
+
+def _campaign_of(note: Path) -> str | None:
+    """Return of which campaign a directory is a copy; None where no note says it."""
+    try:
+        return str(json.loads(read_text(note) or "")["campaign"])
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def _require_journal(listed: Sequence[RecordFile], asked: Fetch) -> None:

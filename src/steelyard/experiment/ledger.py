@@ -38,10 +38,13 @@ from steelyard.record.directory import (
     COPY_NOTE,
     CampaignDirectory,
     is_held,
+    left_behind,
+    may_be_there,
     read_standing,
 )
 from steelyard.record.entries import Created, Removed
 from steelyard.record.journal import Journal
+from steelyard.record.replay import Standing
 
 
 class JournalLedger:
@@ -162,7 +165,7 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
         if leftover is not None:
             found.append(leftover)
         elif not records and not is_alive(record):
-            forget_if_over(campaign_id, record)
+            forget_if_over(campaign_id, _standing(record))
     return tuple(found)
 
 
@@ -201,10 +204,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     if is_alive(record):
         return None
     foreign: tuple[Created, ...] = ()
-    try:
-        stands = read_standing(record)
-    except RecordError:  # the record was deleted or is damaged
-        stands = None
+    stands = _standing(record)
     if stands is None or stands.campaign_id != campaign_id:  # or another one is in its place
         ours = registry.made(campaign_id)
     else:
@@ -232,10 +232,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
 
 
 def _is_gone(made: Created) -> bool:
-    """Return whether a path is not there; one in another account's cache may be."""
-    with suppress(PermissionError):
-        return made.resource in ("directory", "cgroup") and not Path(made.name).exists()
-    return False
+    return made.resource in ("directory", "cgroup") and not may_be_there(made.name)
 
 
 def _is_ours(path: Path, campaign_id: str) -> bool:
@@ -263,19 +260,22 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     for place in leftover.mounts:  # before their directories
         unmounted(place, doors)
     raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
-    if leftover.record is None:
-        registry.unregister(leftover.campaign_id)
-    else:
-        forget_if_over(leftover.campaign_id, leftover.record)
+    stands = None if leftover.record is None else _standing(leftover.record)
+    forget_if_over(leftover.campaign_id, stands)
 
 
-def forget_if_over(campaign_id: str, record: Path) -> None:
-    """Forget a campaign that left nothing behind, unless it may go on."""
-    with suppress(RecordError):
-        stands = read_standing(record)
-        if stands.campaign_id == campaign_id and not stands.status.is_finished:
-            return
-    registry.unregister(campaign_id)
+def forget_if_over(campaign_id: str, stands: Standing | None) -> None:
+    """Forget a campaign that left nothing behind, unless it may go on; None: its record is gone."""
+    if stands is None or stands.campaign_id != campaign_id or stands.status.is_finished:
+        registry.unregister(campaign_id)
+
+
+def _standing(record: Path) -> Standing | None:
+    """Return where a campaign stands; None where its record was deleted or is damaged."""
+    try:
+        return read_standing(record)
+    except RecordError:
+        return None
 
 
 def _left_alone(leftover: Leftover) -> Iterator[LeftBehindError]:
@@ -377,17 +377,17 @@ def _free_shared_memory(directory: Path, doors: Doors) -> None:
                 doors.processes.run(command, timeout_s=10)
 
 
-def require_nothing_left(directory: Path) -> None:
-    """Raise when a finished campaign's journal still lists something.
+def require_nothing_left(directory: Path) -> Standing:
+    """Return where a campaign stands whose journal lists nothing any more.
 
     Raises:
         LeftBehindError: With what it lists.
+        RecordError: It cannot be read.
     """
-    try:
-        names = [made.name for made in read_standing(directory).left if not _is_gone(made)]
-    except RecordError:
-        return
+    stands = read_standing(directory)
+    names = left_behind(stands.left)
     if names:
         raise LeftBehindError(
             f"left behind: {', '.join(names)}", hint="Remove it with `steelyard clean`."
         )
+    return stands

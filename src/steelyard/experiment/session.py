@@ -6,7 +6,8 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,9 +26,10 @@ from steelyard.experiment.kubernetes_resolution import generator_cpus
 from steelyard.experiment.kubernetes_site import SERVER
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.runner import Campaign
+from steelyard.gateways.files import holding_cache
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Fact
-from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.errors import InputError, LeftBehindError, PreflightError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding
 from steelyard.model.target import place_of
@@ -64,21 +66,20 @@ def new_campaign(
         SteelyardError: It failed or was interrupted; the record tells what there is.
     """
     campaign_id = request.campaign_id or new_id(path)
-    directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
-    try:
-        registry.register(campaign_id, path, request.experiment)
-        directory.journal.append(
-            Started(
-                campaign_id=campaign_id,
-                experiment=request.experiment,
-                command=request.command,
-                version=steelyard.__version__,
+    with holding_cache():
+        directory = CampaignDirectory.create(path, doors.clock, experiment_text=request.text)
+        with _ended(directory, campaign_id):
+            registry.register(campaign_id, path, request.experiment)
+            directory.journal.append(
+                Started(
+                    campaign_id=campaign_id,
+                    experiment=request.experiment,
+                    command=request.command,
+                    version=steelyard.__version__,
+                )
             )
-        )
-        return _work(request.experiment, campaign_id, directory, doors, progress, request.findings)
-    finally:
-        directory.close()
-        _forget_if_clean(campaign_id, path)
+            asked, findings = request.experiment, request.findings
+            return _work(asked, campaign_id, directory, doors, progress, findings)
 
 
 def new_id(path: Path) -> str:
@@ -98,21 +99,42 @@ def resume_campaign(path: Path, doors: Doors, progress: Progress) -> CampaignAna
     if record.status.is_finished:
         # It may have died after its last line, when it was writing its reports.
         CampaignDirectory.reopen(path, doors.clock).close()
-        _forget_if_clean(record.campaign_id, path)
+        with suppress(LeftBehindError):
+            _forget_if_clean(record.campaign_id, path)
         return analyse(record)
     foreign.require_ours(record, path)
-    # What is not put back would be taken for what was there before the campaign.
-    ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
-    _require_room(record, doors)
-    directory = CampaignDirectory.reopen(path, doors.clock)
+    with holding_cache():
+        # What is not put back would be taken for what was there before the campaign.
+        ledger.undo_all(ledger.find_leftovers(doors, [path]), doors)
+        _require_room(record, doors)
+        directory = CampaignDirectory.reopen(path, doors.clock)
+        with _ended(directory, record.campaign_id):
+            registry.register(record.campaign_id, path, record.experiment)
+            ledger.note_gone(directory)
+            directory.journal.append(Resumed(version=steelyard.__version__))
+            return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
+
+
+@contextmanager
+def _ended(directory: CampaignDirectory, campaign_id: str) -> Iterator[None]:
+    """Give a record back at the end, and forget its campaign if it left nothing behind.
+
+    Raises:
+        LeftBehindError: It did, and nothing else went wrong.
+    """
     try:
-        registry.register(record.campaign_id, path, record.experiment)
-        ledger.note_gone(directory)
-        directory.journal.append(Resumed(version=steelyard.__version__))
-        return _work(record.experiment, record.campaign_id, directory, doors, progress, ())
-    finally:
+        yield
+    except BaseException:
         directory.close()
-        _forget_if_clean(record.campaign_id, path)
+        with suppress(Exception):  # then clean must find it, whatever the reason
+            _forget_if_clean(campaign_id, directory.path)
+        raise
+    directory.close()
+    _forget_if_clean(campaign_id, directory.path)
+
+
+def _forget_if_clean(campaign_id: str, path: Path) -> None:
+    ledger.forget_if_over(campaign_id, ledger.require_nothing_left(path))
 
 
 def _work(
@@ -131,11 +153,9 @@ def _work(
         told=progress.stage,
     )
     try:
-        analysis = _campaign(assembly, experiment, directory, doors, progress, findings).run()
+        return _campaign(assembly, experiment, directory, doors, progress, findings).run()
     finally:
         assembly.close()  # also what a failure before the first step left
-    ledger.require_nothing_left(directory.path)
-    return analysis
 
 
 def _campaign(
@@ -252,14 +272,6 @@ def _machine(doors: Doors, root: Path | None) -> tuple[Fact, ...]:
     """Return the facts of this machine; of its disks only where the data lie on them."""
     facts = machine_facts(doors.host, root or Path.cwd())
     return tuple(fact for fact in facts if root is not None or fact.name != DATA_FILE_SYSTEM)
-
-
-def _forget_if_clean(campaign_id: str, path: Path) -> None:
-    try:
-        ledger.require_nothing_left(path)
-    except Exception:  # noqa: BLE001 - then clean must find it, whatever the reason
-        return
-    ledger.forget_if_over(campaign_id, path)
 
 
 def default_directory(name: str, doors: Doors) -> Path:

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,6 +58,28 @@ def cache_directory() -> Path:
         return Path("/var/cache/steelyard")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "steelyard"
+
+
+@contextmanager
+def holding_cache(*, alone: bool = False) -> Iterator[None]:
+    """Hold the cache with others who use it, or alone: only who is alone may remove what is in it.
+
+    Who uses it waits until a removal is over.
+
+    Raises:
+        PreflightError: It is asked for alone, and somebody uses it; or it cannot be written.
+    """
+    make_directory(cache_directory())
+    lock = Lock(cache_directory() / "lock", PreflightError)
+    if not lock.acquire(wait=not alone, shared=not alone):
+        raise PreflightError(
+            f"a campaign that has just begun uses the cache in {cache_directory()}",
+            hint="Wait for its end, or stop it.",
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def make_directory(path: Path, *, account: str | None = None, mode: int = 0o755) -> None:
@@ -294,23 +317,46 @@ def unfinished_files(directory: Path, of: str | None = None) -> tuple[Path, ...]
 
 
 class Lock:
-    """An exclusive lock on a file that the kernel releases when the holder dies."""
+    """A lock on a file that the kernel releases when the holder dies.
 
-    def __init__(self, path: Path) -> None:
+    It belongs to the open file, as that of ``flock`` does, and can be asked for without being
+    taken, which that of ``flock`` cannot: fcntl(2), open file description locks.
+    """
+
+    def __init__(self, path: Path, error_type: type[SteelyardError] = RecordError) -> None:
         self._path = path
+        self._error_type = error_type
         self._descriptor: int | None = None
 
-    def acquire(self, *, wait: bool = False) -> bool:
-        """Take the lock; return whether it was free (always true when waiting)."""
-        with translated(self._path, RecordError):
+    def acquire(self, *, wait: bool = False, shared: bool = False) -> bool:
+        """Take the lock; return whether it was free (always true when waiting).
+
+        Args:
+            wait: Until it is free.
+            shared: With others who share it; nobody has it alone then.
+        """
+        with translated(self._path, self._error_type):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            how = fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK
+            fcntl.fcntl(descriptor, how, _lock_words(fcntl.F_RDLCK if shared else fcntl.F_WRLCK))
         except BlockingIOError:
             os.close(descriptor)
             return False
         self._descriptor = descriptor
         return True
+
+    def is_held(self) -> bool:
+        """Return whether somebody has it, alone or with others; nothing is taken or made."""
+        if not self._path.exists():
+            return False
+        with translated(self._path, self._error_type):
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            held = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock_words(fcntl.F_WRLCK))
+        finally:
+            os.close(descriptor)
+        return bool(struct.unpack_from("h", held)[0] != fcntl.F_UNLCK)
 
     def release(self) -> None:
         """Give the lock back; giving it back twice is no error."""
@@ -324,6 +370,11 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _lock_words(kind: int) -> bytes:
+    """Return a ``struct flock`` over the whole file, as fcntl(2) has it."""
+    return struct.pack("hhqqi0q", kind, os.SEEK_SET, 0, 0, 0)
 
 
 def may_write(directory: Path) -> bool:

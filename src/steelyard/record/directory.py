@@ -1,7 +1,7 @@
 """The directory of one campaign: who may write it, and what lies where in it."""
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -25,13 +25,15 @@ from steelyard.model.command import quoted
 from steelyard.model.environment import Environment
 from steelyard.model.errors import RecordError
 from steelyard.model.schedule import Schedule
-from steelyard.record.entries import Line
+from steelyard.record.entries import Created, Line
 from steelyard.record.journal import Journal, read_lines
 from steelyard.record.replay import Standing, replay, standing
 
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"
 _BEFORE_THE_JOURNAL = {_EXPERIMENT, "journal.jsonl", "lock", "raw"}
+_PATHS = ("directory", "cgroup")  # what is called by its path
+_KINDS = (*_PATHS, "on-server", "in-cluster", "knob")  # of what is left behind, in its order
 _SCHEDULE = TypeAdapter(Schedule)
 _ENVIRONMENT = TypeAdapter(Environment)
 
@@ -220,18 +222,29 @@ def read_standing(path: Path) -> Standing:
     return standing(_begun(path))
 
 
+def left_behind(left: Iterable[Created]) -> tuple[str, ...]:
+    """Return in words what a campaign made or changed outside its record and did not undo."""
+    by_kind = sorted(left, key=lambda made: _KINDS.index(made.resource))
+    there = [m for m in by_kind if m.resource not in _PATHS or may_be_there(m.name)]
+    return tuple(f"knob {m.name}" if m.resource == "knob" else m.name for m in there)
+
+
+def may_be_there(name: str) -> bool:
+    """Return false for what is gone: a death may come between a removal and its line."""
+    try:
+        return Path(name).exists()
+    except PermissionError:
+        return True  # in another account's cache: it cannot be looked at
+
+
 def find_campaigns(root: Path) -> tuple[Path, ...]:
     """Return every directory at or below ``root`` that holds a journal, by name."""
     return tuple(sorted(journal.parent for journal in root.rglob("journal.jsonl")))
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a living process writes this campaign."""
-    lock = Lock(path / "lock")
-    if lock.acquire():
-        lock.release()
-        return False
-    return True
+    """Return whether a living process writes this campaign; one that begins to is not disturbed."""
+    return Lock(path / "lock").is_held()
 
 
 def _is_unused(path: Path) -> bool:

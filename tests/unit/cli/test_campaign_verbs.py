@@ -147,7 +147,7 @@ def test_everything_that_clean_would_undo_is_left_behind(tmp_path: Path) -> None
     ):
         stage.directory.journal.append(created)
     stage.directory.close()
-    left = ["knob sysctl vm.swappiness", thing.label, str(group)]  # last made first
+    left = [str(group), thing.label, "knob sysctl vm.swappiness"]
     assert as_json("show", stage.path)["left_behind"] == left
     assert as_json("list", stage.path)["campaigns"][0]["left_behind"] == left
     assert "knob sysctl vm.swappiness" in invoke("show", stage.path).output

@@ -12,6 +12,7 @@ from fakes.campaigns import CAMPAIGN_ID, Killed, Stage, an_experiment
 from steelyard.cli import main as entry
 from steelyard.cli.lazy_group import LazyGroup
 from steelyard.experiment.presets import preset_names
+from steelyard.gateways.files import holding_cache
 from steelyard.model.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 
 _TABLES = tuple(f"{name}.parquet" for name in ("runs", "intervals", "waits", "counters", "host"))
@@ -138,6 +139,19 @@ def test_clean_removes_the_cache_on_request_alone(shell: Shell, tmp_path: Path) 
     assert code == 0
     assert "prepares its data anew" in out
     assert not prepared.exists()
+
+
+def test_clean_leaves_the_cache_to_a_campaign_that_has_just_begun(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """It is in no registry yet when `clean` looks for those that run."""
+    prepared = tmp_path / "cache" / "prepared" / "abc"
+    prepared.mkdir(parents=True)
+    with holding_cache():
+        code, _, err = shell.run("clean", "--cache", "--yes")
+    assert code == 3
+    assert "a campaign that has just begun uses the cache" in err
+    assert prepared.exists()
 
 
 @pytest.mark.parametrize(

@@ -245,11 +245,12 @@ def test_a_finished_campaign_that_left_something_says_so(
     assert "steelyard clean" in caught.value.hint
 
 
-def test_a_clean_campaign_or_none_leaves_nothing(tmp_path: Path, processes: FakeProcesses) -> None:
-    """What is listed but does not exist is not left; without a record nothing is known."""
+def test_a_clean_campaign_leaves_nothing(tmp_path: Path, processes: FakeProcesses) -> None:
+    """What is listed but does not exist is not left; without a record nobody can say."""
     campaign = _Campaign(tmp_path, processes).die()
     ledger.require_nothing_left(campaign.path)
-    ledger.require_nothing_left(tmp_path / "absent")
+    with pytest.raises(RecordError, match="holds no campaign"):
+        ledger.require_nothing_left(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("name", ["/home/user/precious", "/var/x/live/else"])

@@ -276,3 +276,14 @@ def test_no_file_is_written_outside(there: There) -> None:
         patch.setattr(RecordFiles, "_run", lambda *_, **__: '["../evil", 4, "00"]\n')
         with pytest.raises(RecordError, match=r"names a file \.\./evil"):
             there.fetch()
+
+
+@pytest.mark.parametrize("note", ["", '{"campaign": "ni', "[]", "{}", "7", "null"])
+def test_a_torn_note_is_a_sentence(there: There, note: str) -> None:
+    """A note that does not say of which campaign the copy is counts as none."""
+    there.target.mkdir()
+    (there.target / COPY_NOTE).write_text(note)
+    with pytest.raises(RecordError, match="is no copy of campaign") as caught:
+        there.fetch()
+    assert "--out" in caught.value.hint
+    assert (there.target / COPY_NOTE).read_text() == note

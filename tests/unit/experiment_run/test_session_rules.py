@@ -3,6 +3,7 @@
 import json
 import math
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ from fakes.stack import Outside, a_kernel, asking
 from steelyard.experiment import registry, session
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.doors import Doors
-from steelyard.model.errors import ExitCode, InputError, PreflightError
+from steelyard.gateways.files import holding_cache
+from steelyard.model.errors import ExitCode, InputError, PreflightError, RecordError
+from steelyard.record import directory as record_directory
 from steelyard.record.directory import read_campaign
 from steelyard.record.entries import Created
+from steelyard.record.journal import read_lines
 from support.left import left_over
 from support.stack import MemoryLedger
 
@@ -142,3 +146,94 @@ def test_what_the_dead_session_removed_is_noted_before_work_goes_on(
     monkeypatch.setattr(session, "_work", lambda *_: listed.append(left_over(stage.path)))
     session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
     assert listed == [()]
+
+
+class _Given:
+    """A campaign that only does one thing."""
+
+    def __init__(self, does: Callable[[], None], clears: Callable[[], None] = lambda: None) -> None:
+        self._does, self._clears = does, clears
+
+    def run(self) -> None:
+        """Do it."""
+        self._does()
+
+    def close(self) -> None:
+        """Clear up."""
+        self._clears()
+
+
+def _session(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    does: Callable[[], None],
+    clears: Callable[[], None] = lambda: None,
+) -> None:
+    """Run a session of a new campaign whose work is ``does``."""
+    stage_listener = Stage.new(an_experiment(), path.with_name("other")).listener
+    monkeypatch.setattr(session, "assemble", lambda *_, **__: _Given(does, clears))
+    monkeypatch.setattr(session, "_campaign", lambda *_: _Given(does))
+    request = session.Request(
+        experiment=an_experiment(), text="", command="steelyard run", campaign_id="night-1"
+    )
+    session.new_campaign(request, path, _doors(FakeClock()), stage_listener)
+
+
+def test_the_end_of_a_session_reads_the_journal_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left behind is known by one reading: a journal may have megabytes."""
+    read: list[Path] = []
+
+    def listen() -> None:
+        def heard(path: Path) -> object:
+            read.append(path)
+            return read_lines(path)
+
+        monkeypatch.setattr(record_directory, "read_lines", heard)
+
+    _session(tmp_path / "c", monkeypatch, listen)
+    assert read == [tmp_path / "c" / "journal.jsonl"]
+    assert (registry.directory() / "night-1").exists()  # it may go on
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_cache_stays_while_a_session_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, resumed: bool
+) -> None:
+    """From before its first step: who asked whether a campaign runs just before removes nothing."""
+    held = []
+
+    def look(*_: object, **__: object) -> None:
+        with pytest.raises(PreflightError, match="uses the cache"), holding_cache(alone=True):
+            pytest.fail("the cache could be removed")
+        held.append(True)
+
+    if resumed:
+        stage = Stage.new(an_experiment(), tmp_path / "c")
+        stage.directory.close()
+        monkeypatch.setattr(session, "_require_room", look)
+        monkeypatch.setattr(session, "_work", look)
+        session.resume_campaign(stage.path, _doors(stage.clock), stage.listener)
+        assert len(held) == 2
+    else:
+        _session(tmp_path / "c", monkeypatch, look, look)
+        assert held == [True, True]  # the work, and the clearing up after it
+    with holding_cache(alone=True):
+        pass  # at its end it is given back
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_campaign_whose_record_cannot_be_read_at_its_end_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, failed: bool
+) -> None:
+    """Nobody knows what it left: `clean` finds it by the registry."""
+
+    def lose_the_record() -> None:
+        (tmp_path / "c" / "journal.jsonl").unlink()
+        if failed:
+            raise PreflightError("the disk is gone")
+
+    with pytest.raises(PreflightError if failed else RecordError):
+        _session(tmp_path / "c", monkeypatch, lose_the_record)
+    assert (registry.directory() / "night-1").exists()

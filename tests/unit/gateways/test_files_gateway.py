@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,21 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
     second.release()
 
 
+def test_a_lock_is_shared_or_had_alone(tmp_path: Path) -> None:
+    """Those who share it keep out who wants it alone, and the other way round; all are seen."""
+    path = tmp_path / "lock"
+    first, second, alone = files.Lock(path), files.Lock(path), files.Lock(path)
+    assert not alone.is_held()
+    assert first.acquire(shared=True)
+    assert second.acquire(shared=True)
+    first.release()
+    assert (alone.is_held(), alone.acquire()) == (True, False)
+    second.release()
+    assert (alone.is_held(), alone.acquire()) == (False, True)
+    assert (first.is_held(), first.acquire(shared=True)) == (True, False)
+    alone.release()
+
+
 def test_a_lock_dies_with_its_holder(tmp_path: Path) -> None:
     """The kernel releases the lock of a killed process: no stale lock is ever left."""
     path = tmp_path / "lock"
@@ -169,6 +185,27 @@ def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert files.cache_directory() == tmp_path / "xdg" / "steelyard"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert files.cache_directory() == Path("/var/cache/steelyard")
+
+
+def test_the_cache_is_shared_or_held_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody has it alone while somebody uses it, and who wants to use it waits for who does."""
+    monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "cache"))
+    began = threading.Event()
+
+    def use() -> None:
+        with files.holding_cache():
+            began.set()
+
+    with files.holding_cache(), files.holding_cache():
+        alone = files.holding_cache(alone=True)
+        with pytest.raises(PreflightError, match="has just begun uses the cache"), alone:
+            pytest.fail("it was not alone")
+    with files.holding_cache(alone=True):
+        user = threading.Thread(target=use)
+        user.start()
+        assert not began.wait(0.2)
+    user.join()
+    assert began.is_set()
 
 
 def test_a_file_in_the_way_of_a_directory_is_a_sentence(tmp_path: Path) -> None:

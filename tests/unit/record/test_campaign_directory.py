@@ -148,6 +148,32 @@ def test_two_holders_are_refused(path: Path) -> None:
     CampaignDirectory.reopen(path, FakeClock()).close()
 
 
+def test_looking_keeps_nobody_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A campaign can be resumed at any instant of somebody's look whether it runs."""
+    _with_story(path)
+    close = os.close
+    resumed: list[CampaignDirectory] = []
+
+    def resume_before(descriptor: int) -> None:
+        monkeypatch.setattr(os, "close", close)
+        resumed.append(CampaignDirectory.reopen(path, FakeClock()))
+        close(descriptor)
+
+    monkeypatch.setattr(os, "close", resume_before)
+    assert not is_held(path)
+    (directory,) = resumed
+    assert is_held(path)
+    directory.close()
+
+
+def test_looking_makes_no_lock(path: Path) -> None:
+    """A record that was copied without its lock stays as it is."""
+    _with_story(path)
+    (path / "lock").unlink()
+    assert not is_held(path)
+    assert not (path / "lock").exists()
+
+
 def test_a_damaged_campaign_is_not_held_after_the_refusal(path: Path) -> None:
     """A failed opening gives the lock back."""
     _with_story(path)

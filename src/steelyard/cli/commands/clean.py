@@ -188,6 +188,7 @@ def _clean_cache(*, dry_run: bool, yes: bool) -> None:
     from steelyard.experiment.ledger import refuse_while_running  # noqa: PLC0415 - lazy
     from steelyard.gateways.files import (  # noqa: PLC0415
         cache_directory,
+        holding_cache,
         remove_tree,
         rename,
         tree_bytes,
@@ -202,10 +203,11 @@ def _clean_cache(*, dry_run: bool, yes: bool) -> None:
     what = "prepared data, staged programs and noise profiles"
     click.echo(f"The cache in {root} holds {size} of {what}.")
     if parts and not dry_run and _agreed("Remove the cache?", yes=yes):
-        refuse_while_running()
-        for part in parts:
-            rename(part, part.with_name(f"{part.name}.removed"))
-            remove_tree(part.with_name(f"{part.name}.removed"))
+        refuse_while_running()  # it names the campaign
+        with holding_cache(alone=True):
+            for part in parts:
+                rename(part, part.with_name(f"{part.name}.removed"))
+                remove_tree(part.with_name(f"{part.name}.removed"))
         click.echo("Removed; the next campaign prepares its data anew, plans assume their noise.")
 
 
