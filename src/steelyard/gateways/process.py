@@ -254,7 +254,7 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
     entrances = _entrances(command.groups)
     try:
         return subprocess.Popen(
-            command.argv,
+            command.whole_argv,
             stdin=subprocess.PIPE if stdout == subprocess.PIPE else subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
