@@ -2,11 +2,17 @@
 
 import gzip
 import json
+import os
+import pwd
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from support.live import TINY, Steelyard
+from support.live import TINY, Steelyard, interrupted, lasting, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -142,3 +148,82 @@ def test_tcp_connections_use_a_password_that_nobody_sees(steelyard: Steelyard) -
         content = path.read_bytes() if path.is_file() else b""
         content = gzip.decompress(content) if path.suffix == ".gz" else content
         assert b"PGPASSWORD" not in content
+
+
+def _open_to(uid: int, gid: int, paths: Sequence[Path]) -> list[str]:
+    """Return which files can be read, directories listed and sockets connected to as somebody."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setgid(gid)
+        os.setuid(uid)
+        for path in paths:
+            with suppress(OSError):
+                _use(path)
+                os.write(writer, f"{path}\n".encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        found = said.read().split()
+    os.waitpid(child, 0)
+    return found
+
+
+def _use(path: Path) -> None:
+    if ".s.PGSQL." in path.name and path.suffix != ".lock":
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+    elif path.is_dir():
+        os.listdir(path)  # noqa: PTH208 - without following what it finds
+    else:
+        path.read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts servers as another account")
+@pytest.mark.parametrize("account", ["nobody", None])
+def test_other_processes_of_a_shared_account_are_kept_out(
+    steelyard: Steelyard, account: str | None
+) -> None:
+    """They cannot read data, prepared or live, connect, or look into the server's process."""
+    named = f"bin: embedded, run_as: {account}}}" if account else "bin: embedded}"
+    text = lasting(TINY.replace("bin: embedded}", named))
+    process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
+    found: list[Path] = []
+
+    def is_up() -> bool:
+        process.send_signal(signal.SIGSTOP)  # so that it stops no server while we try
+        found[:] = _inside(steelyard)
+        if found and len(_open_to(0, 0, found)) == len(found):
+            return True
+        process.send_signal(signal.SIGCONT)
+        return False
+
+    wait_for(lambda: bool(steelyard.runs), process)
+    wait_for(is_up, process)
+    shared = pwd.getpwnam("nobody")
+    try:
+        assert _open_to(shared.pw_uid, shared.pw_gid, found) == []
+    finally:
+        process.send_signal(signal.SIGCONT)
+        interrupted(process)
+
+
+def _inside(steelyard: Steelyard) -> list[Path]:
+    """Return what there is of a campaign's data, sockets and processes; nothing where one lacks."""
+    living = steelyard.cache / "live" / steelyard.campaign_id
+    made = [Path(e["name"]) for e in steelyard.journal if e["kind"] == "created"]
+    kinds = (
+        list((steelyard.cache / "prepared").glob("*/data/PG_VERSION")),
+        list(living.glob("*/data/PG_VERSION")),
+        [path for each in made for path in each.glob(".s.PGSQL.*[0-9]")],
+        [cwd for cwd in Path("/proc").glob("[0-9]*/cwd") if _is_below(cwd, living)],
+    )
+    return [path for kind in kinds for path in kind] if all(kinds) else []
+
+
+def _is_below(link: Path, directory: Path) -> bool:
+    try:
+        return os.readlink(link).startswith(f"{directory}/")  # noqa: PTH115
+    except OSError:
+        return False

@@ -10,11 +10,12 @@ import pytest
 import redis
 
 from fakes.programs import FakeLedger, FakeProgram
+from steelyard.engines.redis.rights import rights_of
 from steelyard.gateways import redis_client as gateway
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession, Reply
-from steelyard.model.command import ServerAddress
+from steelyard.model.command import Guest, ServerAddress
 from steelyard.model.errors import (
     LeftBehindError,
     PreflightError,
@@ -23,7 +24,9 @@ from steelyard.model.errors import (
 )
 from steelyard.model.outside import Foreign, OnServer, in_undoing_order
 from steelyard.model.target import RedisEndpointTarget
+from steelyard.model.workload import RedisWork, Workload
 from steelyard.platforms.redis_endpoint.connection import RedisMeans, address_of, asked_number
+from steelyard.platforms.redis_endpoint.guests import making
 from steelyard.platforms.redis_endpoint.marking import MARK_KEY
 from steelyard.platforms.redis_endpoint.platform import (
     RedisEndpointOptions,
@@ -351,6 +354,42 @@ def test_no_note_holds_the_password() -> None:
         assert keys_of(own) == {}
 
 
+_FORBIDDEN = (
+    *(("GET", "key:1"), ("SET", "order:1", "x"), ("KEYS", "*"), ("SCAN", "0"), ("DBSIZE",)),
+    *(("CONFIG", "GET", "dir"), ("CONFIG", "SET", "dir", "/srv"), ("ACL", "LIST"), ("INFO",)),
+    *(("FLUSHDB",), ("FLUSHALL",), ("SHUTDOWN",), ("EVAL", "return 1", "0"), ("MONITOR",)),
+    *(("SWAPDB", "0", "1"), ("REPLICAOF", "NO", "ONE"), ("PUBLISH", "a", "b"), ("DEL", "key:1")),
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "may", "may_not"),
+    [
+        ("HSET cart:__rand_int__ f __data__", "HSET cart:7 f x", "HSET order:7 f x"),
+        ("OBJECT ENCODING cart", "OBJECT ENCODING cart", "OBJECT FREQ cart"),
+        ("CONFIG GET save", "CONFIG GET save", "CONFIG SET save 1"),
+    ],
+)
+def test_a_user_for_a_command_of_the_file_can_send_that_alone(
+    server: RedisServer, command: str, may: str, may_not: str
+) -> None:
+    """On keys that are called like its words; nothing of what lies beside it."""
+    work = Workload(name="w", redis=RedisWork(command=tuple(command.split())))
+    guest = Guest(name="steelyard-guest", password="for-a-day")
+    server.command(*making(guest, rights_of([work])))
+    client = redis.Redis(
+        unix_socket_path=str(server.socket), username=guest.name, password=guest.password
+    )
+    client.execute_command(*may.split())
+    for words in (*_FORBIDDEN, tuple(may_not.split())):
+        if words != ("CONFIG", "GET", "dir") or not may.startswith("CONFIG"):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                client.execute_command(*words)
+    client.close()
+    server.command("ACL", "DELUSER", guest.name)
+    server.command("DEL", "cart:7")
+
+
 def test_a_generator_gets_a_user_who_can_send_the_load_only() -> None:
     """Its password may be read by anybody; it leads to nothing but the workload's keys."""
     with redis_started(password="planted-7c") as own:
@@ -366,7 +405,7 @@ def test_a_generator_gets_a_user_who_can_send_the_load_only() -> None:
             unix_socket_path=str(own.socket), username=guest.name, password=guest.password
         )
         client.set("key:1", "x")
-        for words in (("GET", "key:1"), ("SET", "order:1", "x"), ("FLUSHDB",), ("ACL", "LIST")):
+        for words in _FORBIDDEN:
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.execute_command(*words)
         client.close()

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
-from steelyard.gateways.process import account_entry
+from steelyard.gateways.process import SHARED, account_entry
 from steelyard.model.errors import (
     InputError,
     PreflightError,
@@ -95,9 +95,28 @@ def make_directory(path: Path, *, account: str | None = None, mode: int = 0o755)
         for parent in made:
             parent.chmod(0o755)
         path.chmod(mode)
-        if account is not None and os.geteuid() == 0:
-            entry = account_entry(account)
-            os.chown(path, entry.pw_uid, entry.pw_gid)
+        _hand_over(path, account)
+
+
+def _hand_over(path: Path, account: str | None) -> None:
+    """Give a directory to an account when root asks.
+
+    Where others run as that account, too, they would be the owner: so its group alone may enter.
+    """
+    if account is None or os.geteuid() != 0:
+        return
+    entry = account_entry(account)
+    is_shared = account == SHARED
+    os.chown(path, 0 if is_shared else entry.pw_uid, entry.pw_gid)
+    if is_shared:
+        path.chmod(0o770)
+
+
+def belongs_to(path: Path, account: str | None) -> bool:
+    """Return whether a path's owner is ``account``; None: our own."""
+    uid = os.geteuid() if account is None or os.geteuid() != 0 else account_entry(account).pw_uid
+    with translated(path):
+        return path.stat().st_uid == uid
 
 
 def remove_tree(path: Path) -> None:
@@ -131,9 +150,7 @@ def short_directory(
     announce(path)
     with translated(path):
         path.mkdir(mode=0o700)
-        if account is not None and os.geteuid() == 0:
-            entry = account_entry(account)
-            os.chown(path, entry.pw_uid, entry.pw_gid)
+        _hand_over(path, account)
     return path
 
 

@@ -25,6 +25,10 @@ _LIBC.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _LIBC.signal.restype = ctypes.c_void_p
 # What a child inherits: enough to find programs and speak the user's language, no secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "USER")
+SHARED = "nobody"
+# A number that nobody gives out: https://systemd.io/UIDS-GIDS has it among the unused, and a
+# container with 65,536 numbers of its own has it, too.
+_GROUP = 61_100
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -254,7 +258,7 @@ def _spawn(command: Command, *, stdout: int, stderr: int) -> "subprocess.Popen[b
     entrances = _entrances(command.groups)
     try:
         return subprocess.Popen(
-            command.argv,
+            command.whole_argv,
             stdin=subprocess.PIPE if stdout == subprocess.PIPE else subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -320,13 +324,17 @@ def _identity(account: str | None) -> tuple[int | None, int | None, dict[str, st
 
 
 def account_entry(account: str) -> pwd.struct_passwd:
-    """Return the passwd entry of an account.
+    """Return the passwd entry of an account; with a group of our own where everybody shares it.
+
+    Other processes run as ``nobody``, too. They are not in that group, and a directory that belongs
+    to it and to root is closed to them; nor may they look into a process of another group.
 
     Raises:
         PrivilegeError: There is no such account.
     """
     try:
-        return pwd.getpwnam(account)
+        entry = pwd.getpwnam(account)
+        return entry if account != SHARED else pwd.struct_passwd((*entry[:3], _GROUP, *entry[4:]))
     except KeyError as error:
         raise PrivilegeError(
             f"there is no account {account!r} on this machine",

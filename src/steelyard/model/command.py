@@ -17,6 +17,8 @@ class Command:
 
     Attributes:
         argv: Program and arguments; secrets never go here.
+        secrets: What stands in ``argv`` for a word that only the program gets, and the word: the
+            password of a guest, where the program takes it in no other way.
         environment: Added to a minimal environment; kept out of every log and repr.
         directory: Working directory; leftovers of a campaign are recognised by it.
         account: Name of the account to run as when Steelyard is root; None means no change.
@@ -26,10 +28,19 @@ class Command:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     directory: Path | None = None
     account: str | None = None
     parent_death_signal: int = 0
     groups: tuple[Path, ...] = ()
+
+    @property
+    def whole_argv(self) -> tuple[str, ...]:
+        """Return what the program gets; no record, log or message may have it."""
+        words = self.argv
+        for name, secret in self.secrets.items():
+            words = tuple(word.replace(name, secret) for word in words)
+        return words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from steelyard.engines.redis.quiet import await_quiet
 from steelyard.engines.redis.server import RedisProgram
 from steelyard.engines.redis.settings import RedisSetting
 from steelyard.gateways.redis import Reply
-from steelyard.model.command import Completed, ServerAddress
+from steelyard.model.command import Completed, Guest, ServerAddress
 from steelyard.model.errors import InputError, MeasurementError, TargetError
 from steelyard.model.experiment import (
     EngineName,
@@ -122,6 +122,18 @@ def _printed(argv: tuple[str, ...], *, requests: int, seconds: float) -> Complet
 
 def _asked_requests(argv: tuple[str, ...]) -> int:
     return int(argv[argv.index("-n") + 1])
+
+
+def test_the_password_of_a_guest_stands_in_no_argument_that_is_kept() -> None:
+    """The program gets it, and neither a message nor a record of it does."""
+    guest = Guest(name="steelyard-1", password="for-a-day")
+    address = replace(_ADDRESS, password="planted", guest=guest)
+    engine, _ = _engine()
+    request = replace(_request("one"), address=address)
+    (command, *_) = engine.pilot(request)
+    assert "for-a-day" not in repr(command) + repr(command.argv)
+    assert any("for-a-day" in word for word in command.whole_argv)
+    assert not any("planted" in word for word in command.whole_argv)
 
 
 def test_what_a_replica_has_of_its_server_needs_a_restart() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.engines.redis.addresses import credentials, refuse_password
+from steelyard.engines.redis.addresses import credentials, refuse_password, secrets_of
 from steelyard.engines.redis.rights import rights_of
 from steelyard.engines.redis.words import COMMANDS
 from steelyard.model.command import Guest, ServerAddress
@@ -28,10 +28,26 @@ def test_no_test_needs_the_right_to_everything(builtin: str) -> None:
     assert f"+{COMMANDS[builtin][0].lower()}" in rules
 
 
-def test_a_command_of_the_user_may_use_any_key_but_no_other_command() -> None:
-    """Which of its words are keys is not known."""
-    own = Workload(name="w", redis=RedisWork(command=("HGETALL", "cart:__rand_int__")))
-    assert rights_of([own]) == ("+select", "+hgetall", "~*")
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("HGETALL cart:__rand_int__", ("+hgetall", "~cart:*")),
+        ("SET a*[1]?\\ __data__", ("+set", "~a\\*\\[1\\]\\?\\\\")),
+        ("BITOP AND to from:__rand_int__", ("+bitop", "~AND", "~to", "~from:*")),
+        ("INCRBY hits __rand_int__", ("+incrby", "~hits", "~[0-9_]*")),
+        ("SET __data__ x", ("+set", "~*", "~x")),
+        ("OBJECT ENCODING cart", ("+object|encoding", "~ENCODING", "~cart")),
+        ("CONFIG GET save", ("+config|get", "~GET", "~save")),
+        ("SORT list BY weight_*", ("+sort", "~*")),
+        ("TIME", ("+time",)),
+    ],
+)
+def test_a_command_of_the_user_may_use_keys_like_its_words(
+    command: str, rules: tuple[str, ...]
+) -> None:
+    """Which of them are keys is not known; no other command, not even one beside it."""
+    own = Workload(name="w", redis=RedisWork(command=tuple(command.split())))
+    assert rights_of([own]) == ("+select", *rules)
 
 
 def test_a_mix_reads_and_writes() -> None:
@@ -47,7 +63,11 @@ def test_only_a_guest_s_password_goes_into_a_command_line() -> None:
     with pytest.raises(PreflightError, match="as an argument"):
         refuse_password(_PLACE, "redis-benchmark")
     invited = ServerAddress(host="db", port=1, user="bench", password="planted", guest=guest)
-    assert credentials(invited) == ("steelyard-1", "for-a-day")
+    user, word = credentials(invited) or ("", "")
+    assert user == "steelyard-1"
+    assert "for-a-day" not in word
+    assert secrets_of(invited) == {word: "for-a-day"}
     refuse_password(invited, "redis-benchmark")
-    assert credentials(ServerAddress(host="db", port=1, user="bench")) == ("bench", "none")
+    bare = ServerAddress(host="db", port=1, user="bench")
+    assert (credentials(bare), secrets_of(bare)) == (("bench", "none"), {})
     assert "for-a-day" not in repr(invited)

@@ -43,6 +43,16 @@ def test_output_and_status_come_back(processes: Processes) -> None:
     assert not completed.succeeded
 
 
+def test_a_secret_word_is_not_in_what_is_told(processes: Processes) -> None:
+    """Neither of a program that ran nor of one that is not there."""
+    script = '[ "$0" = hunter2 ] && [ "$1" = me:hunter2 ] && echo out; echo err >&2; exit 3'
+    argv = ("/bin/sh", "-c", script.replace("hunter2", "hun''ter2"), "{word}", "me:{word}")
+    command = Command(argv=argv, secrets={"{word}": "hunter2"})
+    completed = processes.run(command, timeout_s=10)
+    assert (completed.stdout, completed.argv) == ("out\n", argv)
+    assert "hunter2" not in repr(command) + repr(completed)
+
+
 def test_success_is_an_exit_status_of_zero(processes: Processes) -> None:
     """A program that ends well has succeeded and printed nothing."""
     completed = processes.run(Command(argv=_TRUE), timeout_s=10)

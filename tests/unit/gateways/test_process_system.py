@@ -192,8 +192,10 @@ def test_root_runs_a_program_as_another_account() -> None:
     """User, group and home are the account's; no group of root's stays."""
     command = Command(argv=("/bin/sh", "-c", "id -u; id -G; echo $HOME $USER"), account="nobody")
     lines = SystemProcesses().run(command, timeout_s=10).stdout.splitlines()
-    entry = pwd.getpwnam("nobody")
+    entry = account_entry("nobody")
     assert lines == [str(entry.pw_uid), str(entry.pw_gid), f"{entry.pw_dir} nobody"]
+    assert entry.pw_gid != pwd.getpwnam("nobody").pw_gid  # which others have, too
+    assert account_entry("daemon") == pwd.getpwnam("daemon")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can change the account of a child")

@@ -10,7 +10,7 @@ import pytest
 from fakes.processes import Answer, FakeProcesses
 from steelyard.model.command import Command
 from steelyard.model.errors import ExitCode, PreflightError, PrivilegeError
-from steelyard.platforms.local import staging
+from steelyard.platforms.local import account, staging
 from steelyard.platforms.local.account import server_account
 
 
@@ -24,9 +24,12 @@ def test_an_ordinary_user_runs_servers_as_itself(monkeypatch: pytest.MonkeyPatch
 
 
 def test_root_takes_the_first_unprivileged_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL refuses root: what is named counts, else one that every machine has."""
+    """PostgreSQL refuses root: what is named counts, else its own account, else ``nobody``."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert server_account([]) in {entry.pw_name for entry in pwd.getpwall()}
+    there = {entry.pw_name for entry in pwd.getpwall()}
+    assert server_account([]) == ("postgres" if "postgres" in there else "nobody")
+    monkeypatch.setattr(account, "_ACCOUNTS", ("no-such-account", "nobody"))
+    assert server_account([]) == "nobody"
     assert server_account(["nobody"]) == "nobody"
 
 

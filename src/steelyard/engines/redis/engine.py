@@ -7,6 +7,7 @@ from pathlib import Path
 from steelyard.engines.engine import Complaint, Dataset, LogReader, RunRequest
 from steelyard.engines.reading import ServerReader
 from steelyard.engines.redis import benchmark, checks, settings
+from steelyard.engines.redis.addresses import secrets_of
 from steelyard.engines.redis.datasets import Databases, dataset_of, datasets_of
 from steelyard.engines.redis.growth import growth_findings
 from steelyard.engines.redis.loaders import loader_of
@@ -255,7 +256,11 @@ class RedisEngine:
         account = self._generator.account
         return tuple(
             Command(
-                argv=line, environment=environment, account=account, parent_death_signal=_SIGKILL
+                argv=line,
+                environment=environment,
+                secrets=secrets_of(request.address),
+                account=account,
+                parent_death_signal=_SIGKILL,
             )
             for line in lines
         )

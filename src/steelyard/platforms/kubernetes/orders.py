@@ -10,9 +10,10 @@ from typing import Final
 from steelyard.gateways.files import translated
 from steelyard.model.command import Command
 from steelyard.model.errors import TargetError
-from steelyard.platforms.kubernetes.agent import file_path, log_path
+from steelyard.platforms.kubernetes.agent import file_path, log_path, order_path
 
-# The pod has its own, of a Secret; nothing that is sent to it holds a password.
+# The pod has its own, of a Secret: no order's file holds a password. That of a guest, who is made
+# for the load alone, comes in a file of its own.
 _SECRET: Final = frozenset({"PGPASSWORD", "REDISCLI_AUTH"})
 _DIGITS: Final = 16
 _NOT_FOUND: Final = 127
@@ -20,13 +21,12 @@ _NOT_FOUND: Final = 127
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosed:
-    """A file of this machine that a command reads.
+    """A file that a command reads.
 
     Attributes:
         place: Where it will be in the pod; another content has another place.
     """
 
-    local: Path
     place: str
     content: bytes = field(repr=False)
 
@@ -97,8 +97,8 @@ def compose(command: Command, identifier: str, roots: Sequence[Path]) -> Order:
     return Order(
         identifier=identifier,
         argv=command.argv,
-        command=_script(argv, command.environment),
-        enclosed=tuple(enclosed),
+        command=_script(argv, command, identifier),
+        enclosed=(*enclosed, *_secrets(command, identifier)),
         logs=logs[0] if logs else None,
         places=places,
     )
@@ -131,14 +131,31 @@ def _enclosed(path: Path) -> Enclosed:
     with translated(path, TargetError):
         content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:_DIGITS]
-    return Enclosed(local=path, place=file_path(digest, path.name), content=content)
+    return Enclosed(place=file_path(digest, path.name), content=content)
 
 
-def _script(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
+def _secrets(command: Command, identifier: str) -> tuple[Enclosed, ...]:
+    return tuple(
+        Enclosed(place=_secret_place(identifier, number), content=secret.encode())
+        for number, secret in enumerate(command.secrets.values())
+    )
+
+
+def _secret_place(identifier: str, number: int) -> str:
+    return order_path(identifier, f"secret-{number}")
+
+
+def _script(argv: Sequence[str], command: Command, identifier: str) -> bytes:
+    """Return the order's file; each secret word is in one of its own, which is gone once read."""
     exports = [
         f"export {name}={shlex.quote(value)}"
-        for name, value in environment.items()
+        for name, value in command.environment.items()
         if name not in _SECRET
     ]
+    words = shlex.join(argv)
+    for number, name in enumerate(command.secrets):
+        place = _secret_place(identifier, number)
+        exports.append(f"secret_{number}=$(<{place}); rm -f {place}")
+        words = words.replace(name, f"'\"$secret_{number}\"'")
     found = f"type -P {shlex.quote(argv[0])} >/dev/null || exit {_NOT_FOUND}"
-    return "\n".join([*exports, found, f"exec {shlex.join(argv)}", ""]).encode()
+    return "\n".join([*exports, found, f"exec {words}", ""]).encode()

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Collection
 
-from steelyard.gateways.process import account_entry
+from steelyard.gateways.process import SHARED, account_entry
 from steelyard.model.errors import PreflightError, PrivilegeError
 
-# The first of these that exists is used when Steelyard is root and no account was named.
-_ACCOUNTS = ("nobody", "postgres")
+# The first of these that exists is used when Steelyard is root and no account was named. Every
+# machine has the last, and other programs run as it, too.
+_ACCOUNTS = ("postgres", SHARED)
 
 
 def server_account(asked: Collection[str]) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
     Lock,
+    belongs_to,
     make_directory,
     remove_tree,
     rename,
@@ -42,7 +43,8 @@ class PreparedStates:
     def find(self, key: str) -> PreparedState | None:
         """Return a state that was completed before, or None."""
         home = self._root / key
-        if not (home / "ready.json").is_file():
+        # That of another account cannot be used as it is, and a copy keeps its owner.
+        if not (home / "ready.json").is_file() or not belongs_to(home / "data", self._account):
             return None
         return PreparedState(key=key, data=home / "data", size_bytes=tree_bytes(home / "data"))
 

@@ -17,6 +17,7 @@ import pytest
 
 from fakes.generator_pods import TwoPods, is_running, runs_in, shell
 from fakes.pods_here import AGENT
+from steelyard.model.command import Command
 from steelyard.model.errors import MeasurementError
 from steelyard.model.kubernetes import POD
 from steelyard.platforms.kubernetes import collecting, members, pod_processes
@@ -48,6 +49,21 @@ def test_a_lost_answer_changes_nothing(
     assert (done.stdout, done.stderr) == ("in\n", "y" * 300_000)
     assert counted.read_text() == "once\n"
     assert two_pods.api.lost_answers[verb] == 0
+
+
+def test_a_secret_word_is_in_no_file_of_an_order(
+    processes: PodProcesses, two_pods: TwoPods
+) -> None:
+    """The program gets it; when it runs, nothing in the pod holds it, nor what is told of it."""
+    text = 'grep -rl "[i]t.s .secret" "$0" || echo nowhere; echo "$1 $2"'
+    command = Command(
+        argv=("bash", "-c", text, str(two_pods.api.work), "--login=me:{word}", "{word}"),
+        secrets={"{word}": "it's $secret"},
+    )
+    done = processes.run(command, timeout_s=20)
+    assert done.stdout.splitlines() == ["nowhere", "--login=me:it's $secret it's $secret"]
+    assert done.argv == command.argv
+    assert "it's" not in repr(command)
 
 
 @pytest.mark.parametrize("verb", ["wait", "chunk", "place"])
