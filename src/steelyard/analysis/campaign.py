@@ -12,6 +12,7 @@ from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.controls import control_findings, negative_controls, with_controls
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.durability import durability_of
 from steelyard.analysis.findings import campaign_findings
@@ -64,6 +65,8 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     ceilings = record.environment.ceilings if record.environment is not None else ()
     facts = record.environment.facts if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
+    controls = negative_controls(experiment, settings)
+    comparisons = with_controls(comparisons, controls)
     sustained = summarise_sustained(record)
     within = burst_only(record, sustained)
     latency = analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None
@@ -88,6 +91,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         runs=record.counted_runs,
         findings=(
             *pair_findings(comparisons),
+            *control_findings(comparisons, controls),
             *campaign_findings(record, seen, stalls, warmup),
             *judged(record, seen),
             *phase_findings(seen, experiment),

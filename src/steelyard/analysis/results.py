@@ -69,6 +69,8 @@ class Comparison:
             decided or unknown.
         note: One sentence about what limits the statement; empty if nothing does.
         instances: Of each side, where the two live on different ones; None where they share one.
+        control: Workload that nothing of what differs can touch, and that differs all the same:
+            this result is suspect. Empty where there is none.
     """
 
     baseline: str
@@ -85,6 +87,12 @@ class Comparison:
     minutes_to_decide: float | None = None
     note: str = ""
     instances: int | None = None
+    control: str = ""
+
+    @property
+    def is_suspect(self) -> bool:
+        """Return whether a negative control beside it says that something else differs."""
+        return self.control not in ("", self.workload)
 
     @property
     def is_of_pair(self) -> bool:
