@@ -27,7 +27,13 @@ def _ceilings(steelyard: Steelyard, text: str, *more: str) -> list[dict[str, Any
 def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
     """Every ceiling has a plausible value in order or a reason, and nothing is left behind."""
     found = _ceilings(steelyard, LOCAL.replace("bin: embedded", "bin: embedded, connection: tcp"))
-    assert {c["kind"] for c in found} == {"round trip", "ping-pong", "sync", "direct read"}
+    assert {c["kind"] for c in found} == {
+        "round trip",
+        "ping-pong",
+        "sync",
+        "direct read",
+        "log write",
+    }
     for ceiling in found:
         if ceiling["latency_s"] is None:
             assert ceiling["unknown"]
@@ -50,7 +56,7 @@ def test_a_short_campaign_measures_its_place(steelyard: Steelyard) -> None:
 def test_a_small_budget_leaves_the_device_out(steelyard: Steelyard) -> None:
     """By default a campaign of seconds takes the cheap ones, and says why not the others."""
     found = _ceilings(steelyard, TINY.replace("discard: 0s}", "discard: 0s, ceilings: auto}"))
-    device = [c for c in found if c["kind"] in ("sync", "direct read")]
+    device = [c for c in found if c["kind"] in ("sync", "direct read", "log write")]
     assert device
     assert all("of the budget of" in c["unknown"] for c in device)
     assert [c["latency_s"] is not None for c in found if c["kind"] == "round trip"] == [True]

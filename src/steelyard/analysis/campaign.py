@@ -7,11 +7,17 @@ from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.bursts import burst_findings
 from steelyard.analysis.capacity import open_loops
 from steelyard.analysis.capacity_findings import capacity_findings
-from steelyard.analysis.ceilings import ceiling_findings, device_read_findings
+from steelyard.analysis.ceilings import (
+    ceiling_findings,
+    device_read_findings,
+    log_findings,
+    log_rates,
+)
 from steelyard.analysis.cells import summarise_cells
 from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.controls import control_findings, negative_controls, with_controls
 from steelyard.analysis.decision import stopped_early
 from steelyard.analysis.durability import durability_of
 from steelyard.analysis.findings import campaign_findings
@@ -64,6 +70,9 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     ceilings = record.environment.ceilings if record.environment is not None else ()
     facts = record.environment.facts if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
+    logs = log_rates(ceilings, record.counted_runs)
+    controls = negative_controls(experiment, settings)
+    comparisons = with_controls(comparisons, controls)
     sustained = summarise_sustained(record)
     within = burst_only(record, sustained)
     latency = analyse_latency(record, seen, headline_contrasts(experiment)) if curves else None
@@ -88,11 +97,13 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         runs=record.counted_runs,
         findings=(
             *pair_findings(comparisons),
+            *control_findings(comparisons, controls),
             *campaign_findings(record, seen, stalls, warmup),
             *judged(record, seen),
             *phase_findings(seen, experiment),
             *ceiling_findings(ceilings, cells, experiment),
             *device_read_findings(ceilings, record.counted_runs),
+            *log_findings(logs),
             *scalability_findings(scalability),
             *noise_findings(experiment, comparisons),
             *burst_findings(record, sustained, within),
@@ -114,6 +125,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         statements=statements,
         waits=reason_waits(statements, ledger, experiment, record.counted_runs, facts),
         ceilings=ceilings,
+        log_rates=logs,
         reasons=reasons,
         latency=latency,
         open_loops=open_loops(record, seen, latency) if curves else None,

@@ -1,4 +1,6 @@
-"""Figures of the database above what its place was measured to do: one of the two is wrong.
+"""Figures of the database beside what its place was measured to do.
+
+Above it one of the two is wrong; a log close to what the device takes is limited by its bytes.
 
 A commit of one client waits for its own flush: nobody is there to share it with. An empty statement
 is the least that a statement can be. A read of the server that the device serves is one of its
@@ -10,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from steelyard.analysis import device
-from steelyard.analysis.results import CellSummary
-from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.evidence import Evidence
+from steelyard.analysis.results import CellSummary, LogRate
+from steelyard.model.ceilings import LOG_WRITE_BYTES, Ceiling, CeilingKind
+from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.measurement import Run
-from steelyard.model.units import KIB, US_PER_S, format_percent
+from steelyard.model.units import KIB, US_PER_S, format_bytes, format_percent
 
 # A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
 # use moves by more, which the remedy says.
@@ -25,6 +27,10 @@ MARGIN = 0.2
 _COMMITTING = frozenset({"simple-update", "tpcb-like"})
 _LEAST_READ_BYTES = 4 * KIB  # the smallest size whose ceiling is measured
 _ONE_STATEMENT = "select-only"
+# Of the log's bytes, above which they and not the flushes are the limit. Data pages, snapshots and
+# rewrites take from the same device, and the ceiling is one quiet second: a guess.
+LOG_SHARE = 0.8
+_LOGS = (Quantity.WAL_BYTES, Quantity.AOF_BYTES)
 
 
 def ceiling_findings(
@@ -86,6 +92,73 @@ def read_findings(
             " file system answered, more reads were in flight than there were readers, the ceiling"
             " was measured under a throttle or a neighbour, or the counter is of several devices",
             ceiling,
+        )
+
+
+def log_rates(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> tuple[LogRate, ...]:
+    """Return the logs that were written, by treatment and workload in run order.
+
+    The largest load of a workload counts, the one that writes most. Empty where nobody asked for
+    the ceiling, as in old records.
+    """
+    if not any(each.kind is CeilingKind.LOG_WRITE for each in ceilings):
+        return ()
+    rates: dict[tuple[str, str], dict[object, list[float]]] = {}
+    for run in runs:
+        per_s = _log_per_s(run.evidence) if run.evidence is not None else None
+        if per_s is not None:
+            by_load = rates.setdefault((run.treatment, run.cell.workload), {})
+            by_load.setdefault(run.cell.load, []).append(per_s)
+    found = (
+        _log_rate(ceilings, *key, max(map(median, by_load.values())))
+        for key, by_load in rates.items()
+    )
+    return tuple(sorted((each for each in found if each.bytes_per_s), key=lambda e: e.treatment))
+
+
+def _log_per_s(seen: Evidence) -> float | None:
+    written = next((total for each in _LOGS if (total := seen.total(each)) is not None), None)
+    return None if written is None or seen.seconds <= 0 else written / seen.seconds
+
+
+def _log_rate(
+    ceilings: Sequence[Ceiling], treatment: str, workload: str, bytes_per_s: float
+) -> LogRate:
+    here = _of(ceilings, CeilingKind.LOG_WRITE, treatment)
+    known = [each for each in here if each.rate_per_s is not None]
+    told = here or [each for each in ceilings if each.kind is CeilingKind.LOG_WRITE]
+    return LogRate(
+        treatment=treatment,
+        workload=workload,
+        bytes_per_s=bytes_per_s,
+        most_bytes_per_s=(known[0].rate_per_s or 0.0) * LOG_WRITE_BYTES if known else None,
+        absent="" if known else told[0].unknown or "not measured where its log is",
+        how=known[0].how if known else "",
+    )
+
+
+def log_findings(rates: Iterable[LogRate]) -> Iterator[Finding]:
+    """Yield a warning for each treatment whose log comes near what the device takes."""
+    worst: dict[str, LogRate] = {}
+    for each in rates:
+        if (each.share or 0.0) > LOG_SHARE:
+            before = worst.setdefault(each.treatment, each)
+            if (each.share or 0.0) > (before.share or 0.0):
+                worst[each.treatment] = each
+    for each in worst.values():
+        yield Finding(
+            code="log-limited-by-bytes",
+            severity=Severity.WARNING,
+            message=f"{each.treatment}: under {each.workload} the log is limited by bytes per"
+            f" second, not by flushes: it wrote {format_bytes(each.bytes_per_s)}/s, which is"
+            f" {format_percent(each.share or 0.0, signed=False)} of the"
+            f" {format_bytes(each.most_bytes_per_s or 0.0)}/s that the device took in long writes",
+            remedy="Do not read this as the price of a flush: smaller values or records, a"
+            " compressed log (wal_compression) or a device with more bandwidth move it, fewer"
+            " flushes do not."
+            f" Above {format_percent(LOG_SHARE, signed=False)} is a guess.",
+            source=each.how,
+            subject=each.treatment,
         )
 
 

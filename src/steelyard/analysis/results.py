@@ -53,6 +53,31 @@ class CellSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogRate:
+    """The log of one treatment under one workload beside what its device takes.
+
+    Attributes:
+        bytes_per_s: Median over its runs, ramp included.
+        most_bytes_per_s: That the device took in long writes; None where it was not measured.
+        absent: Why it was not.
+        how: The source of the ceiling, in words.
+    """
+
+    treatment: str
+    workload: str
+    bytes_per_s: float
+    most_bytes_per_s: float | None = None
+    absent: str = ""
+    how: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Return the log's part of what the device takes."""
+        most = self.most_bytes_per_s
+        return self.bytes_per_s / most if most else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One treatment against the baseline, in one cell or pooled over a workload's loads.
 
@@ -69,6 +94,8 @@ class Comparison:
             decided or unknown.
         note: One sentence about what limits the statement; empty if nothing does.
         instances: Of each side, where the two live on different ones; None where they share one.
+        control: Workload that nothing of what differs can touch, and that differs all the same:
+            this result is suspect. Empty where there is none.
     """
 
     baseline: str
@@ -85,6 +112,12 @@ class Comparison:
     minutes_to_decide: float | None = None
     note: str = ""
     instances: int | None = None
+    control: str = ""
+
+    @property
+    def is_suspect(self) -> bool:
+        """Return whether a negative control beside it says that something else differs."""
+        return self.control not in ("", self.workload)
 
     @property
     def is_of_pair(self) -> bool:
@@ -307,6 +340,8 @@ class CampaignAnalysis:
             of pgbench's scripts ran with one.
         waits: Whether a changed cost of statements is waiting or CPU time, where it is sure.
         ceilings: What the place can do at most; empty where that was not measured.
+        log_rates: The logs that were written beside what their device takes; empty where nobody
+            asked what it takes.
         reasons: What the evidence around the runs says; None where there is none, and at looks.
         latency: What the logs of all transactions say; None where there are none, and at looks.
         open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
@@ -346,6 +381,7 @@ class CampaignAnalysis:
     statements: StatementFit | None = None
     waits: tuple[WaitReasoning, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
+    log_rates: tuple[LogRate, ...] = ()
     reasons: Reasons | None = None
     latency: LatencyAnalysis | None = None
     open_loops: OpenLoops | None = None

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from steelyard.analysis.attribution import design_limits, design_words
+from steelyard.analysis.controls import negative_controls
 from steelyard.experiment.capacity import asked_capacity
 from steelyard.experiment.durations import (
     GUESSED_CLUSTER_S,
@@ -48,7 +49,7 @@ def forecast_text(
     lines += [*_capacity_lines(experiment, expected), *_cluster_lines(experiment)]
     if expected.sustained_s:
         lines.append(_sustained_line(experiment, expected))
-    lines += [_disk_line(expected)]
+    lines += [*_control_lines(experiment), _disk_line(expected)]
     if warning:
         lines.append(f"  warning    {warning}")
     if path is not None:
@@ -189,6 +190,15 @@ def _pass_facts(experiment: Experiment, expected: Forecast) -> list[str]:
         f"  pass       {cells} runs, about {format_duration(expected.block_s)}",
         f"  time       {time}",
     ]
+
+
+def _control_lines(experiment: Experiment) -> tuple[str, ...]:
+    """Return which workloads nothing of what was asked for can touch, if it is so anywhere."""
+    against: dict[str, list[str]] = {}
+    for each in negative_controls(experiment, ()):
+        against.setdefault(each.workload, []).append(each.treatment)
+    told = "; ".join(f"{name} under {', '.join(who)}" for name, who in against.items())
+    return (f"  control    what differs cannot touch {told}",) if told else ()
 
 
 def _disk_line(expected: Forecast) -> str:

@@ -10,7 +10,13 @@ from steelyard.engines.engine import Engine
 from steelyard.engines.reading import CeilingTools
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceiling_values import or_why_not, timed
-from steelyard.experiment.device_ceilings import DEVICE_S, device_ceilings, no_device
+from steelyard.experiment.device_ceilings import (
+    DEVICE_S,
+    LOG_WRITE_S,
+    device_ceilings,
+    log_ceilings,
+    no_device,
+)
 from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import Processes
 from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
@@ -97,10 +103,12 @@ class CeilingTaker:
 
     def taken(self, told: Callable[[str], None]) -> tuple[Ceiling, ...]:
         """Take what is left, and return all ceilings; none where nobody can or wants them."""
-        if self._tools is None:
+        places = _places(self._experiment, self._platforms)
+        if _is_off(self._experiment) or (self._tools is None and not places):
             return ()
         told(_TOLD)
-        places = _places(self._experiment, self._platforms)
+        if self._tools is None:
+            return self._logs_alone(places)
         if not places:
             absent = Ceiling(kind=CeilingKind.PING_PONG, subject="", unknown=_NOT_HERE)
             return (*self._trips.values(), absent, *no_device("", _NOT_HERE))
@@ -109,6 +117,19 @@ class CeilingTaker:
         for names in places:
             place = str(self._platforms[names[0]].root) if len(places) > 1 else ""
             found += no_device(place, reason) if reason else self._device(self._tools, names, place)
+        return tuple(found)
+
+    def _logs_alone(self, places: Sequence[tuple[str, ...]]) -> tuple[Ceiling, ...]:
+        """Return what the places take of a log: of a server without tools nothing else is known."""
+        reason = device_refused(self._experiment, len(places), LOG_WRITE_S)
+        found: list[Ceiling] = []
+        for names in places:
+            place = str(self._platforms[names[0]].root) if len(places) > 1 else ""
+            if reason:
+                found += no_device(place, reason, (CeilingKind.LOG_WRITE,))
+                continue
+            scratch = self._platforms[names[0]].scripts / _SCRATCH
+            found += log_ceilings(names, place=place, scratch=scratch, processes=self._processes)
         return tuple(found)
 
     def _ping_pongs(self, treatment: str) -> list[Ceiling]:
@@ -142,9 +163,9 @@ class CeilingTaker:
         )
 
 
-def device_refused(experiment: Experiment, places: int) -> str:
+def device_refused(experiment: Experiment, places: int, each_s: float = DEVICE_S) -> str:
     """Return why the devices are not measured; empty when they are."""
-    cost_s, budget_s = places * DEVICE_S, experiment.stop.budget_s
+    cost_s, budget_s = places * each_s, experiment.stop.budget_s
     if experiment.measure.ceilings is CeilingsAsked.ON or cost_s <= SHARE * budget_s:
         return ""
     return (
@@ -156,18 +177,24 @@ def device_refused(experiment: Experiment, places: int) -> str:
 
 def ceilings_s(experiment: Experiment, engine: Engine, platforms: Platforms) -> float:
     """Return about how long it takes to measure all ceilings."""
-    if _tools(experiment, engine) is None:
+    if _is_off(experiment):
         return 0.0
     places = _places(experiment, platforms)
+    if engine.ceilings() is None:
+        refused = device_refused(experiment, len(places), LOG_WRITE_S)
+        return 0.0 if refused else len(places) * LOG_WRITE_S
     trips_s = len(_servers(experiment, engine, platforms)) * _TRIPS_S
     pings_s = len(Where) * (_PINGS_S + _PROGRAM_S) if places else 0.0
     device_s = 0.0 if device_refused(experiment, len(places)) else len(places) * DEVICE_S
     return trips_s + pings_s + device_s
 
 
+def _is_off(experiment: Experiment) -> bool:
+    return experiment.measure.ceilings is CeilingsAsked.OFF
+
+
 def _tools(experiment: Experiment, engine: Engine) -> CeilingTools | None:
-    off = experiment.measure.ceilings is CeilingsAsked.OFF
-    return None if off else engine.ceilings()
+    return None if _is_off(experiment) else engine.ceilings()
 
 
 def _servers(

@@ -1,4 +1,4 @@
-"""What the device below the data can do at most: forced writes, and reads past the page cache.
+"""What the device below the data can do at most: forced writes, short and long, and reads.
 
 Files are made in the campaign's live directory, on the file system of the data; a death leaves
 them to whoever clears that directory.
@@ -15,10 +15,11 @@ from steelyard.engines.reading import CeilingTools, SyncRate
 from steelyard.experiment.ceiling_values import or_why_not, timed
 from steelyard.gateways.direct_read import READERS, direct_reads
 from steelyard.gateways.files import largest_file, make_directory, read_text, remove_tree
+from steelyard.gateways.log_write import log_writes
 from steelyard.gateways.process import Processes, RunningProcess
-from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.model.ceilings import LOG_WRITE_BYTES, Ceiling, CeilingKind
 from steelyard.model.errors import MeasurementError
-from steelyard.model.units import KIB, format_bytes
+from steelyard.model.units import KIB, MIB, format_bytes
 
 _READ_SIZES = (4 * KIB, 8 * KIB)  # usual block of a device; page of PostgreSQL
 _READ_S = 1.0
@@ -29,14 +30,21 @@ _POLL_S = 0.1
 _STOP_S = 5.0
 _TESTED = "sync-test"
 _SYNC_HOW = "pg_test_fsync, one 8 KiB write, mean of one second"
+_LOG_S = 1.0
+_LOG = "log"
+_LONG = f"{LOG_WRITE_BYTES // MIB} MiB"
+_LOG_HOW = "one write after another, each forced out by fdatasync, for one second"
 
-# What one place costs, in seconds.
-DEVICE_S = _SYNC_S + len(_READ_SIZES) * (_READ_S + _PROGRAM_S)
+# What one place costs, in seconds; of a server that has no tools of its own, the log alone.
+LOG_WRITE_S = _LOG_S + _PROGRAM_S
+DEVICE_S = _SYNC_S + len(_READ_SIZES) * (_READ_S + _PROGRAM_S) + LOG_WRITE_S
+ALL_KINDS = (CeilingKind.SYNC, CeilingKind.DIRECT_READ, CeilingKind.LOG_WRITE)
 
 
-def no_device(place: str, reason: str) -> tuple[Ceiling, ...]:
+def no_device(
+    place: str, reason: str, kinds: Sequence[CeilingKind] = ALL_KINDS
+) -> tuple[Ceiling, ...]:
     """Return the ceilings of a device that were not taken."""
-    kinds = (CeilingKind.SYNC, CeilingKind.DIRECT_READ)
     return tuple(Ceiling(kind=kind, subject=place, unknown=reason) for kind in kinds)
 
 
@@ -72,7 +80,31 @@ def device_ceilings(
     for size_bytes in _READ_SIZES:
         taken = or_why_not(CeilingKind.DIRECT_READ, _size(size_bytes), partial(reads, size_bytes))
         found += (replace(each, treatments=tuple(methods)) for each in taken)
-    return tuple(_placed(each, place) for each in found)
+    placed = tuple(_placed(each, place) for each in found)
+    names = tuple(methods)
+    return (*placed, *log_ceilings(names, place=place, scratch=scratch, processes=processes))
+
+
+def log_ceilings(
+    names: Sequence[str], *, place: str, scratch: Path, processes: Processes
+) -> tuple[Ceiling, ...]:
+    """Return how many long writes a device takes, or why that is not known.
+
+    Args:
+        names: Treatments whose logs are there.
+        place: As of ``device_ceilings``.
+        scratch: Likewise.
+        processes: Likewise.
+    """
+
+    def take() -> Sequence[Ceiling]:
+        with _made(scratch):
+            found = log_writes(scratch / _LOG, processes=processes, most_s=_LOG_S)
+        taken = timed(CeilingKind.LOG_WRITE, _LONG, found.latencies_s, how=_LOG_HOW)
+        return [replace(taken, rate_per_s=found.rate_per_s)]
+
+    taken = or_why_not(CeilingKind.LOG_WRITE, _LONG, take)
+    return tuple(_placed(replace(each, treatments=tuple(names)), place) for each in taken)
 
 
 def _size(size_bytes: int) -> str:

@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+from steelyard.model.units import MIB
+
+LOG_WRITE_BYTES: Final = 16 * MIB  # a segment of WAL
 
 
 class CeilingKind(StrEnum):
@@ -11,6 +16,7 @@ class CeilingKind(StrEnum):
     PING_PONG = "ping-pong"  # two processes that wake each other up; one trip is two wake-ups
     SYNC = "sync"  # 8 KiB written and forced out, one after another
     DIRECT_READ = "direct read"  # past the page cache
+    LOG_WRITE = "log write"  # LOG_WRITE_BYTES written and forced out, one after another
 
 
 class CeilingsAsked(StrEnum):

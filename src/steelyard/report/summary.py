@@ -289,6 +289,7 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
         "minutes_to_decide": number(comparison.minutes_to_decide),
         "note": comparison.note or None,
         **_instances(comparison),
+        **({"suspect_by_control": comparison.control} if comparison.is_suspect else {}),
     }
 
 

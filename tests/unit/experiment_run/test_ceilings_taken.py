@@ -17,7 +17,7 @@ from steelyard.engines.reading import SyncRate
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceilings import SHARE, CeilingTaker, ceilings_s, device_refused
-from steelyard.experiment.device_ceilings import DEVICE_S
+from steelyard.experiment.device_ceilings import ALL_KINDS, DEVICE_S, LOG_WRITE_S
 from steelyard.experiment.forecast import forecast
 from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
 from steelyard.model.command import Command, ServerAddress
@@ -34,6 +34,7 @@ from support.left import left_over
 PYTHON = Path(sys.executable).name
 GAME = json.dumps({"cpus": [0, 1], "trips_ns": [5000, 6000, 7000]})
 READS = json.dumps({"latencies_ns": [90_000, 110_000], "rate_per_s": 4000.0, "file_bytes": 2**24})
+WRITES = json.dumps({"latencies_ns": [200_000_000, 250_000_000, 150_000_000]})
 RATES = (SyncRate(method="fsync", per_s=500.0), SyncRate(method="open_sync", per_s=None))
 
 
@@ -130,6 +131,7 @@ def a_place(
     processes = FakeProcesses(stage.clock)
     processes.on(PYTHON, "steelyard.gateways.pingpong", answer=Answer(stdout=GAME))
     processes.on(PYTHON, "steelyard.gateways.direct_read", answer=Answer(stdout=READS))
+    processes.on(PYTHON, "steelyard.gateways.log_write", answer=Answer(stdout=WRITES))
     processes.on_start("sync_test")
     processes.begun = lambda process: process.log("table")
     data = path.with_name("data")
@@ -160,6 +162,7 @@ def test_everything_that_can_be_taken_is_taken(path: Path) -> None:
         *[CeilingKind.PING_PONG] * 2,
         CeilingKind.SYNC,
         *[CeilingKind.DIRECT_READ] * 2,
+        CeilingKind.LOG_WRITE,
     ]
     assert all(c.how and not c.unknown for c in found)
     (trip,) = of(CeilingKind.ROUND_TRIP, found)
@@ -174,6 +177,9 @@ def test_everything_that_can_be_taken_is_taken(path: Path) -> None:
         ("4 KiB", 4000.0, 1e-4),
         ("8 KiB", 4000.0, 1e-4),
     ]
+    (log,) = of(CeilingKind.LOG_WRITE, found)
+    assert (log.subject, log.treatments) == ("16 MiB", ("slow", "fast"))
+    assert (log.rate_per_s, log.latency_s) == (pytest.approx(5.0), pytest.approx(0.2))
     assert place.told == ["measuring what this place can do at most"]
 
 
@@ -245,6 +251,8 @@ def test_a_missing_program_and_refused_reads_are_absent(path: Path) -> None:
     place.tools.absent = PreflightError("there is no sync_test on this machine")
     refused = Answer(stdout='{"unknown": "the file system refuses O_DIRECT"}')
     place.processes.on(PYTHON, "steelyard.gateways.direct_read", answer=refused)
+    full = Answer(stdout='{"unknown": "no room to write"}')
+    place.processes.on(PYTHON, "steelyard.gateways.log_write", answer=full)
     one = Answer(stdout='{"unknown": "only one CPU may be used here"}')
     place.processes.on(PYTHON, "steelyard.gateways.pingpong", "across", answer=one)
     found = place.take()
@@ -254,6 +262,7 @@ def test_a_missing_program_and_refused_reads_are_absent(path: Path) -> None:
         (CeilingKind.SYNC, ""): "there is no sync_test on this machine",
         (CeilingKind.DIRECT_READ, "4 KiB"): "the file system refuses O_DIRECT",
         (CeilingKind.DIRECT_READ, "8 KiB"): "the file system refuses O_DIRECT",
+        (CeilingKind.LOG_WRITE, "16 MiB"): "no room to write",
     }
     assert all(c.rate_per_s is c.latency_s is None for c in found if c.unknown)
 
@@ -297,19 +306,41 @@ def test_an_interruption_is_no_reason_for_absence(path: Path, interruption: Base
         place.take()
 
 
-@pytest.mark.parametrize(("budget_s", "taken"), [(DEVICE_S / SHARE - 1, False), (400.0, True)])
+@pytest.mark.parametrize(("budget_s", "taken"), [(DEVICE_S / SHARE - 1, False), (420.0, True)])
 def test_auto_takes_the_device_where_it_costs_little(
     path: Path, budget_s: float, *, taken: bool
 ) -> None:
     """Up to 2 % of the budget; beyond, the reason says how to have it. The rest is always taken."""
     place = a_place(path, asked=CeilingsAsked.AUTO, budget_s=budget_s)
     found = place.take()
-    device = [c for c in found if c.kind in (CeilingKind.SYNC, CeilingKind.DIRECT_READ)]
+    device = [c for c in found if c.kind in ALL_KINDS]
     assert {not c.unknown for c in device} == {taken}
     assert all("more than 2.0 % of the budget" in c.unknown for c in device if not taken)
     assert all("`measure.ceilings: on` takes it" in c.unknown for c in device if not taken)
     assert all(not c.unknown for c in found if c not in device)
     assert len(place.processes.started) == int(taken)
+
+
+@pytest.mark.parametrize(
+    ("asked", "budget_s", "why"),
+    [
+        (CeilingsAsked.ON, 10.0, ""),
+        (CeilingsAsked.AUTO, LOG_WRITE_S / SHARE + 1, ""),
+        (CeilingsAsked.AUTO, LOG_WRITE_S / SHARE - 1, "more than 2.0 % of the budget"),
+    ],
+)
+def test_without_tools_the_log_alone_is_taken(
+    path: Path, asked: CeilingsAsked, budget_s: float, why: str
+) -> None:
+    """An engine without tools, as Redis, still has a log and a device that takes it."""
+    place = a_place(path, asked=asked, budget_s=budget_s)
+    place.engine = FakeEngine(place.stage.world)  # type: ignore[assignment]
+    (log,) = place.take()
+    assert log.kind is CeilingKind.LOG_WRITE
+    assert (log.rate_per_s is None) is bool(why)
+    assert why in log.unknown
+    expected_s = ceilings_s(place.experiment, place.engine, place.platforms)
+    assert expected_s == pytest.approx(0.0 if why else LOG_WRITE_S)
 
 
 def test_two_devices_cost_twice(path: Path) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.gateways import direct_read, own_program, pingpong, roundtrip
+from steelyard.gateways import direct_read, log_write, own_program, pingpong, roundtrip
 from steelyard.gateways.files import largest_file
 from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import SystemProcesses
+from steelyard.model.ceilings import LOG_WRITE_BYTES
 from steelyard.model.errors import MeasurementError
 
 PYTHON = Path(sys.executable).name
@@ -178,3 +179,27 @@ def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
     finally:
         os.close(receive)
         os.close(send)
+
+
+def test_long_writes_are_forced_out_and_timed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is 16 MiB, in a file that ends at eight of them; the first one makes it, uncounted."""
+    file = tmp_path / "log"
+    log_write.main([str(file), "0.0"])
+    processes = _answered(Answer(stdout=capsys.readouterr().out))
+    found = log_write.log_writes(file, processes=processes, most_s=0.0)
+    assert len(found.latencies_s) == 1
+    assert found.latencies_s[0] > 0
+    assert found.rate_per_s == pytest.approx(1.0 / found.latencies_s[0])
+    assert file.stat().st_size == 2 * LOG_WRITE_BYTES
+    assert processes.ran[0].argv[-3:] == ("steelyard.gateways.log_write", str(file), "0.0")
+
+
+def test_a_log_without_room_says_why(tmp_path: Path) -> None:
+    """An existing file is never written over, and a full disk is a reason, no crash."""
+    there = tmp_path / "there"
+    there.write_text("mine")
+    assert log_write.take(str(there), 0.0) == {"unknown": "writing failed: File exists"}
+    assert there.read_text() == "mine"
+    assert "writing failed" in str(log_write.take("/dev/full/log", 0.0)["unknown"])

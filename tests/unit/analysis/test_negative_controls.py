@@ -1,0 +1,226 @@
+"""Negative controls: what nothing of the differences can touch, and what it says when it moves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from factored import with_factors
+from made_records import a_record, an_experiment
+
+from steelyard.analysis.campaign import analyse
+from steelyard.analysis.controls import is_read_only, negative_controls
+from steelyard.analysis.results import CampaignAnalysis, SettingDifference
+from steelyard.model.experiment import EngineName, Experiment, Layer, ManualStep, Setting, Treatment
+from steelyard.model.findings import Severity
+from steelyard.model.target import LocalTarget, RedisLocalTarget, Target
+from steelyard.model.workload import KeySpace, RedisWork, Script, Workload
+from steelyard.report.summary import summary
+from steelyard.report.wording import verdict_sentence, verdict_word
+
+BLOCKS = 20
+PING = Workload(name="ping", builtin="ping", redis=RedisWork())
+GET = Workload(name="get", builtin="get", redis=RedisWork(space=KeySpace(keys=1)))
+SET = Workload(name="set", builtin="set", redis=RedisWork())
+READS = Workload(name="reads", builtin="select-only", scale_factor=1)
+WRITES = Workload(name="writes", builtin="simple-update", scale_factor=1)
+ASYNC = {"synchronous_commit": "off"}
+
+
+def asked(
+    *workloads: Workload, engine: EngineName = EngineName.POSTGRES, **settings: str
+) -> Experiment:
+    """Return a baseline ``t0`` and ``t1`` with these settings."""
+    layer = Layer.REDIS if engine is EngineName.REDIS else Layer.POSTGRES
+    target: Target = RedisLocalTarget() if engine is EngineName.REDIS else LocalTarget()
+    turned = tuple(
+        Setting(layer=layer, name=name.replace("__", "-"), value=value)
+        for name, value in settings.items()
+    )
+    return replace(
+        an_experiment(loads=1),
+        engine=engine,
+        workloads=workloads,
+        treatments=(
+            Treatment(name="t0", target=target),
+            Treatment(name="t1", target=target, settings=turned),
+        ),
+    )
+
+
+def controls(experiment: Experiment, *settings: SettingDifference) -> list[tuple[str, str]]:
+    """Return treatment and workload of each control."""
+    return [(each.treatment, each.workload) for each in negative_controls(experiment, settings)]
+
+
+def analysed(experiment: Experiment, *effects: float, noise: float = 0.005) -> CampaignAnalysis:
+    """Return the analysis of a campaign in which ``t1`` differs so much, workload by workload."""
+    rng = np.random.default_rng(5)
+    log_tps = 7.0 + noise * rng.standard_normal((BLOCKS, 2, len(effects)))
+    log_tps[:, 1, :] += np.log1p(effects)
+    return analyse(a_record(log_tps, experiment), curves=False)
+
+
+def told(analysis: CampaignAnalysis) -> dict[str, tuple[Severity, str]]:
+    """Return severity and message of the findings on controls by code."""
+    return {
+        each.code: (each.severity, each.message)
+        for each in analysis.findings
+        if each.code.startswith("negative-control")
+    }
+
+
+@pytest.mark.parametrize("name", ["synchronous_commit", "commit_delay", "wal_sync_method", "fsync"])
+def test_reads_are_a_control_of_how_the_log_is_written(name: str) -> None:
+    """Select-only writes no WAL, so it is one; what writes is none."""
+    assert controls(asked(READS, WRITES, **{name: "x"})) == [("t1", "reads")]
+
+
+@pytest.mark.parametrize("name", ["shared_buffers", "wal_buffers", "max_wal_size", "work_mem"])
+def test_what_may_touch_reads_makes_no_control(name: str) -> None:
+    """One such setting is enough, also beside one of the log."""
+    assert controls(asked(READS, WRITES, **{name: "x"})) == []
+    assert controls(asked(READS, WRITES, **ASYNC, **{name: "x"})) == []
+
+
+def test_what_differs_unasked_counts() -> None:
+    """Two versions, or a setting that follows from the machine, may touch the reads."""
+    experiment = asked(READS, **ASYNC)
+    unasked = SettingDifference(name="jit", values=("on", "off"), requested=False)
+    of_the_log = SettingDifference(name="synchronous_commit", values=("on", "off"), requested=True)
+    assert controls(experiment, of_the_log) == [("t1", "reads")]
+    assert controls(experiment, of_the_log, unasked) == []
+
+
+def test_what_differs_around_the_server_counts() -> None:
+    """Another target, another protocol, a step by hand: nobody knows what they touch."""
+    experiment = asked(READS, **ASYNC)
+    first, second = experiment.treatments
+    for changed in (
+        replace(second, target=LocalTarget(bin="15")),
+        replace(second, protocol="prepared"),
+        replace(second, manual=ManualStep(text="move it")),
+    ):
+        assert controls(replace(experiment, treatments=(first, changed))) == []
+
+
+def test_nothing_differs_between_a_server_and_itself() -> None:
+    """Without a difference there is nothing that a control could test."""
+    assert controls(asked(READS, WRITES)) == []
+
+
+def test_redis_reads_none_of_its_files() -> None:
+    """Neither persistence nor its directory touches PING and GET; a replica beside it does."""
+    experiment = asked(
+        SET, GET, PING, engine=EngineName.REDIS, appendonly="yes", appendfsync="always"
+    )
+    assert controls(experiment) == [("t1", "get"), ("t1", "ping")]
+    first, second = experiment.treatments
+    elsewhere = replace(second, target=RedisLocalTarget(directory="/mnt/slow"))
+    moved = SettingDifference(name="target: directory", values=(None, "/mnt/slow"), requested=True)
+    there = replace(experiment, treatments=(first, elsewhere))
+    assert controls(there, moved) == [("t1", "get"), ("t1", "ping")]
+    followed = replace(second, target=RedisLocalTarget(replica=(("appendonly", "yes"),)))
+    assert controls(replace(experiment, treatments=(first, followed))) == []
+    threads = asked(PING, engine=EngineName.REDIS, appendonly="yes", io__threads="4")
+    assert controls(threads) == []
+
+
+@pytest.mark.parametrize(
+    ("workload", "engine", "expected"),
+    [
+        (READS, EngineName.POSTGRES, True),
+        (WRITES, EngineName.POSTGRES, False),
+        (Workload(name="own", scripts=(Script(name="a", text="SELECT 1"),)), "postgres", False),
+        (PING, EngineName.REDIS, True),
+        (replace(PING, builtin="ping_mbulk"), EngineName.REDIS, True),
+        (SET, EngineName.REDIS, False),
+        (replace(SET, builtin="lpop"), EngineName.REDIS, False),
+        (replace(SET, builtin=None, redis=RedisWork(command=("GET", "a"))), "redis", True),
+        (replace(SET, builtin=None, redis=RedisWork(command=("EVAL", "a"))), "redis", False),
+        (replace(SET, builtin=None, redis=RedisWork(read_share=1.0)), EngineName.REDIS, True),
+        (replace(SET, builtin=None, redis=RedisWork(read_share=0.9)), EngineName.REDIS, False),
+    ],
+)
+def test_only_what_surely_writes_nothing_is_read_only(
+    workload: Workload, engine: EngineName, *, expected: bool
+) -> None:
+    """Own scripts are not read, and a command that is not known may write."""
+    assert is_read_only(workload, EngineName(engine)) is expected
+
+
+def test_a_control_that_differs_makes_the_comparison_suspect() -> None:
+    """The warning has the effect and the other explanation, and each other headline the mark."""
+    analysis = analysed(asked(READS, WRITES, **ASYNC), -0.2, 0.5)
+    severity, message = told(analysis)["negative-control-differs"]
+    assert severity is Severity.WARNING
+    assert message.startswith("t1 against t0: the negative control reads differs by -20.")
+    assert "so synchronous_commit cannot touch it" in message
+    assert "the log of writes is still written in the background" in message
+    assert "The other results of this comparison are suspect" in message
+    reads, writes = analysis.headlines
+    assert (reads.is_suspect, writes.is_suspect) == (False, True)
+    assert verdict_word(writes, 0.01) == "faster, suspect"
+    sentence = verdict_sentence(analysis, writes)
+    assert sentence.endswith("; suspect: the negative control reads differs")
+    shown = [each.get("suspect_by_control") for each in summary(analysis)["comparisons"]]
+    assert "reads" in shown
+    assert None in shown
+
+
+def test_a_control_that_agrees_speaks_for_the_comparison() -> None:
+    """Equal within the margin is one line of information, and nothing is marked."""
+    analysis = analysed(asked(READS, WRITES, **ASYNC), 0.0, 0.5)
+    ((code, (severity, message)),) = told(analysis).items()
+    assert (code, severity) == ("negative-control-agrees", Severity.INFO)
+    assert "reads, t1 against t0: -0." in message
+    assert not any(each.is_suspect for each in analysis.headlines)
+
+
+def test_a_difference_within_the_margin_is_none() -> None:
+    """Faster by less than has any weight agrees."""
+    analysis = analysed(asked(READS, WRITES, **ASYNC), 0.004, 0.5, noise=0.001)
+    assert set(told(analysis)) == {"negative-control-agrees"}
+
+
+def test_an_undecided_control_claims_nothing() -> None:
+    """A wide interval is told as such; it is no evidence in favour."""
+    analysis = analysed(asked(READS, WRITES, **ASYNC), 0.0, 0.5, noise=0.2)
+    ((code, (severity, message)),) = told(analysis).items()
+    assert (code, severity) == ("negative-control-undecided", Severity.INFO)
+    assert "says as little as its interval is wide" in message
+
+
+def test_without_a_control_nothing_is_said() -> None:
+    """Where the difference may touch the reads, their difference is the answer."""
+    analysis = analysed(asked(READS, WRITES, shared_buffers="1GB"), -0.2, 0.5)
+    assert told(analysis) == {}
+    assert not any(each.control for each in analysis.headlines)
+
+
+def test_a_control_alone_names_no_other_writer() -> None:
+    """Without writes in its visits there is no log that could still be written."""
+    analysis = analysed(asked(READS, **ASYNC), -0.2)
+    assert "in the background" not in told(analysis)["negative-control-differs"][1]
+
+
+def test_a_factor_of_the_log_has_its_control_beside_another_factor() -> None:
+    """The main effect of the commit has matched pairs; that of the buffers may touch reads."""
+    made = with_factors(2)
+    turned = {"huge-pages": ("shared_buffers", "1GB"), "buffers": ("synchronous_commit", "off")}
+    experiment = replace(
+        made,
+        workloads=(READS,),
+        treatments=tuple(
+            replace(
+                treatment,
+                settings=tuple(
+                    Setting(layer=Layer.POSTGRES, name=name, value=value)
+                    for level, (name, value) in zip(treatment.name, turned.values(), strict=True)
+                    if level == "1"
+                ),
+            )
+            for treatment in made.treatments
+        ),
+    )
+    (control,) = negative_controls(experiment, ())
+    assert (control.workload, control.names) == ("reads", ("synchronous_commit",))
