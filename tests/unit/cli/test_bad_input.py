@@ -1,17 +1,22 @@
 """Bad input: a sentence, the way out, the exit code, and nothing made."""
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from command_line import EXPERIMENT, Shell, a_campaign
+
+from steelyard.cli.main import cli
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["weigh"], "No such command 'weigh'"),
-        (["run", "--sead", "1"], "No such option"),
+        (["weigh"], "has no command `weigh`"),
+        (["run", "--sead", "1"], "no such option '--sead'"),
         (["run", "--seed", "-1"], "-1 is not in the range"),
         (["run", "--seed", "x"], "not a valid integer"),
         (["run", "absent.yaml"], "there is no file absent.yaml"),
@@ -26,8 +31,14 @@ from command_line import EXPERIMENT, Shell, a_campaign
         (["noise", "--target", "postgresql://db/x"], "fits this machine"),
         (["plan", "preset:quick", "--target", "postgresql://db/x"], "fits this machine"),
         (["presets", "quikc"], "no preset `quikc`"),
-        (["report"], "Missing argument 'DIRECTORY'"),
+        (["report"], "missing argument 'DIRECTORY'"),
         (["report", ".", "--format", "pdf"], "'pdf' is not one of"),
+        (["stack", "plan", "--cpus", "2", "--memory", "8"], "--memory: `8` is 8 bytes"),
+        (["stack", "plan", "--cpus", "2", "--memory", "x"], "--memory: 'x' is not a size"),
+        (["redis", "split", "--memory", "8"], "did you mean 8GiB?"),
+        (["redis", "split", "--memory", "4GiB", "--cpus", "few"], "--cpus: 'few' is not"),
+        (["redis", "split", "--memory", "4GiB", "--image", "A:"], "--image: "),
+        (["kubernetes", "rbac", "--account", "A B"], "--account: Kubernetes does not take `A B`"),
         (["schema", "extra"], "unexpected extra argument"),
     ],
 )
@@ -45,6 +56,52 @@ def test_errors_carry_the_way_out(shell: Shell) -> None:
     _, _, err = shell.run("run", "preset:quikc")
     assert "hint: " in err
     assert "quick" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["runn"], "did you mean `run`?"),
+        (["stack", "aply"], "did you mean `apply`?"),
+        (["zzz"], "--help` lists the commands."),
+        (["run", "--sead", "1"], "did you mean `--seed`"),
+        (["report"], "--help` shows how it is called."),
+        (["run", "a.yaml", "b.yaml"], "--help` shows how it is called."),
+    ],
+)
+def test_a_wrong_command_line_is_an_error_like_any_other(
+    shell: Shell, words: list[str], hint: str
+) -> None:
+    """A sentence of fact without a capital, and the way out, on two lines."""
+    code, out, err = shell.run(*words)
+    said, way_out = err.splitlines()
+    assert (code, out) == (2, "")
+    assert re.match(r"error: [a-z`].*[^.]$", said)
+    assert way_out.startswith("hint: ")
+    assert hint in way_out
+
+
+def _commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, (*words, name))
+        else:
+            yield (*words, name)
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--storage-class", "--service-account"])
+def test_names_for_kubernetes_are_checked_by_every_verb(shell: Shell, option: str) -> None:
+    """A name that no API server takes is refused before a manifest has it."""
+    refused = 0
+    for words in _commands(cli, ()):
+        code, out, err = shell.run(*words, option, "Bad_Name")
+        if "no such option" not in err:
+            refused += 1
+            assert (code, out) == (2, ""), words
+            assert f"{option}: Kubernetes does not take `Bad_Name`" in err, words
+    assert refused >= 1
 
 
 def test_all_problems_of_a_file_are_said_at_once(shell: Shell) -> None:
