@@ -26,7 +26,7 @@ from steelyard.experiment.files import (
     load_experiment,
     load_text,
 )
-from steelyard.experiment.huge_pages import require_huge_pages
+from steelyard.experiment.huge_pages import require_huge_pages, require_shared_memory
 from steelyard.experiment.kubernetes_placing import placed, settled
 from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.noise_profiles import keep_profile, profile_for
@@ -148,6 +148,7 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     experiment = settled(loaded.experiment, assembly)
     findings = preflight.check(loaded, assembly)
+    require_shared_memory(experiment, doors.host)
     require_huge_pages(experiment, doors.host)
     expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
     forecasts.require_disk(expected)
@@ -188,6 +189,7 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
     """Check an experiment and show its schedule, minutes and disk."""
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
+    require_shared_memory(loaded.experiment, doors.host)
     require_huge_pages(loaded.experiment, doors.host)
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast(loaded.experiment, assembly, measured=measured)
@@ -211,6 +213,7 @@ def plan(options: RunOptions) -> None:
     loaded = load(options, doors)
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
+    require_shared_memory(loaded.experiment, doors.host)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
         click.echo(session.as_json(outlook_json(found)), nl=False)

