@@ -158,6 +158,11 @@ class FakeEngine:
         assert treatment in self._programs
         return SwitchCost.RESTART if any("restart" in n for n in names) else SwitchCost.RELOAD
 
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether nothing differs: its values have one spelling."""
+        assert {one, other} <= self._programs.keys()
+        return not names
+
     def datasets(self) -> tuple[Dataset, ...]:
         """Return one data set."""
         return (Dataset(name="fake_s1", scale_factor=1, prepare=()),)

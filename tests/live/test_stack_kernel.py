@@ -87,7 +87,7 @@ def test_kernel_settings_are_applied_and_reverted(tuned: Machine, steelyard: Ste
     assert tuned.state()["/proc/sys/vm/dirty_ratio"] == "0\n"  # what the other one zeroes
     verified = steelyard.run("stack", "verify", "p", "--json")
     assert verified.returncode == 0, verified.stdout
-    assert all(each["in_effect"] for each in json.loads(verified.stdout))
+    assert all(each["in_effect"] for each in json.loads(verified.stdout)["knobs"])
     reverted = steelyard.run("stack", "revert", "p", "--yes")
     assert reverted.returncode == 0, reverted.stderr
     assert tuned.state() == before

@@ -87,7 +87,7 @@ def test_a_server_gets_huge_pages_and_gives_them_back(tuned: Server, steelyard: 
     assert "In effect." in resumed.stdout
     verified = steelyard.run("stack", "verify", "p", "--json")
     assert verified.returncode == 0, verified.stdout
-    facts = {each["name"]: " ".join(each["facts"]) for each in json.loads(verified.stdout)}
+    facts = {each["name"]: " ".join(each["facts"]) for each in json.loads(verified.stdout)["knobs"]}
     assert f"/proc/{_pid(tuned)}/smaps" in facts["linux:huge_pages"]
     assert "2 MiB" in facts["linux:huge_pages"] or "2.0 MiB" in facts["linux:huge_pages"]
 

@@ -87,7 +87,7 @@ def _verified(steelyard: Steelyard) -> dict[str, list[bool | None]]:
     found: dict[str, list[bool | None]] = {}
     verified = steelyard.run("stack", "verify", "p", "--only", "linux", "--json")
     assert verified.returncode == _NOT_ENABLED, verified.stderr
-    for each in json.loads(verified.stdout):
+    for each in json.loads(verified.stdout)["knobs"]:
         found.setdefault(each["kind"], []).append(each["in_effect"])
     return found
 

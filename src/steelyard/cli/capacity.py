@@ -17,10 +17,19 @@ from steelyard.experiment.doors import Doors, system_doors
 from steelyard.experiment.files import PRESET, LoadedExperiment
 from steelyard.experiment.form_loads import CLOSED
 from steelyard.experiment.form_values import SEED_LIMIT
-from steelyard.model.errors import InputError
+from steelyard.model.errors import ExperimentFileError, InputError
 
 SOURCE = "steelyard capacity"
 CLIENTS, SCALE, BUILTIN, PROTOCOL, SLICE, BUDGET = 16, 10, "select-only", "prepared", "5s", "10m"
+
+_OPTIONS = {
+    "loads.clients": "--client",
+    "loads.rate": "--rate",
+    "loads.protocol": "--protocol",
+    "slo": "--slo",
+    "measure.slice": "--slice",
+    "stop.budget": "--budget",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +97,34 @@ def _of(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, 
         )
     )
     run = _run_options(options, source=SOURCE)
-    return load_written(text, run, doors), _command(replace(options, seed=seed)), run
+    try:
+        loaded = load_written(text, run, doors)
+    except ExperimentFileError as error:
+        raise _said_of_options(error) from error
+    return loaded, _command(replace(options, seed=seed)), run
+
+
+def _said_of_options(error: ExperimentFileError) -> InputError:
+    """Return the error in the words of the command line: nobody wrote that file.
+
+    What follows from an option that could not be read is no problem of its own.
+    """
+    named = ((_option_of(problem.path), problem) for problem in error.problems)
+    found = [(option, problem) for option, problem in named if option]
+    if not found:
+        return error
+    lines = [f"{option}: {problem.message} ({problem.hint})" for option, problem in found[1:]]
+    option, first = found[0]
+    return InputError("\n".join([f"{option}: {first.message}", *lines]), hint=first.hint)
+
+
+def _option_of(path: str) -> str:
+    """Return the option that a key of the written file comes from, "" for what has none."""
+    if path.endswith(".builtin"):
+        return "--builtin"
+    if path.startswith("treatments.") and ".target" in path:
+        return "TARGET"
+    return _OPTIONS.get(path, "")
 
 
 def _of_file(options: CapacityOptions, doors: Doors) -> tuple[LoadedExperiment, str, RunOptions]:

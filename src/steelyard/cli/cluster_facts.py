@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from steelyard.cli.options import NAMESPACE
+
 if TYPE_CHECKING:
     from steelyard.model.stack_facts import StackFacts
     from steelyard.tuning.facts.cluster_objects import AskedCluster
@@ -15,7 +17,13 @@ _OPTIONS: Final = (
     click.option("--cluster", metavar="NAME", help="Look at the primary of this CloudNativePG."),
     click.option("--pod", metavar="NAME", help="Look at this pod of a database in a cluster."),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one."),
-    click.option("-n", "--namespace", metavar="NAME", help="Of cluster or pod; the context's."),
+    click.option(
+        "-n",
+        "--namespace",
+        type=NAMESPACE,
+        metavar="NAME",
+        help="Of cluster or pod; the context's.",
+    ),
     click.option(
         "--node-probe/--no-node-probe",
         default=True,

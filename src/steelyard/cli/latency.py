@@ -36,11 +36,16 @@ from steelyard.report.json_values import Json, worded
 from steelyard.report.latency import latency_section
 from steelyard.report.latency_summary import latency_json
 from steelyard.report.logged import logged_document, logged_json
+from steelyard.report.summary import FORMAT
 from steelyard.report.svg import on_white
 from steelyard.report.wording import cell_name
 from steelyard.stats.histogram import from_text
 
 _JOURNAL = "journal.jsonl"
+_NO_LOG = (
+    f"No run of this campaign has a log of its {MANY}: `measure.log` was off, or it is the record"
+    " of a version without logs. There are mean latencies only."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,19 +181,19 @@ def _campaign(path: Path, options: LatencyOptions) -> None:
     analysis = analyse(record)
     lines = hdr_log(_recorded(record, path), started_at=record.started_at)
     document = _campaign_document(analysis, path)
-    _write(
-        options, document, worded(latency_json(analysis.latency), analysis.experiment.words), lines
-    )
+    _write(options, document, worded(_campaign_json(analysis), analysis.experiment.words), lines)
+
+
+def _campaign_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the latencies for programs, or why there are none."""
+    reason = _NO_LOG if analysis.latency is None else None
+    return {"format": FORMAT, "latency": None, "reason": reason, **latency_json(analysis.latency)}
 
 
 def _campaign_document(analysis: CampaignAnalysis, path: Path) -> Document:
     sections = latency_section(analysis)
     if not sections:
-        text = (
-            f"No run of this campaign has a log of its {MANY}: `measure.log` was off, or it"
-            " is the record of a version without logs. There are mean latencies only."
-        )
-        blocks = (Paragraph(text=text),)
+        blocks = (Paragraph(text=_NO_LOG),)
         sections = (Section(anchor="latency", title="Latency", blocks=blocks),)
     document = Document(
         title=analysis.experiment.name,

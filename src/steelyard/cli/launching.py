@@ -19,6 +19,7 @@ from steelyard.cli.reports import rendered, show, write_reports
 from steelyard.experiment import forecast as forecasts
 from steelyard.experiment import planning, preflight, session
 from steelyard.experiment.assembly import Assembly, assemble
+from steelyard.experiment.differences import same_twice
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.experiment.files import (
     LoadedExperiment,
@@ -26,7 +27,7 @@ from steelyard.experiment.files import (
     load_experiment,
     load_text,
 )
-from steelyard.experiment.huge_pages import require_huge_pages
+from steelyard.experiment.huge_pages import require_huge_pages, require_shared_memory
 from steelyard.experiment.kubernetes_placing import placed, settled
 from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.noise_profiles import keep_profile, profile_for
@@ -150,6 +151,9 @@ def check(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Do
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     experiment = settled(loaded.experiment, assembly)
     findings = preflight.check(loaded, assembly)
+    if not options.quiet:
+        _warn_of_equals(loaded, assembly)
+    require_shared_memory(experiment, doors.host)
     require_huge_pages(experiment, doors.host)
     expected = forecasts.forecast(experiment, assembly, measured=profile_for(experiment))
     forecasts.require_disk(expected)
@@ -190,6 +194,8 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
     """Check an experiment and show its schedule, minutes and disk."""
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
+    _warn_of_equals(loaded, assembly)
+    require_shared_memory(loaded.experiment, doors.host)
     require_huge_pages(loaded.experiment, doors.host)
     measured = profile_for(loaded.experiment)
     expected = forecasts.forecast(loaded.experiment, assembly, measured=measured)
@@ -213,11 +219,23 @@ def plan(options: RunOptions) -> None:
     loaded = load(options, doors)
     assembly = assemble(loaded.experiment, doors, told=_told(options))
     preflight.check(loaded, assembly)
+    _warn_of_equals(loaded, assembly)
+    require_shared_memory(loaded.experiment, doors.host)
     found = planning.plan_campaign(loaded.experiment, assembly)
     if options.as_json:
         click.echo(session.as_json(outlook_json(found)), nl=False)
     else:
         print_whole(outlook_document(found))
+
+
+def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly) -> None:
+    """Tell of treatments that are the same, which may be a slip: it is no mistake to ask."""
+    for one, other in same_twice(loaded, assembly.engine):
+        click.echo(
+            f"warning: `{other}` does not differ from `{one}`: this compares a configuration with"
+            " itself",
+            err=True,
+        )
 
 
 def _told(options: RunOptions) -> Callable[[str], None]:

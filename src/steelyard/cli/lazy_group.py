@@ -5,6 +5,8 @@ from importlib import import_module
 
 import click
 
+from steelyard.model.errors import InputError
+
 
 class LazyGroup(click.Group):
     """Verbs by name with the first line of their help; each is a module that has a ``command``.
@@ -35,11 +37,34 @@ class LazyGroup(click.Group):
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """Return a verb, imported now; None where there is none of that name."""
-        if name not in self._verbs and name not in self._unlisted:
+        if not self._has(name):
             return None
         command = import_module(f"{self._package}.{name.replace('-', '_')}").command
         assert isinstance(command, click.Command)  # noqa: S101 - a module without one is a bug
         return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that the first word names, and the words behind it.
+
+        Raises:
+            InputError: There is no such verb.
+        """
+        word = args[0]
+        is_option = word.startswith("-")
+        if not is_option and not context.resilient_parsing and not self._has(word):
+            from steelyard.experiment.suggestions import did_you_mean  # noqa: PLC0415 - lazy
+
+            raise InputError(
+                f"`{context.command_path}` has no command `{word}`",
+                hint=did_you_mean(word, self._verbs)
+                or f"`{context.command_path} --help` lists the commands.",
+            )
+        return super().resolve_command(context, args)
+
+    def _has(self, name: str) -> bool:
+        return name in self._verbs or name in self._unlisted
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs without importing them."""

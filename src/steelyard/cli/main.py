@@ -73,23 +73,45 @@ def _outcome() -> int:
     try:
         result = cli.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()  # it is the help
+        else:
+            _say("error", _in_our_words(error), _way_out(error))
         return error.exit_code
     except click.exceptions.Abort:
         return ExitCode.INTERRUPTED
     except (SteelyardError, Interrupted) as error:
-        click.echo(f"{_word(error)}: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+        _say(_word(error), error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away; there is nobody left to tell
         return ExitCode.DONE
     except OSError as error:
-        click.echo(f"error: {error.filename or 'a file'}: {error.strerror}", err=True)
-        click.echo("hint: Check that it is there and that this account may use it.", err=True)
+        hint = "Check that it is there and that this account may use it."
+        _say("error", f"{error.filename or 'a file'}: {error.strerror}", hint)
         return ExitCode.PRIVILEGE if isinstance(error, PermissionError) else ExitCode.TARGET
     return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _say(kind: str, message: str, hint: str) -> None:
+    """Print what happened and the way out."""
+    click.echo(f"{kind}: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+
+
+def _in_our_words(error: click.ClickException) -> str:
+    """Return what click says of a command line as other errors are written."""
+    is_option = isinstance(error, click.NoSuchOption)  # its whole message has the way out, too
+    said = error.message if is_option else error.format_message()
+    return said[:1].lower() + said[1:].removesuffix(".")
+
+
+def _way_out(error: click.ClickException) -> str:
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        return f"did you mean {' or '.join(f'`{name}`' for name in error.possibilities)}?"
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"`{context.command_path} --help` shows how it is called." if context else ""
 
 
 def _word(error: SteelyardError | Interrupted) -> str:

@@ -1,5 +1,6 @@
 """Options and arguments that several verbs share, so that they read alike everywhere."""
 
+import re
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -8,9 +9,65 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
+from steelyard.model.errors import InputError
+from steelyard.model.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
+from steelyard.model.quantities import parse_quantity
+from steelyard.model.units import MIB, parse_bytes
+
 DEFAULT_SOURCE: Final = "preset:quick"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class Checked(click.ParamType):
+    """A text that is handed on as it was written, once it is seen to be sound.
+
+    Args:
+        check: Raises an InputError where it is not.
+    """
+
+    name = "text"
+
+    def __init__(self, check: Callable[[str], object]) -> None:
+        self._check = check
+
+    def convert(
+        self,
+        value: object,
+        param: click.Parameter | None,
+        ctx: click.Context | None,  # noqa: ARG002 - by click's protocol
+    ) -> str:
+        """Return the text.
+
+        Raises:
+            InputError: It is not sound; the option is named.
+        """
+        try:
+            self._check(str(value))
+        except InputError as error:
+            option = f"{param.opts[-1]}: " if param is not None else ""
+            raise InputError(f"{option}{error.message}", hint=error.hint) from error
+        return str(value)
+
+
+def _named(pattern: re.Pattern[str], way_out: str) -> Checked:
+    def check(text: str) -> None:
+        if not pattern.fullmatch(text):
+            raise InputError(f"Kubernetes does not take `{text}`", hint=way_out)
+
+    return Checked(check)
+
+
+def _sized(text: str) -> None:
+    size = parse_bytes(text)
+    if text.isdigit() and size < MIB:
+        raise InputError(f"`{text}` is {text} bytes", hint=f"did you mean {text}GiB?")
+
+
+NAMESPACE: Final = _named(DNS_LABEL, "Use up to 63 small letters, digits and hyphens.")
+OBJECT: Final = _named(DNS_SUBDOMAIN, "Use small letters, digits, hyphens and dots.")
+IMAGE: Final = _named(IMAGE_REFERENCE, "Write it as registry.example.com/name:tag.")
+SIZE: Final = Checked(_sized)
+AMOUNT: Final = Checked(parse_quantity)
 _EXPERIMENT: Final = (
     click.option(
         "--target",
@@ -23,7 +80,7 @@ _EXPERIMENT: Final = (
         help="Measure in an endpoint's database, or change a Cluster, that is named.",
     ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig, for pods."),
-    click.option("-n", "--namespace", metavar="NAME", help="Namespace, for pods."),
+    click.option("-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Namespace, for pods."),
     click.option(
         "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change the file."
     ),
@@ -47,17 +104,26 @@ _INSIDE: Final = (
     ),
     click.option(
         "--image",
+        type=IMAGE,
         metavar="IMAGE",
         envvar="STEELYARD_IMAGE",
         show_envvar=True,
         help="With Steelyard in it, for --in-cluster.",
     ),
     click.option("--detach", is_flag=True, help="Do not attach to the Job."),
-    click.option("--storage-class", metavar="NAME", help="Of the volume for the Job's record."),
     click.option(
-        "--record-size", metavar="SIZE", default="2Gi", help="Of that volume; 2Gi if not given."
+        "--storage-class", type=OBJECT, metavar="NAME", help="Of the volume for the Job's record."
     ),
-    click.option("--service-account", metavar="NAME", help="Of the Job; else it gets its own."),
+    click.option(
+        "--record-size",
+        type=AMOUNT,
+        metavar="SIZE",
+        default="2Gi",
+        help="Of that volume; 2Gi if not given.",
+    ),
+    click.option(
+        "--service-account", type=OBJECT, metavar="NAME", help="Of the Job; else it gets its own."
+    ),
 )
 _FLAGS: Final = "flags"
 

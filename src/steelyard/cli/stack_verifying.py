@@ -14,6 +14,8 @@ from steelyard.tuning.applying.node_doors import with_node
 from steelyard.tuning.applying.plans import doors_of, inside, reached, read_plan
 from steelyard.tuning.applying.selection import selection_of
 
+_FORMAT = 1  # of what --json prints
+
 
 def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = None) -> None:
     """Say of every knob of a plan whether it is in effect; leaves with a code when one is not."""
@@ -35,7 +37,8 @@ def verify(options: ApplyOptions, *, as_json: bool, outside: Outside | None = No
         doors = with_node(doors, knobs, name, cluster, outside, probe=probe)
     checked = verify_all(knobs, doors)
     if as_json:
-        click.echo(json.dumps([_as_json(knob, check) for knob, check in checked], indent=2))
+        found = [_as_json(knob, check) for knob, check in checked]
+        click.echo(json.dumps({"format": _FORMAT, "knobs": found}, indent=2))
     else:
         for knob, check in checked:
             _say_check(knob, check)

@@ -180,6 +180,10 @@ class Engine(Protocol):
         """Return what it takes to change these settings."""
         ...
 
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two treatments mean the same by these settings, written differently."""
+        ...
+
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the data all workloads need."""
         ...

@@ -74,6 +74,8 @@ def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _secrets(item, (*path, index), source)
+    elif path[-2:] == ("target", "uri"):
+        return  # its own form says so
     elif any(SECRET.search(text) for text in strings(value)):
         hint = f"Records carry no secrets: use {source}."
         yield Issue(path=path, message="the value has a password in it", hint=hint)
@@ -178,7 +180,7 @@ def _treatment_names(draft: Draft) -> Iterator[Issue]:
         return  # ``factors`` says what fits beside them
     if draft.document.at(("design",)) == Design.ONCE:
         yield from _single_pass(draft, names)
-    elif len(names) == 1 and not (draft.goal or measures_open_loops_only(draft)):
+    elif len(names) == 1 and not _measures_latency(draft):
         message = "there is one treatment, and a comparison needs two"
         hint = (
             f"Add another; `again: {{extends: {names[0]}}}` compares it with itself. `design:"
@@ -187,6 +189,11 @@ def _treatment_names(draft: Draft) -> Iterator[Issue]:
         )
         yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
     yield from _baseline(draft, names)
+
+
+def _measures_latency(draft: Draft) -> bool:
+    """Return whether one treatment is enough; a goal that cannot be read may say so."""
+    return draft.document.at(("slo",)) is not None or measures_open_loops_only(draft)
 
 
 def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:

@@ -1,8 +1,10 @@
 """What differs between the treatments, and what it costs to switch."""
 
+from dataclasses import replace
 from itertools import combinations
 
 from steelyard.engines.engine import Engine
+from steelyard.experiment.files import LoadedExperiment
 from steelyard.model.errors import InputError
 from steelyard.model.experiment import EngineName, Experiment, Layer, Treatment
 from steelyard.model.host_settings import switch_cost_of
@@ -14,6 +16,45 @@ from steelyard.model.target import CloudNativePgTarget, RedisKubernetesTarget, T
 def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
     """Return the names of the server's own settings that the two ask for differently."""
     return _differing(one, other, one.server_layer)
+
+
+def same_twice(loaded: LoadedExperiment, engine: Engine) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of treatments that do not differ, though the file does not say so.
+
+    One that only extends another is meant to be the same. A pair whose step for the operator or
+    target differs is none: what it does is not known.
+    """
+    if loaded.experiment.twin_of is not None:
+        return ()  # it is there to be the same
+    pairs = combinations(loaded.experiment.treatments, 2)
+    return tuple(
+        (one.name, other.name)
+        for one, other in pairs
+        if not (_only_extends(loaded, one) or _only_extends(loaded, other))
+        and _is_same(one, other, engine)
+    )
+
+
+def _only_extends(loaded: LoadedExperiment, treatment: Treatment) -> bool:
+    written = loaded.document.at(("treatments", treatment.name))
+    return isinstance(written, dict) and list(written) == ["extends"]
+
+
+def _is_same(one: Treatment, other: Treatment, engine: Engine) -> bool:
+    layer = one.server_layer
+    beside = [
+        replace(
+            each,
+            name="",
+            profiles=(),
+            settings=tuple(s for s in each.settings if s.layer is not layer),
+        )
+        for each in (one, other)
+    ]
+    if beside[0] != beside[1] or one.manual:
+        return False
+    names = differing_settings(one, other)
+    return not names or engine.asks_the_same(one.name, other.name, names)
 
 
 def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:

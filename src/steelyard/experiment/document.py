@@ -187,6 +187,8 @@ def _unreadable(problem: Problem) -> Document:
 def _built(node: Node) -> Document:
     builder = _Builder()
     value = builder.value(node, ())
+    if builder.count > MAX_VALUES:  # what was not read is not missing
+        return Document(value=None, places={}, problems=tuple(builder.problems))
     return Document(value=value, places=builder.places, problems=tuple(builder.problems))
 
 

@@ -19,10 +19,11 @@ from steelyard.experiment.lineage import (
     merged_treatments,
 )
 from steelyard.experiment.overrides import apply_overrides
-from steelyard.experiment.presets import preset_text
+from steelyard.experiment.presets import preset_names, preset_text
 from steelyard.experiment.redis_checks import memory_issues
 from steelyard.experiment.resolution import Surroundings, resolve
 from steelyard.experiment.scripts import read_scripts
+from steelyard.experiment.suggestions import closest
 from steelyard.experiment.validation import Draft, validate
 from steelyard.model.errors import ExperimentFileError, InputError, Problem
 from steelyard.model.experiment import Experiment
@@ -164,9 +165,13 @@ def _between_sections(
 
 
 def in_line_order(problems: Sequence[Problem]) -> list[Problem]:
-    """Return problems by line and column, those without a line (``--set``) last."""
+    """Return problems by line and column, those without a line (``--set``) last, each once.
+
+    What an option says of every target is one problem, however many there are.
+    """
     return sorted(
-        problems, key=lambda problem: (problem.line is None, problem.line or 0, problem.column or 0)
+        dict.fromkeys(problems),
+        key=lambda problem: (problem.line is None, problem.line or 0, problem.column or 0),
     )
 
 
@@ -184,10 +189,17 @@ def _file_text(path: Path) -> str:
             message="it is not UTF-8 text", hint="Convert it.", line=line, column=column
         )
         raise ExperimentFileError(source, [problem]) from error
+    except FileNotFoundError as error:
+        near = closest(path.stem, preset_names())
+        hint = f"did you mean `{PRESET}{near}`?" if near else f"A preset is `{PRESET}NAME`."
+        raise InputError(
+            f"there is no file {source}", hint=f"{hint} `steelyard presets` lists all presets."
+        ) from error
     except OSError as error:
-        hint = "`steelyard presets` lists experiments to start from."
-        problem = Problem(message=f"it cannot be read: {error.strerror}", hint=hint)
-        raise ExperimentFileError(source, [problem]) from error
+        raise InputError(
+            f"{source} cannot be read: {error.strerror}",
+            hint="Name a file that this account may read, or a preset: `steelyard presets`.",
+        ) from error
 
 
 def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:

@@ -1,7 +1,8 @@
-"""Whether this machine has the huge pages that treatments insist on.
+"""Whether this machine has the memory and the huge pages that treatments insist on.
 
-With ``huge_pages = on`` a server without enough of them does not start; with ``try`` it starts
-without them and says nothing, so that a comparison would weigh nothing.
+A server whose shared memory is larger than the machine does not start, or swaps once it is used.
+With ``huge_pages = on`` one without enough of them does not start; with ``try`` it starts without
+them and says nothing, so that a comparison would weigh nothing.
 """
 
 import re
@@ -11,6 +12,7 @@ from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import Experiment, Layer, Treatment
 from steelyard.model.host_settings import HUGE_PAGES
 from steelyard.model.units import KIB, format_bytes
+from steelyard.platforms.local.machine import capacity
 from steelyard.tuning.planning.huge_pages import least_shared_memory_bytes
 
 # The least that any version takes: which one a treatment runs is not asked here.
@@ -46,6 +48,29 @@ def require_huge_pages(experiment: Experiment, host: Host) -> None:
             f" pages of {format_bytes(page_bytes)}; {free} are free",
             hint=f"Reserve them (root): sysctl -w vm.nr_hugepages={reserve}, and set it back to"
             " what it was afterwards.",
+        )
+
+
+def require_shared_memory(experiment: Experiment, host: Host) -> None:
+    """Raise when the shared memory of a treatment's server is larger than this machine.
+
+    Limits of control groups count. Nothing is known of endpoints, and nothing is guessed.
+
+    Raises:
+        PreflightError: With what is needed and what there is.
+    """
+    local = [t for t in experiment.treatments if t.name in experiment.local_targets]
+    needs = {t: least_shared_memory_bytes(t.asked_folded(), _FRUGAL_VERSION) for t in local}
+    if not needs:
+        return
+    largest = max(needs, key=lambda treatment: needs[treatment])
+    memory = capacity(host).memory_bytes
+    if needs[largest] > memory:
+        raise PreflightError(
+            f"the server of treatment `{largest.name}` takes at least"
+            f" {format_bytes(needs[largest])} of shared memory, and there are"
+            f" {format_bytes(memory)} of memory here",
+            hint="Lower its `shared_buffers`: a quarter of the memory is usual.",
         )
 
 

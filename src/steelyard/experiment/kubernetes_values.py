@@ -16,24 +16,17 @@ from steelyard.experiment import form_values as values
 from steelyard.experiment.form_values import refusal
 from steelyard.experiment.suggestions import choice, did_you_mean, listed, shown
 from steelyard.model.errors import InputError
+from steelyard.model.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
 from steelyard.model.quantities import page_bytes_of, parse_quantity
 
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_DNS_LABEL: Final = re.compile(_LABEL)
 _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1035: no digit in front
-_SUBDOMAIN: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _LABEL_KEY: Final = re.compile(
-    rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}"
+    rf"({LABEL}(\.{LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}"
     r"[A-Za-z0-9])?"
 )
 _CLUSTER_LENGTH: Final = 50  # the operator adds suffixes and refuses longer names
 _KEY_OF_SECRET: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
-_IMAGE: Final = re.compile(
-    r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?/)?"
-    r"[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-    r"(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?"
-)
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")
 _HUGE: Final = "hugepages-"
 _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
@@ -193,14 +186,16 @@ def _schema(**keywords: object) -> WithJsonSchema:
 
 
 _object_name = _named(
-    _SUBDOMAIN,
+    DNS_SUBDOMAIN,
     "name of an object in Kubernetes",
     "Use small letters, digits, hyphens and dots, with a letter or digit at both ends.",
 )
 _namespace = _named(
-    _DNS_LABEL, "name of a namespace", "Use up to 63 small letters, digits and hyphens."
+    DNS_LABEL, "name of a namespace", "Use up to 63 small letters, digits and hyphens."
 )
-_image = _named(_IMAGE, "reference of an image", "Write it as registry.example.com/name:tag.")
+_image = _named(
+    IMAGE_REFERENCE, "reference of an image", "Write it as registry.example.com/name:tag."
+)
 _service = _named(
     _SERVICE, "name of a Service", "Use up to 63 small letters, digits and hyphens, a letter first."
 )

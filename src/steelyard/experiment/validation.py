@@ -36,6 +36,7 @@ FormT = TypeVar("FormT", bound=Form)
 # Levels take a treatment's keys: where such a key belongs is said once.
 _OTHER_HOMES: Final = tuple((kind,) for kind in WHAT_IS_COMPARED[1:])
 _RENAMED: Final = {"sustained": "sustain"}  # keys of the top level, from old to new
+_LEAST_MISSPELLED: Final = 5  # letters: shorter ones are like some key of some other section
 _POSTGRES: Final = EngineName.POSTGRES
 _MAPPING: Final = "a mapping (`key: value` lines)"
 _EXPECTED: Final = {
@@ -230,7 +231,8 @@ def _way_out(key: str, form: type[Form] | None) -> str:
 def _belongs_to(key: str) -> str:
     """Return where a key of another section, perhaps misspelled, would be right."""
     every_key = [name for form in SECTIONS.values() for name in form.model_fields]
-    if not (name := closest(key, every_key)):
+    name = closest(key, every_key)
+    if not name or (name != key and len(key) < _LEAST_MISSPELLED):
         return ""
     homes = [
         ".".join(step for step in where if step != "*") or "the top level"

@@ -24,6 +24,7 @@ from steelyard.model.errors import (
 _UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{8}")  # as ``write_bytes`` names it
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRANSLATED = {
+    errno.EISDIR: ("{path} is a directory", "Name a file."),
     errno.ENOSPC: ("no space is left on the device of {path}", "Free some, or name another place."),
     errno.EDQUOT: ("the disk quota at {path} is used up", "Free some, or name another place."),
     errno.EROFS: ("{path} is on a read-only file system", "Name another place."),
@@ -264,8 +265,16 @@ def write_bytes(
                     entry = account_entry(account)
                     os.fchown(file.fileno(), entry.pw_uid, entry.pw_gid)
             temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
+        except BaseException as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                error.filename = str(path)  # what was asked for, not its temporary name
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                raise error_type(
+                    f"{path} cannot be written: {path.parent} is no directory",
+                    hint="Make it first, or name another place.",
+                ) from error
             raise
 
 

@@ -113,3 +113,4 @@ class SplitPlan:
     design: SplitDesign
     files: tuple[RenderedFile, ...]
     left: tuple[str, ...] = ()
+    format: int = 1

@@ -25,6 +25,7 @@ from steelyard.report.formats import MISSING, count, enumeration, milliseconds, 
 from steelyard.report.json_values import Json, number
 from steelyard.report.latency import CLOSED_LOOP, OPEN_LOOP, TITLE, level_text
 from steelyard.report.latency_figures import TAIL_CAPTION, TAIL_COLUMNS, tail_values
+from steelyard.report.summary import FORMAT
 
 NO_INTERVALS = (
     "Each is a single run: there are no intervals, and nothing says how far a repetition would"
@@ -242,6 +243,7 @@ def logged_json(
     """Return the same for programs."""
     times = logged_times(groups)
     return {
+        "format": FORMAT,
         "intervals": None,
         "no_intervals_because": "single runs: `steelyard run` gives intervals",
         "runs": [_run_json(group, times) for group in groups],

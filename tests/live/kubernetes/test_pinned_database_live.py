@@ -63,7 +63,7 @@ def test_a_plan_makes_a_pinned_database_and_inspect_proves_it(
         code, said = steelyard("stack", "apply", *place, "--yes")
         assert code == 0, said
         code, said = steelyard("stack", "verify", *place, "--json")
-        assert [each["in_effect"] for each in json.loads(said)] == [True, True]
+        assert [each["in_effect"] for each in json.loads(said)["knobs"]] == [True, True]
         _prove(own_namespace, tmp_path / "facts.yaml")
         code, said = steelyard("stack", "revert", str(tmp_path / "plan"), "--yes")
         assert code == 7, said

@@ -174,7 +174,7 @@ def test_a_plan_for_the_cluster_is_applied_verified_and_reverted(
     assert code == 0, said
     assert "In effect." in said
     code, said = steelyard("stack", "verify", *place, "--json")
-    (checked,) = json.loads(said)
+    (checked,) = json.loads(said)["knobs"]
     assert checked["in_effect"] is True
     assert "settings in force" in " ".join(checked["facts"])
     code, said = steelyard("stack", "revert", str(tmp_path / "plan"), "--yes")

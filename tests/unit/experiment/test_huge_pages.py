@@ -1,11 +1,14 @@
 """Huge pages that a treatment insists on: refused before anything is started, with the way out."""
 
+from contextlib import nullcontext
+
 import pytest
 from experiment_texts import SMALL, load
 
 from fakes.host import FakeHost
-from steelyard.experiment.huge_pages import require_huge_pages
+from steelyard.experiment.huge_pages import require_huge_pages, require_shared_memory
 from steelyard.model.errors import ExitCode, PreflightError
+from steelyard.model.units import GIB
 
 MEMORY = (
     "MemTotal:       24731648 kB\nHugePages_Total:     {total}\nHugePages_Free:      {total}\n"
@@ -49,6 +52,31 @@ def test_too_few_are_refused_with_what_is_needed() -> None:
     assert "100 are free" in error.message
     assert "vm.nr_hugepages=589" in error.hint
     assert error.exit_code is ExitCode.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("buffers", "target", "limit", "refused"),
+    [
+        ("400GB", "{kind: local}", "max", True),
+        ("50000000", "{kind: local}", "max", True),
+        ("12GB", "{kind: local}", "max", False),
+        ("12GB", "{kind: local}", str(8 * GIB), True),
+        ("400GB", "{kind: endpoint, host: db}", "max", False),
+    ],
+)
+def test_a_server_larger_than_the_machine_is_refused(
+    buffers: str, target: str, limit: str, *, refused: bool
+) -> None:
+    """By the memory that may be used here, with limits of control groups; elsewhere no guess."""
+    files = {
+        "/proc/meminfo": "MemTotal:       24731648 kB\n",
+        "/proc/self/cgroup": "0::/box\n",
+        "/sys/fs/cgroup/box/memory.max": f"{limit}\n",
+    }
+    experiment = load(asking("off", buffers, target)).experiment
+    expected = pytest.raises(PreflightError, match="`other` takes at least")
+    with expected if refused else nullcontext():
+        require_shared_memory(experiment, FakeHost(files=files))
 
 
 @pytest.mark.parametrize(

@@ -315,3 +315,9 @@ def test_noise_needs_a_closed_loop() -> None:
     both = load(offered("clients: 2, rate: [closed, 100]", "slo: p99 < 1s\n"))
     twin = aa_twin(both, switch=SwitchCost.SESSION, budget_s=600.0).experiment
     assert (len(twin.loads), twin.goal) == (2, None)
+
+
+def test_a_goal_that_cannot_be_read_misses_no_treatment() -> None:
+    """One treatment is enough for a goal, also for a misspelled one: that is the only problem."""
+    alone = SMALL.replace("  other: {extends: default}\n", "slo: p99<10\n")
+    assert "is not a goal" in only_problem(alone)

@@ -16,7 +16,7 @@ from experiment_texts import (
 )
 
 from steelyard.experiment.files import load_experiment
-from steelyard.model.errors import ExperimentFileError
+from steelyard.model.errors import ExperimentFileError, InputError
 from steelyard.model.experiment import Layer, Setting, Stop
 from steelyard.model.load import Load
 from steelyard.model.measure import Calibration, Measure, Reset, SwitchCost
@@ -223,7 +223,7 @@ def test_a_missing_script_names_its_neighbour(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (None, "No such file"),
+        (None, "there is no file"),
         (b"a: \xff", r"e\.yaml:1:4: it is not UTF-8"),
         (b" " * 2**21, "1 MiB"),
     ],
@@ -233,8 +233,17 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, content: bytes | None, expe
     file = tmp_path / "e.yaml"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ExperimentFileError, match=expected):
+    with pytest.raises(InputError, match=expected):
         load_experiment(file, facts=FACTS)
+
+
+@pytest.mark.parametrize("name", ["quick", "quikc.yaml", "presets/quick.yml"])
+def test_a_preset_without_its_prefix_is_recognised(name: str) -> None:
+    """Who forgets `preset:` is asked whether it was meant, and not sent to the JSON Schema."""
+    with pytest.raises(InputError) as refused:
+        load_experiment(name, facts=FACTS)
+    assert refused.value.message == f"there is no file {name}"
+    assert refused.value.hint.startswith("did you mean `preset:quick`?")
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:

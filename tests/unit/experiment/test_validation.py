@@ -16,6 +16,9 @@ from experiment_texts import (
     ("line", "expected"),
     [
         ("budgt: 3", "test.yaml:7:1: budgt: unknown key `budgt` (`budget` belongs to `stop`)"),
+        ("scale: 10", "unknown key `scale` (`scale_factor` belongs to `workloads`)"),
+        ("b: {}", "unknown key `b` (known: "),
+        ("key0: 1", "unknown key `key0` (known: "),
         ("sustained: 10m", "unknown key `sustained` (it is called `sustain` now)"),
         ("sustain: 2s", "`2s` is too short (Write at least 5 s.)"),
         ("stop: {budgt: 3m}", "(did you mean `budget`?)"),
@@ -78,6 +81,7 @@ def test_wrong_loads(loads: str, expected: str) -> None:
         ("{name: reads, builtin: select-only}", "`scale_factor` is missing"),
         ("{name: reads, scale_factor: 1}", "neither `builtin` nor `scripts`"),
         ("{builtin: select-only, scale_factor: 1}", "`name` is missing"),
+        ("{name: r, builtin: select-only, scale: 1}", "(did you mean `scale_factor`?)"),
         ("{name: r, builtin: tpcb, scale_factor: 1}", "did you mean `tpcb-like`?"),
         ("{name: r, builtin: select-only, scale_factor: 0}", "`0` is out of range"),
         ("{name: r, scripts: [{file: no.sql}]}", "there is no file `no.sql`"),

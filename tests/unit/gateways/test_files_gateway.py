@@ -90,6 +90,20 @@ def test_written_text_is_whole_and_leaves_nothing_else(tmp_path: Path) -> None:
     assert files.read_text(path) == "work_mem = '4MB' # Größe\n"
 
 
+@pytest.mark.parametrize("place", ["absent/x.html", "file/x.html", "directory"])
+def test_what_cannot_be_written_is_named_as_it_was_asked_for(tmp_path: Path, place: str) -> None:
+    """The error has the path that a person knows, not the temporary one, and nothing is left."""
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "directory").mkdir()
+    path = tmp_path / place
+    with pytest.raises(RecordError) as caught:
+        files.write_text(path, "new", error_type=RecordError)
+    assert str(path) in caught.value.message
+    assert f".{path.name}." not in caught.value.message
+    assert caught.value.hint
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["directory", "file"]
+
+
 def test_text_is_utf_8_in_every_locale(tmp_path: Path) -> None:
     """A locale with another encoding changes nothing in a file."""
     script = (

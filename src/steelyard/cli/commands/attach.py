@@ -4,11 +4,15 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import NAMESPACE
+
 
 @click.command("attach")
 @click.argument("name", required=False)
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one.")
-@click.option("-n", "--namespace", metavar="NAME", help="Of the Job; all that may be seen.")
+@click.option(
+    "-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Of the Job; all that may be seen."
+)
 @click.option("--list", "only_list", is_flag=True, help="Only list the campaigns that are there.")
 @click.option("--fetch", is_flag=True, help="Fetch what there is now, and do not follow.")
 @click.option(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from steelyard.cli.options import NAMESPACE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     help="Take over records of another account or machine: what they list counts as dealt with.",
 )
 @click.option("--context", metavar="NAME", help="Also look into this Kubernetes cluster.")
-@click.option("-n", "--namespace", metavar="NAME", help="Look into this namespace of it only.")
+@click.option(
+    "-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Look into this namespace of it only."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(  # noqa: PLR0913 - one for each option

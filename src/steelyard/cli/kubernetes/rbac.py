@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steelyard.cli.options import NAMESPACE, OBJECT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -14,11 +16,16 @@ if TYPE_CHECKING:
 @click.option(
     "-n",
     "--namespace",
+    type=NAMESPACE,
     metavar="NAME",
     help="Where campaigns run; without it they make a namespace each, which takes more.",
 )
 @click.option(
-    "--account", metavar="NAME", default="steelyard", help="Name of the ServiceAccount; steelyard."
+    "--account",
+    type=OBJECT,
+    metavar="NAME",
+    default="steelyard",
+    help="Name of the ServiceAccount; steelyard.",
 )
 @click.option("--in-cluster", is_flag=True, help="It also starts campaigns as Jobs and attaches.")
 @click.option(

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steelyard.cli.options import AMOUNT, IMAGE, NAMESPACE, OBJECT, SIZE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,7 +16,9 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command("split")
-@click.option("--memory", metavar="SIZE", required=True, help="For each of the two servers.")
+@click.option(
+    "--memory", type=SIZE, metavar="SIZE", required=True, help="For each of the two servers."
+)
 @click.option("--primary", metavar="HOST[:PORT]", default="redis-primary", show_default=True)
 @click.option("--replica", metavar="HOST[:PORT]", default="redis-replica", show_default=True)
 @click.option(
@@ -47,14 +51,21 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--policy", default="noeviction", show_default=True, help="maxmemory-policy.")
 @click.option("--name", default="redis", show_default=True, help="Of the objects in a cluster.")
-@click.option("--namespace", metavar="NAME", help="Of these objects.")
-@click.option("--image", default="redis:7", show_default=True, help="Redis 7 or Valkey.")
-@click.option("--cpus", metavar="AMOUNT", default="1", show_default=True, help="Of each pod.")
-@click.option("--storage-class", metavar="NAME", help="Of the replica's volume.")
+@click.option("--namespace", type=NAMESPACE, metavar="NAME", help="Of these objects.")
 @click.option(
-    "--storage", metavar="SIZE", help="Of that volume; four times maxmemory if not given."
+    "--image", type=IMAGE, default="redis:7", show_default=True, help="Redis 7 or Valkey."
 )
-@click.option("--secret", metavar="NAME", default="redis-auth", show_default=True)
+@click.option(
+    "--cpus", type=AMOUNT, metavar="AMOUNT", default="1", show_default=True, help="Of each pod."
+)
+@click.option("--storage-class", type=OBJECT, metavar="NAME", help="Of the replica's volume.")
+@click.option(
+    "--storage",
+    type=SIZE,
+    metavar="SIZE",
+    help="Of that volume; four times maxmemory if not given.",
+)
+@click.option("--secret", type=OBJECT, metavar="NAME", default="redis-auth", show_default=True)
 @click.option("--account", type=click.IntRange(1), default=999, show_default=True, help="UID.")
 @click.option("--out", type=_FILE, metavar="DIR", help="Write plan.json and files/ there.")
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json.")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import NAMESPACE
+
 LAYERS = ("hypervisor", "kvm", "linux", "kubernetes", "postgres")
 
 
@@ -15,7 +17,9 @@ LAYERS = ("hypervisor", "kvm", "linux", "kubernetes", "postgres")
 @click.option("--dsn", metavar="URI", help="Server whose settings are turned, without a password.")
 @click.option("--remote", is_flag=True, help="The server is on another machine than this one.")
 @click.option("--context", metavar="NAME", help="Cluster whose objects are made and changed.")
-@click.option("-n", "--namespace", metavar="NAME", help="Of these; that of the context.")
+@click.option(
+    "-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Of these; that of the context."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context

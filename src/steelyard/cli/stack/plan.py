@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from steelyard.cli.cluster_facts import cluster_options
+from steelyard.cli.options import OBJECT, SIZE
 
 _FILE = click.Path(path_type=Path)
 
@@ -12,9 +13,15 @@ _FILE = click.Path(path_type=Path)
 @click.command("plan")
 @click.option("--cpus", type=click.IntRange(1), required=True, help="For the database.")
 @click.option(
-    "--memory", metavar="SIZE", required=True, help="For the database, huge pages included."
+    "--memory",
+    type=SIZE,
+    metavar="SIZE",
+    required=True,
+    help="For the database, huge pages included.",
 )
-@click.option("--shared-buffers", metavar="SIZE", help="A quarter of the memory if not given.")
+@click.option(
+    "--shared-buffers", type=SIZE, metavar="SIZE", help="A quarter of the memory if not given."
+)
 @click.option("--max-connections", type=click.IntRange(1), help="100 at most if not given.")
 @click.option(
     "--for",
@@ -42,14 +49,16 @@ _FILE = click.Path(path_type=Path)
     type=click.Choice(("ssd", "hdd", "nvme", "ebs", "instance-store", "longhorn", "tmpfs")),
     help="Below the data, where it is not seen from here.",
 )
-@click.option("--storage-class", metavar="NAME", help="Of the cluster, there already.")
-@click.option("--volume-size", metavar="SIZE", help="Of each volume of the cluster; 50GiB or more.")
+@click.option("--storage-class", type=OBJECT, metavar="NAME", help="Of the cluster, there already.")
+@click.option(
+    "--volume-size", type=SIZE, metavar="SIZE", help="Of each volume of the cluster; 50GiB or more."
+)
 @click.option(
     "--disk", "disks", metavar="PATH", multiple=True, help="Of a new VM; may be repeated."
 )
 @click.option("--bridge", metavar="NAME", help="Of the hypervisor, for a new VM.")
 @click.option("--instances", type=click.IntRange(1), default=1, help="Of the cluster; 1.")
-@click.option("--page-size", metavar="SIZE", default="2MiB", help="Of huge pages; 2MiB.")
+@click.option("--page-size", type=SIZE, metavar="SIZE", default="2MiB", help="Of huge pages; 2MiB.")
 @click.option("--shared-cpus", is_flag=True, help="Let other pods use the database's CPUs.")
 @click.option("--logical-decoding", is_flag=True, help="It is used: wal_level = logical.")
 @click.option("--name", help="Of the domain or cluster; that in --domain-xml, else postgres.")

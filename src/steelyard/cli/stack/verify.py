@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from steelyard.cli.options import NAMESPACE
 from steelyard.cli.stack.apply import LAYERS
 
 
@@ -14,7 +15,13 @@ from steelyard.cli.stack.apply import LAYERS
 )
 @click.option("--dsn", metavar="URI", help="Server, if it is not the one of the application.")
 @click.option("--context", metavar="NAME", help="Cluster whose objects and node are looked at.")
-@click.option("-n", "--namespace", metavar="NAME", help="Of its database; that of the context.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    metavar="NAME",
+    help="Of its database; that of the context.",
+)
 @click.option(
     "--node-probe/--no-node-probe", default=True, help="Make a pod of a moment on the node."
 )

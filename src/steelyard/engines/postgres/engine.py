@@ -142,6 +142,24 @@ class PostgresEngine:
         """Return what it takes to change these settings, by the binary's own contexts."""
         return settings.switch_cost(names, self._catalogues[treatment])
 
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two treatments mean the same by these settings, written differently.
+
+        The program of a local server says what a value or a default means; elsewhere only units
+        are compared.
+        """
+        asked, against = (self._experiment.treatment(t).asked_folded() for t in (one, other))
+        pairs = [(name, asked.get(name.lower()), against.get(name.lower())) for name in names]
+        if not {one, other} <= self._experiment.local_targets.keys():
+            return all(a and b and settings.same_quantity(a, b) for _, a, b in pairs)
+        postgres = self.program(one).installation.program("postgres")
+        with settings.empty_configuration() as empty:
+            return all(
+                len({settings.value_of(postgres, n, v, empty, self._processes) for v in (a, b)})
+                == 1
+                for n, a, b in pairs
+            )
+
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the distinct data sets of all workloads, in workload order."""
         found = {dataset_of(workload).name: dataset_of(workload) for workload in self._workloads}

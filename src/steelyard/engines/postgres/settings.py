@@ -173,6 +173,32 @@ def check_values(
     return refused
 
 
+def value_of(
+    postgres: str, name: str, written: str | None, empty: Path, processes: Processes
+) -> str | None:
+    """Return a setting's value as the server itself writes it; None where it does not say.
+
+    Args:
+        postgres: Path of the server program.
+        name: Of the setting.
+        written: As asked for; None: its default.
+        empty: See ``empty_configuration``.
+        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    """
+    asked = () if written is None else ("-c", f"{name}={written}")
+    argv = (postgres, "-C", name, "-D", str(empty), *asked)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    return completed.stdout.strip() if completed.succeeded else None
+
+
+def same_quantity(one: str, other: str) -> bool:
+    """Return whether two values with units are the same: ``4MB`` and ``4096kB``."""
+    if not (one.strip()[-1:].isalpha() and other.strip()[-1:].isalpha()):
+        return False
+    found = ((in_unit(one, unit), in_unit(other, unit)) for unit in ("kB", "ms"))
+    return any(a is not None and b is not None and _close(a, b, converted=False) for a, b in found)
+
+
 def _complaint(stderr: str) -> str:
     """Return PostgreSQL's own message and hint without time stamp and level."""
     parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", stderr)

