@@ -13,7 +13,7 @@ from steelyard.analysis.checkpoints import phase_findings, summarise_phases
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.decision import stopped_early
-from steelyard.analysis.durability import durability_of
+from steelyard.analysis.durability import durability_of, with_trades
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.judging.campaign_rules import judged
@@ -36,7 +36,7 @@ from steelyard.analysis.sustained import burst_only, summarise_sustained
 from steelyard.analysis.waits import reason_waits
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import EngineName, Experiment
+from steelyard.model.experiment import EngineName
 from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
@@ -60,7 +60,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     warmup = check_warmup(closed, experiment, plan.mode) if plan is not None else ()
     scalability = scalability_curves(closed, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
-    comparisons = _comparisons(experiment, closed, plan, terms) if plan and terms else ()
+    comparisons = _comparisons(record, closed, plan, terms) if plan and terms else ()
     ceilings = record.environment.ceilings if record.environment is not None else ()
     facts = record.environment.facts if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
@@ -144,8 +144,9 @@ def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Te
 
 
 def _comparisons(
-    experiment: Experiment, seen: Observations, plan: CampaignPlan, terms: Terms
+    record: CampaignRecord, seen: Observations, plan: CampaignPlan, terms: Terms
 ) -> tuple[Comparison, ...]:
+    experiment = record.experiment
     if not experiment.compares_throughput:
         return ()
     compared: list[Comparison] = []
@@ -158,7 +159,8 @@ def _comparisons(
     if experiment.twin_of is not None:
         # There is nothing to decide between a server and itself: more blocks only narrow it.
         compared = [replace(each, minutes_to_decide=None) for each in compared]
-    return with_instances(compared, experiment, plan)
+    placed = with_instances(compared, experiment, plan)
+    return with_trades(placed, experiment, record.environment)
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.durability import with_trades
 from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import with_instances
@@ -130,7 +131,8 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
             terms,
         )
     ]
-    return with_instances(compared, experiment, plan)
+    placed = with_instances(compared, experiment, plan)
+    return with_trades(placed, experiment, two.environment)
 
 
 def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard.analysis.capacity import OpenLoops
-from steelyard.analysis.durability_results import TreatmentDurability
+from steelyard.analysis.durability_results import DurabilityTrade, TreatmentDurability
 from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
@@ -69,6 +69,7 @@ class Comparison:
             decided or unknown.
         note: One sentence about what limits the statement; empty if nothing does.
         instances: Of each side, where the two live on different ones; None where they share one.
+        trades: What one side may lose and the other keeps, whatever the verdict.
     """
 
     baseline: str
@@ -85,6 +86,12 @@ class Comparison:
     minutes_to_decide: float | None = None
     note: str = ""
     instances: int | None = None
+    trades: tuple[DurabilityTrade, ...] = ()
+
+    @property
+    def is_less_durable(self) -> bool:
+        """Return whether the treatment may lose what the baseline keeps."""
+        return any(trade.weaker == self.treatment for trade in self.trades)
 
     @property
     def is_of_pair(self) -> bool:

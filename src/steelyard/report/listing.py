@@ -20,6 +20,7 @@ from steelyard.report.document import (
     Table,
     Tone,
 )
+from steelyard.report.durability import trades_json
 from steelyard.report.filling import filled
 from steelyard.report.formats import MISSING, count, share, utc
 from steelyard.report.method import design_pairs
@@ -140,6 +141,7 @@ def _listed_json(listed: Listed) -> dict[str, Json]:
                 "treatment": c.treatment,
                 "verdict": c.verdict.value,
                 **({} if c.instances is None else {"claims_cause": not c.is_of_pair}),
+                **trades_json(c.trades),
             }
             for c in analysis.headlines
         ],

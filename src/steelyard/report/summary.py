@@ -22,7 +22,7 @@ from steelyard.report import findings
 from steelyard.report.capacity_summary import open_loops_json
 from steelyard.report.ceilings import ceilings_json
 from steelyard.report.cliff_summary import cliff_json
-from steelyard.report.durability import durability_json, lags_json
+from steelyard.report.durability import durability_json, lags_json, trades_json
 from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, interval, load_json, number, percent, worded
 from steelyard.report.latency_summary import latency_json
@@ -289,6 +289,7 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
         "minutes_to_decide": number(comparison.minutes_to_decide),
         "note": comparison.note or None,
         **_instances(comparison),
+        **trades_json(comparison.trades),
     }
 
 
