@@ -1,7 +1,6 @@
 """A whole campaign, from its record to everything that a report says."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.bursts import burst_findings
@@ -28,7 +27,7 @@ from steelyard.analysis.replica_lags import replica_lags
 from steelyard.analysis.replication import replication_unit
 from steelyard.analysis.results import CampaignAnalysis, Comparison, SettingDifference
 from steelyard.analysis.scalability import scalability_curves, scalability_findings
-from steelyard.analysis.settings import differing_settings, differing_sides
+from steelyard.analysis.settings import differing_settings, differing_sides, without_forecasts
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
@@ -156,11 +155,9 @@ def _comparisons(
             pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
             contrasts = seen.weighted(asked.weights)[:, columns]
             compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
-    if experiment.twin_of is not None:
-        # There is nothing to decide between a server and itself: more blocks only narrow it.
-        compared = [replace(each, minutes_to_decide=None) for each in compared]
     placed = with_instances(compared, experiment, plan)
-    return with_trades(placed, experiment, record.environment)
+    forecast = without_forecasts(placed, experiment, record.environment)
+    return with_trades(forecast, experiment, record.environment)
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

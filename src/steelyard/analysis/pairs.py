@@ -9,7 +9,7 @@ from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import with_instances
 from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.analysis.settings import differing_settings
+from steelyard.analysis.settings import differing_settings, without_forecasts
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import InputError
@@ -132,7 +132,8 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
         )
     ]
     placed = with_instances(compared, experiment, plan)
-    return with_trades(placed, experiment, two.environment)
+    forecast = without_forecasts(placed, experiment, two.environment)
+    return with_trades(forecast, experiment, two.environment)
 
 
 def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:
