@@ -33,6 +33,7 @@ from steelyard.report.wording import (
     durability_clause,
     durability_word,
     extreme_cells,
+    is_interim,
     looked_for,
     more_minutes,
     pending,
@@ -42,7 +43,6 @@ from steelyard.report.wording import (
     verdict_word,
 )
 
-_PARTIAL = (Status.INTERRUPTED, Status.FAILED, Status.RUNNING)
 _DIVIDED = "depends on load"
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
 
@@ -91,8 +91,8 @@ def _was(status: Status) -> str:
 
 def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
     remarks = []
-    if analysis.headlines and analysis.status in _PARTIAL:
-        there = f"this is what there is after {count(analysis.blocks, 'block')}"
+    if analysis.headlines and is_interim(analysis):
+        there = f"these are interim results after {count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
         remarks.append(Paragraph(text=text, tone=Tone.WARNING))
     grave = [f for f in findings.collected(analysis) if f.severity is not Severity.INFO]
@@ -118,13 +118,14 @@ def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
     margin = analysis.experiment.stop.equivalence
     ranged = bounds(comparison.effect) is not None
     divided = comparison.depends_on_load and ranged
+    word = verdict_word(comparison, margin)
+    if divided:
+        word = f"{_DIVIDED}{durability_word(comparison)}"
     price = durability_clause(comparison) if ranged else ""
     return VerdictCard(
         workload=comparison.workload,
         contest=" against ".join(contestants(comparison)),
-        word=f"{_DIVIDED}{durability_word(comparison)}"
-        if divided
-        else verdict_word(comparison, margin),
+        word=f"interim: {word}" if ranged and is_interim(analysis) else word,
         tone=tone_of(comparison),
         main=_main(comparison),
         sentence=verdict_sentence(analysis, comparison),

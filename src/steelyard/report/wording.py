@@ -42,6 +42,11 @@ def blocks_of_all(analysis: CampaignAnalysis) -> str:
     return f"{analysis.blocks} of at most {count(most, 'block')}"
 
 
+def is_interim(analysis: CampaignAnalysis) -> bool:
+    """Return whether more blocks may still change the verdicts: they run, or a resume adds them."""
+    return analysis.status in (Status.RUNNING, Status.INTERRUPTED, Status.FAILED)
+
+
 def stopped_early(analysis: CampaignAnalysis) -> bool:
     """Return whether the verdicts ended the campaign before its last look."""
     plan = analysis.plan
@@ -341,4 +346,5 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
     blocks = count(comparison.blocks, "block")
     price = durability_clause(comparison)
     told = f"{clause}, {price}" if price else clause
-    return f"{comparison.workload}: {told}, {blocks}{early}{pair_limit(comparison)}"
+    when = ", interim" if is_interim(analysis) else ""
+    return f"{comparison.workload}{when}: {told}, {blocks}{early}{pair_limit(comparison)}"
