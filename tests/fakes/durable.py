@@ -105,7 +105,7 @@ def high_availability() -> CampaignAnalysis:
         comparisons=with_trades(analysis.comparisons, experiment, environment),
         durability=durability_of(experiment, environment, analysis.cells),
         unit="9 newly made Clusters per treatment",
-        command="steelyard run preset:published-ha",
+        command="steelyard run preset:high-availability",
     )
 
 
