@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from fakes.analyses import analysis_of
+from fakes.analyses import analysis_of, quick
 from fakes.scenes import Scene
-from steelyard.analysis.durability import durability_of
+from steelyard.analysis.durability import durability_of, with_trades
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.environment import (
     EffectiveSetting,
@@ -102,10 +102,21 @@ def high_availability() -> CampaignAnalysis:
         experiment=experiment,
         settings=(),
         facts=(*analysis.facts, *CLASSES),
+        comparisons=with_trades(analysis.comparisons, experiment, environment),
         durability=durability_of(experiment, environment, analysis.cells),
         unit="9 newly made Clusters per treatment",
-        command="steelyard run preset:published-ha",
+        command="steelyard run preset:high-availability",
     )
+
+
+def traded(**settings: dict[str, str]) -> CampaignAnalysis:
+    """Return two local servers, ``default`` and ``fitted``, with these settings in force."""
+    analysis = quick()
+    names = [each.name for each in analysis.experiment.treatments]
+    servers = tuple(server(name, **settings.get(name, {})) for name in names)
+    environment = Environment(facts=(), servers=servers)
+    compared = with_trades(analysis.comparisons, analysis.experiment, environment)
+    return replace(analysis, comparisons=compared)
 
 
 def _named(workload: Workload) -> Workload:

@@ -11,7 +11,7 @@ from steelyard.platforms.cloudnative_pg.manifest import cluster_manifest
 from steelyard.tuning.profiles import MachineFacts
 from steelyard.tuning.rendering.storage_classes import MATRIX, class_text
 
-PRESETS = ("published-ha", "published-storage", "storage-locality")
+PRESETS = ("high-availability", "published-storage", "storage-locality")
 _CAMPAIGN = "20261122-140000-7f3a"
 
 

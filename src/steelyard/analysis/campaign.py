@@ -1,7 +1,6 @@
 """A whole campaign, from its record to everything that a report says."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from steelyard.analysis.attribution import analyse_attribution
 from steelyard.analysis.bursts import burst_findings
@@ -19,7 +18,7 @@ from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.controls import control_findings, negative_controls, with_controls
 from steelyard.analysis.decision import stopped_early
-from steelyard.analysis.durability import durability_of
+from steelyard.analysis.durability import durability_of, with_trades
 from steelyard.analysis.findings import campaign_findings
 from steelyard.analysis.instances import instance_noise
 from steelyard.analysis.judging.campaign_rules import judged
@@ -34,7 +33,7 @@ from steelyard.analysis.replica_lags import replica_lags
 from steelyard.analysis.replication import replication_unit
 from steelyard.analysis.results import CampaignAnalysis, Comparison, SettingDifference
 from steelyard.analysis.scalability import scalability_curves, scalability_findings
-from steelyard.analysis.settings import differing_settings, differing_sides
+from steelyard.analysis.settings import differing_settings, differing_sides, without_forecasts
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.analysis.statements import fit_of_statements
 from steelyard.analysis.stopping import looks_taken
@@ -42,7 +41,7 @@ from steelyard.analysis.sustained import burst_only, summarise_sustained
 from steelyard.analysis.waits import reason_waits
 from steelyard.analysis.warmup import check_warmup
 from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import EngineName, Experiment
+from steelyard.model.experiment import EngineName
 from steelyard.model.plan import CampaignPlan
 from steelyard.stats.stalls import stalled_slices
 
@@ -66,7 +65,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
     warmup = check_warmup(closed, experiment, plan.mode) if plan is not None else ()
     scalability = scalability_curves(closed, experiment) if curves else ()
     terms = _terms(record, seen, plan) if plan is not None else None
-    comparisons = _comparisons(experiment, closed, plan, terms) if plan and terms else ()
+    comparisons = _comparisons(record, closed, plan, terms) if plan and terms else ()
     ceilings = record.environment.ceilings if record.environment is not None else ()
     facts = record.environment.facts if record.environment is not None else ()
     settings = differing_settings(record.environment, experiment)
@@ -156,8 +155,9 @@ def _terms(record: CampaignRecord, seen: Observations, plan: CampaignPlan) -> Te
 
 
 def _comparisons(
-    experiment: Experiment, seen: Observations, plan: CampaignPlan, terms: Terms
+    record: CampaignRecord, seen: Observations, plan: CampaignPlan, terms: Terms
 ) -> tuple[Comparison, ...]:
+    experiment = record.experiment
     if not experiment.compares_throughput:
         return ()
     compared: list[Comparison] = []
@@ -167,10 +167,9 @@ def _comparisons(
             pair = Pair(baseline=asked.baseline, treatment=asked.treatment, workload=workload.name)
             contrasts = seen.weighted(asked.weights)[:, columns]
             compared.extend(compare(contrasts, pair, experiment.closed_loads, terms))
-    if experiment.twin_of is not None:
-        # There is nothing to decide between a server and itself: more blocks only narrow it.
-        compared = [replace(each, minutes_to_decide=None) for each in compared]
-    return with_instances(compared, experiment, plan)
+    placed = with_instances(compared, experiment, plan)
+    forecast = without_forecasts(placed, experiment, record.environment)
+    return with_trades(forecast, experiment, record.environment)
 
 
 def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:

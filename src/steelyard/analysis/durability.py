@@ -1,9 +1,13 @@
 """What each treatment may lose, and what its writes take: the price of losing less."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
+from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
 from steelyard.analysis.durability_results import (
+    DurabilityTrade,
     Fate,
     Loss,
     Survival,
@@ -11,7 +15,7 @@ from steelyard.analysis.durability_results import (
     WriteLatency,
 )
 from steelyard.analysis.redis_survival import redis_survivals
-from steelyard.analysis.results import CellSummary
+from steelyard.analysis.results import CellSummary, Comparison
 from steelyard.analysis.survival import NO_WAIT, Footing, Keeper, survivals
 from steelyard.model.environment import Environment, Fact
 from steelyard.model.experiment import EngineName, Experiment, Treatment
@@ -24,6 +28,21 @@ from steelyard.model.target import CloudNativePgTarget, LocalTarget, RedisTarget
 from steelyard.model.workload import Workload
 
 _READ_ONLY = "select-only"  # the script of pgbench that changes nothing
+_WITH_THE_MACHINE: Final = "when the power fails or the system crashes"
+GIVEN_UP: Final = {
+    "fsync": ("the whole database", _WITH_THE_MACHINE),
+    "full_page_writes": ("the whole database", _WITH_THE_MACHINE),
+    "synchronous_commit": ("committed transactions", "after a crash"),
+}
+"""Settings of PostgreSQL that give up durability: what may be lost, and when."""
+_OF_SETTINGS: Final = (Loss.SERVER, Loss.POWER)
+_WHEN: Final = {
+    Loss.SERVER: "the server is killed",
+    Loss.POWER: "the power fails",
+    Loss.NODE: "its node is lost",
+    Loss.DISK: "its disk is lost",
+    Loss.SITE: "the site is lost",
+}
 
 
 def durability_of(
@@ -44,6 +63,148 @@ def durability_of(
     )
     always = experiment.is_in_kubernetes or experiment.engine is EngineName.REDIS
     return found if always or _is_at_stake(found) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """One side of a comparison: its name, and the treatments that it is made of."""
+
+    name: str
+    treatments: tuple[Treatment, ...]
+
+
+def with_trades(
+    comparisons: Sequence[Comparison], experiment: Experiment, environment: Environment | None
+) -> tuple[Comparison, ...]:
+    """Return the comparisons, each with what one side may lose and the other keeps."""
+    found = {
+        (asked.baseline, asked.treatment): _trades(asked, experiment, environment)
+        for asked in headline_contrasts(experiment)
+    }
+    return tuple(replace(c, trades=found[c.baseline, c.treatment]) for c in comparisons)
+
+
+def _trades(
+    asked: HeadlineContrast, experiment: Experiment, environment: Environment | None
+) -> tuple[DurabilityTrade, ...]:
+    """Return what is traded by settings, then what else differs, by failure."""
+    mine, theirs = (
+        _Side(name=name, treatments=tuple(experiment.treatments[place] for place in places))
+        for name, places in ((asked.treatment, asked.positive), (asked.baseline, asked.negative))
+    )
+    postgres = experiment.engine is EngineName.POSTGRES
+    by_setting = tuple(_by_setting(mine, theirs, environment)) if postgres else ()
+    names = [name for trade in by_setting for name in GIVEN_UP if name in trade.because]
+    by_failure = [
+        trade
+        for trade in _by_failure(mine, theirs, environment)
+        if not any(name in trade.because for name in names)
+    ]
+    return (*by_setting, *by_failure)
+
+
+def keeps_commits(name: str, in_force: Mapping[str, str]) -> bool | None:
+    """Return whether a setting keeps what was committed; None where it is not known."""
+    value = in_force.get(name)
+    if value is None:
+        return None
+    weak = {"off"}
+    if name == "synchronous_commit" and in_force.get("synchronous_standby_names"):
+        weak |= {"local", "remote_write"}  # of a standby that commits wait for elsewhere
+    return value not in weak
+
+
+def _by_setting(
+    mine: _Side, theirs: _Side, environment: Environment | None
+) -> Iterator[DurabilityTrade]:
+    """Yield one trade for each loss that settings allow on one side only."""
+    causes: dict[tuple[str, str, str, str], list[str]] = {}
+    for name, loss in GIVEN_UP.items():
+        for weak, strong in ((mine, theirs), (theirs, mine)):
+            value = _given_up(name, weak, environment)
+            if value and _given_up(name, strong, environment) == "":
+                because = causes.setdefault((weak.name, strong.name, *loss), [])
+                because.append(f"{name} = {value}")
+    for (weaker, stronger, what, when), settings in causes.items():
+        yield DurabilityTrade(
+            weaker=weaker, stronger=stronger, what=what, when=when, because=", ".join(settings)
+        )
+
+
+def _given_up(name: str, side: _Side, environment: Environment | None) -> str | None:
+    """Return the value by which a side gives up commits: empty if it keeps them, as far as known.
+
+    None where factors put both into a side: then another one decides it.
+    """
+    settings = [_in_force(treatment, environment) for treatment in side.treatments]
+    weak = [each[name] for each in settings if keeps_commits(name, each) is False]
+    if not weak:
+        return ""
+    return weak[0] if len(weak) == len(settings) else None
+
+
+def _by_failure(
+    mine: _Side, theirs: _Side, environment: Environment | None
+) -> Iterator[DurabilityTrade]:
+    """Yield one trade for each loss that a side is exposed to more, with all its failures."""
+    failures: dict[DurabilityTrade, list[str]] = {}
+    for loss in Loss:
+        ours, other = (_fate_of(side, loss, environment) for side in (mine, theirs))
+        if ours is None or other is None or ours.rank == other.rank:
+            continue
+        sides = ((mine, ours), (theirs, other))
+        (strong, less), (weak, more) = sorted(sides, key=lambda pair: pair[1].rank)
+        one = weak.treatments[0]
+        trade = DurabilityTrade(
+            weaker=weak.name,
+            stronger=strong.name,
+            what=_lost(more, one),
+            when="",
+            because=_cause(more, one, environment),
+            instead=_lost(less, one),
+        )
+        failures.setdefault(trade, []).append(_WHEN[loss])
+    for trade, when in failures.items():
+        yield replace(trade, when=f"when {' or '.join(when)}")
+
+
+def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Survival | None:
+    """Return what a side's commits survive; None where it is not known or not one answer."""
+    found = [
+        survival
+        for treatment in side.treatments
+        for survival in _survivals(treatment, environment)
+        if survival.loss is loss
+    ]
+    unknown = any(survival.fate is Fate.UNKNOWN for survival in found)
+    return found[0] if not unknown and len({each.rank for each in found}) == 1 else None
+
+
+def _lost(survival: Survival, treatment: Treatment) -> str:
+    """Return what may be lost as an object of a sentence; empty for nothing."""
+    noun = "writes" if isinstance(treatment.target, RedisTarget) else "commits"
+    if survival.fate is Fate.KEPT or survival.known_as:
+        return survival.known_as
+    if survival.fate is Fate.ALL:
+        return "everything"
+    return (
+        f"the last {noun}"
+        if survival.seconds is None
+        else (f"the last {survival.seconds:g} s of {noun}")
+    )
+
+
+def _cause(survival: Survival, treatment: Treatment, environment: Environment | None) -> str:
+    """Return why: the settings of a Redis that starts again, else what the set-up says."""
+    if not isinstance(treatment.target, RedisTarget) or survival.loss not in _OF_SETTINGS:
+        return survival.reason
+    settings = _in_force(treatment, environment)
+    if settings.get("appendonly", "no") != "yes":
+        saved = settings.get("save", "").replace('"', "").strip()
+        return f"appendonly no, {f'save {saved}' if saved else 'no save points'}"
+    held = ", no-appendfsync-on-rewrite yes"
+    on_rewrite = held if settings.get("no-appendfsync-on-rewrite") == "yes" else ""
+    return f"appendfsync {settings.get('appendfsync', 'everysec')}{on_rewrite}"
 
 
 def _survivals(treatment: Treatment, environment: Environment | None) -> tuple[Survival, ...]:

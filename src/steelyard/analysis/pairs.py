@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 
 from steelyard.analysis.comparisons import Pair, Terms, compare
 from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.durability import with_trades
 from steelyard.analysis.latency import analyse_latency
 from steelyard.analysis.observations import Observations, observe
 from steelyard.analysis.places import with_instances
 from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.analysis.settings import differing_settings
+from steelyard.analysis.settings import differing_settings, without_forecasts
 from steelyard.analysis.stalls import compare_stalls
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.errors import InputError
@@ -130,7 +131,9 @@ def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]
             terms,
         )
     ]
-    return with_instances(compared, experiment, plan)
+    placed = with_instances(compared, experiment, plan)
+    forecast = without_forecasts(placed, experiment, two.environment)
+    return with_trades(forecast, experiment, two.environment)
 
 
 def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:

@@ -74,6 +74,7 @@ def _own(loss: Loss, promised: PromisedDeath) -> Survival:
         source=promised.source,
         seconds=promised.most_s or None,
         known_as=promised.words if partly else "",
+        most_writes=promised.most_writes,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from steelyard.analysis.capacity import OpenLoops
-from steelyard.analysis.durability_results import TreatmentDurability
+from steelyard.analysis.durability_results import DurabilityTrade, TreatmentDurability
 from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.long_runs import SustainedSummary
 from steelyard.analysis.noise_floor import NoiseFloor
@@ -96,6 +96,7 @@ class Comparison:
         instances: Of each side, where the two live on different ones; None where they share one.
         control: Workload that nothing of what differs can touch, and that differs all the same:
             this result is suspect. Empty where there is none.
+        trades: What one side may lose and the other keeps, whatever the verdict.
     """
 
     baseline: str
@@ -113,11 +114,17 @@ class Comparison:
     note: str = ""
     instances: int | None = None
     control: str = ""
+    trades: tuple[DurabilityTrade, ...] = ()
 
     @property
     def is_suspect(self) -> bool:
         """Return whether a negative control beside it says that something else differs."""
         return self.control not in ("", self.workload)
+
+    @property
+    def is_less_durable(self) -> bool:
+        """Return whether the treatment may lose what the baseline keeps."""
+        return any(trade.weaker == self.treatment for trade in self.trades)
 
     @property
     def is_of_pair(self) -> bool:

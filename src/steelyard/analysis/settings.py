@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from steelyard.analysis.contrasts import HeadlineContrast
-from steelyard.analysis.results import SettingDifference
+from steelyard.analysis.contrasts import HeadlineContrast, headline_contrasts
+from steelyard.analysis.results import Comparison, SettingDifference
 from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Experiment, Treatment
 from steelyard.model.target import CloudNativePgTarget, RedisKubernetesTarget, Target
 
 # Where a server lives and how it is called differs always, and says nothing about its speed.
@@ -70,6 +71,46 @@ def differing_sides(
     ]
     requested = tuple(each.name for each in apart if each.requested)
     return requested or tuple(each.name for each in apart)
+
+
+def without_forecasts(
+    comparisons: Sequence[Comparison], experiment: Experiment, environment: Environment | None
+) -> tuple[Comparison, ...]:
+    """Return the comparisons; those of a configuration with its like have nothing to decide.
+
+    More blocks only narrow them: no time decides a difference that does not exist.
+    """
+    alike = {
+        (asked.baseline, asked.treatment)
+        for asked in headline_contrasts(experiment)
+        if _are_alike(asked, experiment, environment)
+    }
+    return tuple(
+        replace(each, minutes_to_decide=None) if (each.baseline, each.treatment) in alike else each
+        for each in comparisons
+    )
+
+
+def _are_alike(
+    asked: HeadlineContrast, experiment: Experiment, environment: Environment | None
+) -> bool:
+    """Return whether the two sides are one configuration, by what is asked or what is in force."""
+    if len(asked.negative) > 1 or len(asked.positive) > 1:
+        return False
+    one, other = (experiment.treatments[p] for p in (*asked.negative, *asked.positive))
+    if _beside_the_server(one) != _beside_the_server(other):
+        return False
+    names = one.asked_folded().keys() | other.asked_folded().keys()
+    seen = {s.treatment: shown_settings(s) for s in environment.servers} if environment else {}
+    both = {one.name, other.name} <= seen.keys()
+    mine, theirs = (t.asked_folded() | (seen[t.name] if both else {}) for t in (one, other))
+    return all(mine.get(name) == theirs.get(name) for name in names)
+
+
+def _beside_the_server(treatment: Treatment) -> Treatment:
+    """Return a treatment without its names and what it asks of its server."""
+    others = tuple(s for s in treatment.settings if s.layer is not treatment.server_layer)
+    return replace(treatment, name="", profiles=(), settings=others)
 
 
 def shown_settings(server: ServerEnvironment) -> dict[str, str]:

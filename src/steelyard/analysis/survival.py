@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from steelyard.analysis.durability_results import Fate, Loss, Survival
+from steelyard.analysis.durability_results import BY_WEIGHT, Fate, Loss, Survival
 from steelyard.model.stack_facts import StorageClassFacts
 from steelyard.model.storage_classes import is_longhorn, is_node_bound, replicas
 
@@ -27,9 +27,6 @@ _UNSAFE: Final = {
 }
 
 NO_WAIT: Final = frozenset({"off", "local"})  # values of synchronous_commit that ask no standby
-
-
-_BY_WEIGHT: Final = (Fate.KEPT, Fate.LAST, Fate.UNKNOWN, Fate.ALL)
 
 
 class Keeper(StrEnum):
@@ -119,7 +116,7 @@ def _without_its_node(footing: Footing, loss: Loss) -> Survival:
     """Return what is left of a single instance whose node or disk is gone: the worst volume's."""
     left = _on_own_volume(footing, Loss.POWER)
     found = [volume_survival(each, loss, left) for each in footing.volumes]
-    return max(found, key=lambda each: _BY_WEIGHT.index(each.fate))
+    return max(found, key=lambda each: BY_WEIGHT.index(each.fate))
 
 
 def volume_survival(each: StorageClassFacts | None, loss: Loss, left: Survival) -> Survival:
@@ -167,7 +164,7 @@ def _with_standby(footing: Footing, loss: Loss) -> Survival:
     if footing.apart or loss not in (Loss.NODE, Loss.DISK):
         return found
     together = _without_its_node(footing, loss)
-    if _BY_WEIGHT.index(together.fate) <= _BY_WEIGHT.index(found.fate):
+    if BY_WEIGHT.index(together.fate) <= BY_WEIGHT.index(found.fate):
         return found
     return Survival(
         loss=loss,

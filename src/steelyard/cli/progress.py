@@ -14,6 +14,7 @@ from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.campaign import BlockOutcome
 from steelyard.model.plan import CampaignPlan
 from steelyard.model.units import format_duration, format_percent
+from steelyard.report.wording import durability_word
 
 _BAR_WIDTH = 30
 
@@ -145,7 +146,7 @@ def _row(comparison: Comparison) -> tuple[str, ...]:
         "pooled" if comparison.load is None else comparison.load.label,
         "-" if effect is None else format_percent(effect.value),
         interval_text(comparison),
-        comparison.verdict if comparison.level is not None else "no verdict yet",
+        _word(comparison) if comparison.level is not None else "no verdict yet",
     )
 
 
@@ -161,9 +162,14 @@ def standing(comparison: Comparison) -> str:
     """Return where one headline stands, in one phrase."""
     effect = comparison.effect
     value = "-" if effect is None else format_percent(effect.value)
-    verdict = f" {comparison.verdict}" if comparison.level is not None else ""
+    verdict = f" {_word(comparison)}" if comparison.level is not None else ""
     subject = f"{comparison.workload}, {comparison.treatment}"
     return f"{subject}: {value} {interval_text(comparison)}{verdict}"
+
+
+def _word(comparison: Comparison) -> str:
+    """Return the verdict of a look, called what it is: more blocks may still change it."""
+    return f"interim: {comparison.verdict}{durability_word(comparison)}"
 
 
 def _bar(analysis: CampaignAnalysis, elapsed_s: float) -> RenderableType:

@@ -22,7 +22,7 @@ from steelyard.report.document import (
     Value,
 )
 from steelyard.report.formats import CONFIDENCE, bounds, effect_interval, effect_value
-from steelyard.report.wording import TONE_OF, verdict_word
+from steelyard.report.wording import tone_of, verdict_word
 
 TITLE = "What each factor buys"
 FIRST_LEVEL = "the first level"
@@ -109,20 +109,21 @@ def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
 
 def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[Row]:
     margin = analysis.experiment.stop.equivalence
-    for place, headline in enumerate(_headlines(analysis, workload)):
+    headlines = _headlines(analysis, workload)
+    for place, headline in enumerate(headlines):
         factor = attribution.factors[place]
-        ranged = bounds(headline.effect) is not None
         yield Row(
             cells=(
                 *(workload, _HEADLINE[attribution.kind], factor.name),
                 *(effect_value(headline.effect), effect_interval(headline.effect)),
                 verdict_word(headline, margin),
             ),
-            tone=TONE_OF[headline.verdict] if ranged else Tone.OPEN,
+            tone=tone_of(headline),
         )
     found = () if analysis.attribution is None else analysis.attribution.effects
     for effect in (effect for effect in found if effect.workload == workload):
-        yield _effect_row(effect)
+        factors = [headlines[place] for place in effect.factors]
+        yield _effect_row(effect, costs=any(each.is_less_durable for each in factors))
 
 
 def _headlines(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...]:
@@ -130,14 +131,21 @@ def _headlines(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, .
     return tuple(c for c in analysis.headlines if c.workload == workload)
 
 
-def _effect_row(effect: AttributedEffect) -> Row:
+def _effect_row(effect: AttributedEffect, *, costs: bool) -> Row:
+    """Return one row; ``costs``: a factor of it gives up durability, so no gain is a plain one."""
+    sign = _sign(effect.effect)
+    traded = (
+        costs and bounds(effect.effect) is not None and effect.family is not EffectFamily.SYNERGY
+    )
+    word = f"{_word(effect)}, less durable" if traded else _word(effect)
+    tone = {1: Tone.GOOD, -1: Tone.BAD, 0: Tone.OPEN}[sign]
     of = "all factors" if effect.family is EffectFamily.TOTAL else effect.name
     return Row(
         cells=(
             *(effect.workload, effect.family.value, of),
-            *(effect_value(effect.effect), effect_interval(effect.effect), _word(effect)),
+            *(effect_value(effect.effect), effect_interval(effect.effect), word),
         ),
-        tone={1: Tone.GOOD, -1: Tone.BAD, 0: Tone.OPEN}[_sign(effect.effect)],
+        tone=Tone.WARNING if traded and sign >= 0 else tone,
     )
 
 

@@ -49,10 +49,15 @@ class ChartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paragraph:
-    """Running text; ``tone`` marks what must not be overlooked."""
+    """Running text; ``tone`` marks what must not be overlooked.
+
+    Attributes:
+        link: Anchor in this document of what it speaks of; empty for none.
+    """
 
     text: str
     tone: Tone = Tone.PLAIN
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +104,8 @@ class VerdictCard:
         details: What stands beside it: estimate, confidence, blocks, "stopped early".
         drawing: The interval, or None while there is none.
         notes: What limits the statement.
+        price: Who may lose what, where the sides do not keep the same; else empty.
+        marked: Parts of the sentence that its tone belongs to.
     """
 
     workload: str
@@ -110,6 +117,8 @@ class VerdictCard:
     details: tuple[str, ...]
     drawing: IntervalDrawing | None
     notes: tuple[str, ...] = ()
+    price: str = ""
+    marked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +202,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingItem:
-    """One finding, ready to print; empty texts are left out."""
+    """One finding, ready to print; empty texts are left out.
+
+    Attributes:
+        anchor: Its name within the document, for links; empty where nothing links to it.
+    """
 
     severity: str
     tone: Tone
@@ -202,6 +215,7 @@ class FindingItem:
     remedy: str
     source: str
     code: str
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from steelyard.analysis.durability_results import (
+    DurabilityTrade,
     Fate,
     Loss,
     Survival,
@@ -208,6 +209,25 @@ def durability_json(found: Sequence[TreatmentDurability], engine: EngineName) ->
         return {}
     redis = engine is EngineName.REDIS
     return {"durability": [_treatment(each, redis=redis) for each in found]}
+
+
+def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, Json]:
+    """Return who may lose what in one comparison, where the two sides do not keep the same."""
+    if not trades:
+        return {}
+    return {
+        "durability_traded": [
+            {
+                "less_durable": trade.weaker,
+                "more_durable": trade.stronger,
+                "may_lose": trade.what,
+                "when": trade.when,
+                "because": trade.because,
+                "the_other_may_lose": trade.instead or None,
+            }
+            for trade in trades
+        ]
+    }
 
 
 def _treatment(each: TreatmentDurability, *, redis: bool) -> dict[str, Json]:

@@ -1,8 +1,10 @@
 """The first section of a report: one card per workload and treatment."""
 
+from collections.abc import Sequence
+
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.analysis.stopping import has_many_cells
-from steelyard.model.findings import Severity
+from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import Status
 from steelyard.report import findings
 from steelyard.report.capacity import rate_answers
@@ -25,20 +27,23 @@ from steelyard.report.formats import (
 )
 from steelyard.report.latency_warnings import tail_warnings
 from steelyard.report.wording import (
-    TONE_OF,
     cells_together,
     contestants,
     decided_early,
+    durability_clause,
+    durability_word,
     extreme_cells,
+    is_interim,
     looked_for,
     more_minutes,
     pending,
+    tone_of,
     uncompared,
     verdict_sentence,
     verdict_word,
 )
 
-_PARTIAL = (Status.INTERRUPTED, Status.FAILED, Status.RUNNING)
+_DIVIDED = "depends on load"
 _DRAWING_SLACK = 0.08  # of the line's length, free at each end
 
 
@@ -86,8 +91,8 @@ def _was(status: Status) -> str:
 
 def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
     remarks = []
-    if analysis.headlines and analysis.status in _PARTIAL:
-        there = f"this is what there is after {count(analysis.blocks, 'block')}"
+    if analysis.headlines and is_interim(analysis):
+        there = f"these are interim results after {count(analysis.blocks, 'block')}"
         text = f"The campaign {_was(analysis.status)}; {there}."
         remarks.append(Paragraph(text=text, tone=Tone.WARNING))
     grave = [f for f in findings.collected(analysis) if f.severity is not Severity.INFO]
@@ -95,26 +100,40 @@ def _remarks(analysis: CampaignAnalysis) -> list[Paragraph]:
         remarks += [Paragraph(text=f"{ended(f.message)} {ended(f.remedy)}") for f in grave[:1]]
     elif grave:
         tone = Tone.ERROR if grave[0].severity is Severity.ERROR else Tone.WARNING
-        first = ended(grave[0].message)
-        text = f"{count(len(grave), 'finding')} to read before relying on this: {first}"
-        remarks.append(Paragraph(text=text, tone=tone))
+        link = findings.anchor(0)  # the list has the same order
+        remarks.append(Paragraph(text=_gravest(grave), tone=tone, link=link))
     return remarks
+
+
+def _gravest(grave: Sequence[Finding]) -> str:
+    """Return the first of the findings, which are in the order of their weight, and how many."""
+    first, others = ended(grave[0].message), len(grave) - 1
+    if not others:
+        return f"1 finding to read before relying on this: {first}"
+    more = f"{others} more {'is' if others == 1 else 'are'} under Findings."
+    return f"{len(grave)} findings to read before relying on this. The most severe: {first} {more}"
 
 
 def _card(analysis: CampaignAnalysis, comparison: Comparison) -> VerdictCard:
     margin = analysis.experiment.stop.equivalence
     ranged = bounds(comparison.effect) is not None
     divided = comparison.depends_on_load and ranged
+    word = verdict_word(comparison, margin)
+    if divided:
+        word = f"{_DIVIDED}{durability_word(comparison)}"
+    price = durability_clause(comparison) if ranged else ""
     return VerdictCard(
         workload=comparison.workload,
         contest=" against ".join(contestants(comparison)),
-        word="depends on load" if divided else verdict_word(comparison, margin),
-        tone=TONE_OF[comparison.verdict] if ranged and not divided else Tone.OPEN,
+        word=f"interim: {word}" if ranged and is_interim(analysis) else word,
+        tone=tone_of(comparison),
         main=_main(comparison),
         sentence=verdict_sentence(analysis, comparison),
         details=_details(analysis, comparison),
         drawing=None if divided else _drawing(comparison, margin),
         notes=(comparison.note,) if _adds(analysis, comparison) else (),
+        price=price,
+        marked=(_DIVIDED if divided else comparison.verdict.value, price) if ranged else (),
     )
 
 

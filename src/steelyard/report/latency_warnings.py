@@ -8,7 +8,7 @@ from steelyard.model.verdicts import Verdict
 from steelyard.model.work_words import MANY
 from steelyard.report.document import Paragraph, Tone
 from steelyard.report.formats import effect_interval, effect_value
-from steelyard.report.wording import cell_name, contestants
+from steelyard.report.wording import cell_name, contestants, durability_word
 
 _TOLD = 0.99
 _AGAINST = {Verdict.FASTER: "higher", Verdict.SLOWER: "lower"}
@@ -62,6 +62,6 @@ def _sentence(
     ours, theirs = contestants(headline)
     word = "longer" if verdict is Verdict.FASTER else "shorter"
     return (
-        f"{headline.workload}: {ours} is {verdict.value} than {theirs},"
+        f"{headline.workload}: {ours} is {verdict.value}{durability_word(headline)} than {theirs},"
         f" but its slowest {MANY} take {word}: p99 latency {told}."
     )

@@ -20,12 +20,13 @@ from steelyard.report.document import (
     Table,
     Tone,
 )
+from steelyard.report.durability import trades_json
 from steelyard.report.filling import filled
 from steelyard.report.formats import MISSING, count, share, utc
 from steelyard.report.method import design_pairs
 from steelyard.report.summary import FORMAT, Json, number, summary
 from steelyard.report.tables import fact_section, settings_section
-from steelyard.report.wording import LABEL, cell_name, verdict_sentence, verdict_word
+from steelyard.report.wording import LABEL, cell_name, is_interim, verdict_sentence, verdict_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,8 @@ def short_verdicts(analysis: CampaignAnalysis) -> str:
         return f"none: {LABEL}"
     margin = analysis.experiment.stop.equivalence
     told = (f"{c.workload} {c.treatment}: {verdict_word(c, margin)}" for c in analysis.headlines)
-    return "; ".join(told) or "none"
+    when = "interim: " if analysis.headlines and is_interim(analysis) else ""
+    return f"{when}{'; '.join(told) or 'none'}"
 
 
 def listing_document(campaigns: tuple[Listed, ...], places: str) -> Document:
@@ -140,6 +142,7 @@ def _listed_json(listed: Listed) -> dict[str, Json]:
                 "treatment": c.treatment,
                 "verdict": c.verdict.value,
                 **({} if c.instances is None else {"claims_cause": not c.is_of_pair}),
+                **trades_json(c.trades),
             }
             for c in analysis.headlines
         ],
@@ -175,7 +178,7 @@ def _position(listed: Listed, analysis: CampaignAnalysis) -> Section:
         ("blocks", f"{analysis.blocks} complete, {most}"),
         (_lost(experiment), str(len(analysis.blocks_redone))),
         ("time", f"{format_duration(analysis.elapsed_s)} of {budget}"),
-        *(("so far", verdict_sentence(analysis, headline)) for headline in analysis.headlines),
+        *(("verdict", verdict_sentence(analysis, headline)) for headline in analysis.headlines),
     ]
     blocks: list[Block] = [KeyValues(title="", pairs=tuple(pairs))]
     if analysis.command:

@@ -22,7 +22,7 @@ from steelyard.report import findings
 from steelyard.report.capacity_summary import open_loops_json
 from steelyard.report.ceilings import ceilings_json
 from steelyard.report.cliff_summary import cliff_json
-from steelyard.report.durability import durability_json, lags_json
+from steelyard.report.durability import durability_json, lags_json, trades_json
 from steelyard.report.formats import bounds
 from steelyard.report.json_values import Json, interval, load_json, number, percent, worded
 from steelyard.report.latency_summary import latency_json
@@ -290,6 +290,7 @@ def _comparison(comparison: Comparison) -> dict[str, Json]:
         "note": comparison.note or None,
         **_instances(comparison),
         **({"suspect_by_control": comparison.control} if comparison.is_suspect else {}),
+        **trades_json(comparison.trades),
     }
 
 

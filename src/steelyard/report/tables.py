@@ -28,7 +28,6 @@ from steelyard.report.document import (
 from steelyard.report.formats import (
     CONFIDENCE,
     MISSING,
-    bounds,
     effect_interval,
     effect_value,
     milliseconds,
@@ -39,7 +38,7 @@ from steelyard.report.formats import (
 )
 from steelyard.report.levels import level_settings
 from steelyard.report.redis_work import one_key_label
-from steelyard.report.wording import TONE_OF, load_name, time_to_decide, uncompared, verdict_word
+from steelyard.report.wording import load_name, time_to_decide, tone_of, uncompared, verdict_word
 
 _VALIDITY_TONE = {
     Validity.VALID: Tone.PLAIN,
@@ -95,8 +94,7 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
 
 
 def _comparison_row(analysis: CampaignAnalysis, comparison: Comparison) -> Row:
-    stop, load = analysis.experiment.stop, comparison.load
-    ranged = bounds(comparison.effect) is not None
+    stop = analysis.experiment.stop
     return Row(
         cells=(
             comparison.workload,
@@ -108,7 +106,7 @@ def _comparison_row(analysis: CampaignAnalysis, comparison: Comparison) -> Row:
             str(comparison.blocks),
             time_to_decide(comparison) or MISSING,
         ),
-        tone=TONE_OF[comparison.verdict] if ranged and load is not None else Tone.OPEN,
+        tone=tone_of(comparison),
     )
 
 

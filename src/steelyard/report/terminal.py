@@ -238,10 +238,10 @@ def _total(widths: dict[int, int]) -> int:
 
 
 def _sentence(card: VerdictCard) -> Text:
-    before, word, after = card.sentence.partition(card.word)
-    text = Text(before)
-    text.append(word, style=_STYLE[card.tone])
-    text.append(after)
+    text = Text(card.sentence)
+    for part in filter(None, card.marked):
+        start = card.sentence.find(part)
+        text.stylize(_STYLE[card.tone], start, start + len(part))
     return text
 
 

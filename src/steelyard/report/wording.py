@@ -1,5 +1,6 @@
 """The words of a report: verdicts, how a campaign ended, what a load is called."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from steelyard.analysis import decision, stopping
@@ -20,7 +21,7 @@ from steelyard.report.formats import (
     share,
 )
 
-TONE_OF = {
+_TONE_OF = {
     Verdict.FASTER: Tone.GOOD,
     Verdict.SLOWER: Tone.BAD,
     Verdict.EQUIVALENT: Tone.EVEN,
@@ -39,6 +40,11 @@ def blocks_of_all(analysis: CampaignAnalysis) -> str:
     if analysis.blocks >= most:
         return f"all {count(most, 'block')}"
     return f"{analysis.blocks} of at most {count(most, 'block')}"
+
+
+def is_interim(analysis: CampaignAnalysis) -> bool:
+    """Return whether more blocks may still change the verdicts: they run, or a resume adds them."""
+    return analysis.status in (Status.RUNNING, Status.INTERRUPTED, Status.FAILED)
 
 
 def stopped_early(analysis: CampaignAnalysis) -> bool:
@@ -147,10 +153,59 @@ def looked_for(experiment: Experiment) -> str:
     return f"latency at {at}{whole}"
 
 
+def tone_of(comparison: Comparison) -> Tone:
+    """Return how a verdict is meant: what one side pays with durability has a tone of its own."""
+    if bounds(comparison.effect) is None:
+        return Tone.OPEN
+    is_slower = comparison.verdict is Verdict.SLOWER and not comparison.depends_on_load
+    if comparison.trades and is_slower is not comparison.is_less_durable:
+        return Tone.WARNING
+    return Tone.OPEN if comparison.depends_on_load else _TONE_OF[comparison.verdict]
+
+
+def durability_word(comparison: Comparison) -> str:
+    """Return what has to stand beside the word of every verdict; empty for equal durability."""
+    if comparison.is_less_durable:
+        return ", less durable"
+    return ", more durable" if _is_safer(comparison) else ""
+
+
+def _is_safer(comparison: Comparison) -> bool:
+    """Return whether a verdict is one on a treatment that keeps what the baseline may lose."""
+    decided = comparison.verdict.decided or comparison.depends_on_load
+    return bool(comparison.trades) and not comparison.is_less_durable and decided
+
+
+def durability_clause(comparison: Comparison) -> str:
+    """Return who may lose what, when and why, to follow a verdict; empty for equal durability."""
+    is_slower = comparison.verdict is Verdict.SLOWER and not comparison.depends_on_load
+    if comparison.is_less_durable:
+        losses = tuple(f"{weaker} {loss}" for weaker, loss in _losses(comparison))
+        return f"{'and' if is_slower else 'but'} {enumeration(losses)}"
+    if not _is_safer(comparison):
+        return ""
+    lead = f"but {comparison.baseline} pays for its speed with durability: it"
+    losses = tuple(loss for _, loss in _losses(comparison))
+    return f"{lead if is_slower else f'and {comparison.baseline}'} {enumeration(losses)}"
+
+
+def _losses(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield who may lose something, and each loss with all its failures."""
+    failures: dict[tuple[str, str, str], list[str]] = {}
+    for trade in comparison.trades:
+        failures.setdefault((trade.weaker, trade.what, trade.because), []).append(trade.when)
+    for (weaker, what, because), when in failures.items():
+        yield weaker, f"may lose {what} {' or '.join(when)} ({because})"
+
+
 def verdict_word(comparison: Comparison, margin: float) -> str:
-    """Return the verdict in a word or two."""
+    """Return the verdict in a word or two, and whether it is bought with durability."""
     if comparison.effect is None or bounds(comparison.effect) is None:
         return "no verdict yet"
+    return f"{_plain_word(comparison, margin)}{durability_word(comparison)}"
+
+
+def _plain_word(comparison: Comparison, margin: float) -> str:
     pair = ", this pair only" if comparison.is_of_pair and comparison.verdict.decided else ""
     pair += ", suspect" if comparison.is_suspect else ""
     if comparison.verdict is Verdict.EQUIVALENT:
@@ -297,5 +352,8 @@ def verdict_sentence(analysis: CampaignAnalysis, comparison: Comparison) -> str:
         return f"{comparison.workload}: {clause}"
     early = ", stopped early" if decided_early(analysis, comparison) else ""
     blocks = count(comparison.blocks, "block")
+    price = durability_clause(comparison)
+    told = f"{clause}, {price}" if price else clause
+    when = ", interim" if is_interim(analysis) else ""
     limits = f"{pair_limit(comparison)}{control_limit(comparison)}"
-    return f"{comparison.workload}: {clause}, {blocks}{early}{limits}"
+    return f"{comparison.workload}{when}: {told}, {blocks}{early}{limits}"

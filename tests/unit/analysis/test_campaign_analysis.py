@@ -6,15 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_records import a_record, an_experiment, compared, noise
+from watched import asking, with_settings
 
 from steelyard.analysis.campaign import analyse
 from steelyard.analysis.decision import decide
+from steelyard.analysis.pairs import compare_pair
 from steelyard.model.campaign import BlockOutcome, CampaignRecord
 from steelyard.model.environment import EffectiveSetting, Environment, Fact, ServerEnvironment
 from steelyard.model.experiment import Layer, Setting, Stop, Treatment
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.plan import Status
+from steelyard.model.target import LocalTarget
 from steelyard.model.verdicts import Verdict
 
 
@@ -295,3 +298,47 @@ def test_its_work_grows_with_the_blocks_and_not_faster() -> None:
     experiment = an_experiment(workloads=2)
     few, many = (compared(n, 0.02, experiment=experiment, max_blocks=60) for n in (15, 60))
     assert _calls(many) <= 5 * _calls(few)
+
+
+def minutes(record: CampaignRecord) -> list[float | None]:
+    """Return what is forecast for each comparison of a campaign."""
+    return [each.minutes_to_decide for each in analyse(record).comparisons]
+
+
+@pytest.mark.parametrize(
+    ("asked", "in_force", "other", "alike"),
+    [
+        ({}, {}, {}, True),
+        ({"work_mem": "8MB"}, {}, {}, False),
+        ({"work_mem": "4096kB"}, {"work_mem": "4 MB"}, {"work_mem": "4 MB"}, True),
+        ({"work_mem": "8MB"}, {"work_mem": "8 MB"}, {"work_mem": "4 MB"}, False),
+    ],
+)
+def test_nothing_is_forecast_for_a_configuration_and_its_like(
+    asked: dict[str, str], in_force: dict[str, str], other: dict[str, str], *, alike: bool
+) -> None:
+    """Asked alike, or alike in force: no time decides a difference that does not exist."""
+    record = compared(10, experiment=asking(an_experiment(), **asked))
+    if in_force:
+        record = with_settings(record, t0=other, t1=in_force)
+    found = minutes(record)
+    assert len(found) == 6
+    assert (set(found) == {None}) is alike
+
+
+def test_a_configuration_on_another_target_is_not_its_like() -> None:
+    """Another directory may be another disk, so the forecast stays."""
+    experiment = an_experiment()
+    one, other = experiment.treatments
+    elsewhere = replace(other, target=LocalTarget(directory="/mnt/other"))
+    moved = replace(experiment, treatments=(one, elsewhere))
+    assert any(value is not None for value in minutes(compared(10, experiment=moved)))
+    pair = analyse(compared(10, experiment=moved))
+    assert pair.headlines[0].is_of_pair
+
+
+def test_nothing_is_forecast_for_a_pair_of_the_like() -> None:
+    """Two treatments that are picked from a campaign are judged the same way."""
+    record = compared(10, experiment=an_experiment(treatments=3))
+    pair = compare_pair(record, analyse(record), reference="t1", treatment="t2")
+    assert {each.minutes_to_decide for each in pair.campaign.comparisons} == {None}

@@ -7,8 +7,8 @@ import pytest
 from fakes import durable
 from fakes.analyses import quick
 from fakes.durable import ALONE, CLASSES, PREFERRED, REPLICATED, REQUIRED
-from steelyard.analysis.durability import durability_of, footing
-from steelyard.analysis.durability_results import Fate, Loss
+from steelyard.analysis.durability import durability_of, footing, with_trades
+from steelyard.analysis.durability_results import DurabilityTrade, Fate, Loss
 from steelyard.analysis.survival import Keeper
 from steelyard.model.environment import Environment
 from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
@@ -16,6 +16,7 @@ from steelyard.model.target import (
     ClusterService,
     EndpointTarget,
     LocalTarget,
+    RedisLocalTarget,
     Target,
 )
 
@@ -157,3 +158,114 @@ def test_latencies_are_those_of_writes_with_the_fewest_clients() -> None:
     assert told.latencies[0].mean_s == cell.latency_mean_s
     unmeasured = durability_of(analysis.experiment, None, ())
     assert {latency.mean_s for latency in unmeasured[0].latencies} == {None}
+
+
+def traded(both: Experiment, environment: Environment | None = None) -> tuple[DurabilityTrade, ...]:
+    """Return what the headline of two treatments is bought with."""
+    compared = replace(quick().headlines[0], baseline=both.baseline, treatment="two")
+    (told,) = with_trades([compared], both, environment)
+    return told.trades
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "what", "when"),
+    [
+        ("fsync", "off", "the whole database", "when the power fails or the system crashes"),
+        (
+            "full_page_writes",
+            "off",
+            "the whole database",
+            "when the power fails or the system crashes",
+        ),
+        ("synchronous_commit", "off", "committed transactions", "after a crash"),
+    ],
+)
+@pytest.mark.parametrize("weak", ["one", "two"])
+@pytest.mark.parametrize("target", [LocalTarget(), ENDPOINT, ALONE])
+def test_a_setting_that_gives_up_durability_is_a_trade_of_the_comparison(
+    target: Target, weak: str, setting: str, value: str, what: str, when: str
+) -> None:
+    """On either side, on every kind of server: who may lose what, when, and by which setting."""
+    both = experiment(treatment(target), treatment(target, "two"))
+    strong = "two" if weak == "one" else "one"
+    servers = (durable.server(strong), durable.server(weak, **{setting: value}))
+    (told,) = traded(both, Environment(facts=CLASSES, servers=servers))
+    assert (told.weaker, told.stronger, told.what, told.when) == (weak, strong, what, when)
+    assert told.because == f"{setting} = {value}"
+
+
+@pytest.mark.parametrize("commit", ["local", "remote_write"])
+def test_a_commit_that_does_not_wait_for_its_standby_is_a_trade(commit: str) -> None:
+    """Where a standby is named; without one the disk of the server decides alone."""
+    both = experiment(treatment(ENDPOINT), treatment(ENDPOINT, "two"))
+    for names, expected in (("standby", [f"synchronous_commit = {commit}"]), ("", [])):
+        servers = (
+            durable.server("one", synchronous_standby_names=names),
+            durable.server("two", synchronous_standby_names=names, synchronous_commit=commit),
+        )
+        told = traded(both, Environment(facts=(), servers=servers))
+        assert [each.because for each in told] == expected
+
+
+def test_equal_settings_and_settings_that_only_were_asked_for() -> None:
+    """The same on both sides is no trade; before a server was seen, what is asked for counts."""
+    lazy = {"synchronous_commit": "off"}
+    alike = experiment(treatment(LocalTarget(), **lazy), treatment(LocalTarget(), "two", **lazy))
+    assert traded(alike) == ()
+    one = experiment(treatment(LocalTarget()), treatment(LocalTarget(), "two", **lazy))
+    assert [each.weaker for each in traded(one)] == ["two"]
+
+
+def test_several_settings_with_the_same_loss_are_one_trade() -> None:
+    """Nobody has to read twice that the whole database may be lost."""
+    both = experiment(
+        treatment(LocalTarget()),
+        treatment(LocalTarget(), "two", fsync="off", full_page_writes="off"),
+    )
+    assert [each.because for each in traded(both)] == ["fsync = off, full_page_writes = off"]
+
+
+def test_a_standby_that_commits_wait_for_is_the_other_sides_price() -> None:
+    """With it neither a node nor a disk takes commits: the server alone may lose everything."""
+    both = experiment(treatment(ALONE), treatment(REQUIRED, "two"))
+    servers = tuple(
+        durable.server(n, synchronous_standby_names="ANY 1 (s)") for n in ("one", "two")
+    )
+    (told,) = traded(both, Environment(facts=CLASSES, servers=servers))
+    assert (told.weaker, told.what) == ("one", "everything")
+    assert told.when == "when its node is lost or its disk is lost"
+    assert "no instance is elsewhere" in told.because
+
+
+@pytest.mark.parametrize(
+    ("settings", "what", "because", "instead"),
+    [
+        ({"appendonly": "no", "save": ""}, "everything", "appendonly no, no save points", ""),
+        (
+            {"appendonly": "no", "save": "60 1"},
+            "60 s of writes and the time of two saves",
+            "appendonly no, save 60 1",
+            "",
+        ),
+        ({"appendfsync": "everysec"}, "the last 2 s of writes", "appendfsync everysec", ""),
+    ],
+)
+def test_what_a_redis_does_not_persist_is_a_trade(
+    settings: dict[str, str], what: str, because: str, instead: str
+) -> None:
+    """No log, snapshots alone, a log that is flushed later: beside one that is flushed at once."""
+    safe = {"appendonly": "yes", "appendfsync": "always"}
+    both = replace(
+        experiment(treatment(LocalTarget()), treatment(LocalTarget(), "two")),
+        treatments=(redis("one", **safe), redis("two", **{**safe, **settings})),
+    )
+    (told,) = traded(both)
+    assert (told.weaker, told.what) == ("two", what)
+    assert (told.because, told.instead) == (because, instead)
+    assert told.when == "when the server is killed or the power fails"
+
+
+def redis(name: str, **settings: str) -> Treatment:
+    """Return a treatment on a Redis of this machine."""
+    asked = tuple(Setting(layer=Layer.REDIS, name=n, value=v) for n, v in settings.items())
+    return Treatment(name=name, target=RedisLocalTarget(), settings=asked)

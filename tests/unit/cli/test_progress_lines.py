@@ -51,7 +51,8 @@ def test_plain_progress_is_lines_on_standard_error(
     assert any("block 1 is redone: the generator exited with 2" in line for line in lines)
     looks = [line for line in lines if line.strip().startswith("block ") and " of " in line]
     assert "no interval yet" in looks[0]
-    assert "faster" in looks[-1]
+    assert "interim: faster" in looks[-1]
+    assert not [line for line in looks if "faster" in line and "interim" not in line]
     assert "\x1b" not in err
 
 

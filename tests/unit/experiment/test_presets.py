@@ -24,7 +24,7 @@ from steelyard.model.target import (
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 from steelyard.tuning.rendering.storage_classes import MATRIX
 
-IN_KUBERNETES = {"published-ha", "published-storage", "storage-locality"}
+IN_KUBERNETES = {"high-availability", "published-storage", "storage-locality"}
 # A whole published matrix, and Clusters that every visit makes anew, take hours.
 LONG = {"published-matrix", "redis-storage", *IN_KUBERNETES}
 
@@ -35,8 +35,8 @@ def test_the_presets_are_these() -> None:
         "aa",
         "attribution",
         "aws-defaults",
+        "high-availability",
         "protocol",
-        "published-ha",
         "published-matrix",
         "published-maxed",
         "published-stack",
@@ -205,9 +205,9 @@ def test_published_storage_has_the_settings_of_rds_for_eight_gigabytes() -> None
         assert int(asked[name].removesuffix("MB")) == round(computed[name] * 8 / 1024)
 
 
-def test_published_ha_weighs_a_standby_against_replicated_storage() -> None:
+def test_high_availability_weighs_a_standby_against_replicated_storage() -> None:
     """One instance as the baseline; a standby required and preferred; two replicas; writes only."""
-    experiment = load_experiment("preset:published-ha", facts=FACTS, seed=3).experiment
+    experiment = load_experiment("preset:high-availability", facts=FACTS, seed=3).experiment
     targets = experiment.cluster_targets
     told = {
         name: (target.storage_class, target.instances, target.synchronous)
@@ -222,7 +222,9 @@ def test_published_ha_weighs_a_standby_against_replicated_storage() -> None:
     }
     assert {each.builtin for each in experiment.workloads} == {"simple-update", "tpcb-like"}
     near = ["treatments.local.target.generators.same_node=true"]
-    asked = load_experiment("preset:published-ha", facts=FACTS, seed=3, overrides=near).experiment
+    asked = load_experiment(
+        "preset:high-availability", facts=FACTS, seed=3, overrides=near
+    ).experiment
     assert all(t.place.generators.same_node for t in asked.cluster_targets.values())
 
 
@@ -364,3 +366,14 @@ def test_an_unknown_preset_is_answered_with_the_known_ones() -> None:
         load_experiment("preset:quik", facts=FACTS)
     assert refused.value.hint == "did you mean `quick`?"
     assert refused.value.exit_code is ExitCode.BAD_INPUT
+
+
+def test_a_preset_is_called_published_only_where_something_was() -> None:
+    """A name is a claim: no head of such a preset takes it back."""
+    heads = {
+        name: preset_text(name).split("version: 1", 1)[0].lower()
+        for name in preset_names()
+        if name.startswith("published-")
+    }
+    assert heads
+    assert [name for name, head in heads.items() if "nothing of this was published" in head] == []

@@ -2,9 +2,19 @@
 
 from dataclasses import replace
 
+import pytest
+
+from fakes.analyses import quick
 from fakes.campaigns import an_experiment
 from steelyard.model.experiment import Layer, Setting
-from steelyard.report.listing import _asked
+from steelyard.model.plan import Status
+from steelyard.report.listing import Listed, _asked, campaign_document, short_verdicts
+from steelyard.report.render import (
+    build_document,
+    render_html,
+    render_markdown,
+    render_terminal,
+)
 
 
 def test_an_empty_value_is_named() -> None:
@@ -12,3 +22,28 @@ def test_an_empty_value_is_named() -> None:
     treatment = an_experiment().treatments[0]
     none = Setting(layer=Layer.REDIS, name="save", value="")
     assert _asked(replace(treatment, settings=(none,))).endswith("save = (empty)")
+
+
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.INTERRUPTED, Status.FAILED])
+def test_a_verdict_before_the_end_is_called_interim(status: Status) -> None:
+    """More blocks may change it: in a list, in full, on the card and in the sentence alike."""
+    analysis = replace(quick(), status=status)
+    listed = Listed(directory="one", size_bytes=1, held=True, analysis=analysis)
+    assert short_verdicts(analysis).startswith("interim: reads fitted: faster")
+    for document in (campaign_document(listed, analysis), build_document(analysis)):
+        assert "reads, interim: fitted is faster than default" in " ".join(
+            render_terminal(document, 300, whole=True).split()
+        )
+    assert '<span class="word">interim: faster</span>' in render_html(build_document(analysis))
+    assert "these are interim results after 9 blocks" in render_markdown(build_document(analysis))
+
+
+@pytest.mark.parametrize("status", [Status.DECIDED, Status.BUDGET, Status.PRECISION])
+def test_a_verdict_at_the_end_is_none_that_changes(status: Status) -> None:
+    """The campaign is over: nothing is called interim any more."""
+    analysis = replace(quick(), status=status)
+    listed = Listed(directory="one", size_bytes=1, analysis=analysis)
+    assert "interim" not in short_verdicts(analysis)
+    document = campaign_document(listed, analysis)
+    assert "interim" not in render_terminal(document, 300, whole=True)
+    assert "interim" not in render_markdown(build_document(analysis))

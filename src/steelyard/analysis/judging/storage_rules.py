@@ -1,10 +1,11 @@
 """Rules about caches, storage and durability: whether both sides do the same work with the disk."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from steelyard.analysis.contrasts import headline_contrasts
+from steelyard.analysis.durability import GIVEN_UP, keeps_commits
 from steelyard.analysis.judging.facts import (
     CampaignFacts,
     Runs,
@@ -95,20 +96,9 @@ def _reads_differ(reads: list[float | None], sides: Sides, one: str) -> Iterator
 
 def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
     for asked in headline_contrasts(facts.experiment):
-        for setting in ("fsync", "full_page_writes", "synchronous_commit"):
-            promised, traded = partial(_is_durable, setting), partial(_traded, setting)
+        for setting in GIVEN_UP:
+            promised, traded = partial(keeps_commits, setting), partial(_traded, setting)
             yield weighed(facts, asked, promised, traded, f"{setting} in force")
-
-
-def _is_durable(name: str, in_force: Mapping[str, str]) -> bool | None:
-    """Return whether a setting keeps what was committed; None where it is not known."""
-    value = in_force.get(name)
-    if value is None:
-        return None
-    weak = {"off"}
-    if name == "synchronous_commit" and in_force.get("synchronous_standby_names"):
-        weak |= {"local", "remote_write"}  # of a standby that commits wait for elsewhere
-    return value not in weak
 
 
 def _traded(setting: str, one: tuple[str, bool], other: tuple[str, bool]) -> Ruling:
