@@ -95,9 +95,11 @@ def _outcome() -> int:
 
 def _say(kind: str, message: str, hint: str) -> None:
     """Print what happened and the way out."""
-    click.echo(f"{kind}: {message}", err=True)
+    from steelyard.model.units import printable  # noqa: PLC0415 - lazy
+
+    click.echo(f"{kind}: {printable(message)}", err=True)
     if hint:
-        click.echo(f"hint: {hint}", err=True)
+        click.echo(f"hint: {printable(hint)}", err=True)
 
 
 def _in_our_words(error: click.ClickException) -> str:

@@ -20,6 +20,8 @@ from steelyard.model.errors import (
 from steelyard.model.outside import OnServer
 from steelyard.model.stack import BY_HAND, Knob, KnobKind, Scope, StackPlan
 from steelyard.model.stack_progress import Outcome, Step
+from steelyard.model.units import printable
+from steelyard.record.entries import StackBegun
 from steelyard.tuning.applying.applier import (
     UnprivilegedError,
     apply_all,
@@ -38,7 +40,7 @@ from steelyard.tuning.applying.plans import (
     require_same_machine,
 )
 from steelyard.tuning.applying.postgres import commands_of
-from steelyard.tuning.applying.record import opened, read_applied
+from steelyard.tuning.applying.record import NAME, is_ours, opened, read_applied
 from steelyard.tuning.applying.selection import (
     HYPERVISOR,
     THROUGH_A_SERVER,
@@ -73,7 +75,7 @@ def apply(options: ApplyOptions, outside: Outside | None = None) -> None:
     """
     outside = outside or Outside()
     plan = read_plan(options.directory)
-    require_same_machine(read_applied(options.directory).begun, outside.host)
+    require_same_machine(begun_here(options.directory), outside.host)
     server, address = _server(plan, options, outside)
     cluster = inside(plan, outside, options.context, options.namespace)
     selection = _selection(plan, options, address, outside)
@@ -193,9 +195,30 @@ def is_here(address: ServerAddress | None, outside: Outside) -> bool:
 
 
 def read_applied_server(directory: Path) -> OnServer | None:
-    """Return the server that the plan of a directory was applied to, if there is one."""
-    begun = read_applied(directory).begun
+    """Return the server that the plan of a directory was applied to, if there is one.
+
+    Raises:
+        PreflightError: Somebody else says so.
+    """
+    begun = begun_here(directory)
     return None if begun is None else begun.server
+
+
+def begun_here(directory: Path) -> StackBegun | None:
+    """Return what was begun in a plan's directory; None where nothing was.
+
+    Raises:
+        PreflightError: This account did not write the record.
+    """
+    applied = read_applied(directory)
+    if not is_ours(applied):
+        raise PreflightError(
+            f"{directory / NAME} was not written by this account here, and so its server and what"
+            " it says was there before may be anything",
+            hint="Go on as the account that applied the plan; or revert what it says, when you have"
+            f" looked at it: steelyard stack revert --adopt {quoted(directory)}",
+        )
+    return applied.begun
 
 
 def _require(chosen: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
@@ -239,6 +262,10 @@ def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
             _echo_commands(commands_of(knob))
             continue
         door = doors[knob.kind]
+        if knob.kind in BY_HAND:  # its check is a command of the plan: shown, and not run
+            click.echo(f"{knob.name}: {Outcome.RENDERED}")
+            _echo_commands(door.commands(knob))
+            continue
         check = door.verify(knob)
         state = "in effect already" if check.holds else _change(knob, door)
         click.echo(f"{knob.name}: {state}")
@@ -252,7 +279,7 @@ def _show(knobs: Sequence[Knob], doors: Mapping[KnobKind, KnobDoor]) -> None:
 
 def _echo_commands(commands: Sequence[str]) -> None:
     for line in commands:
-        click.echo(f"    {line}")
+        click.echo(f"    {printable(line)}")
 
 
 def _is_turned(knob: Knob, doors: Mapping[KnobKind, KnobDoor]) -> bool:

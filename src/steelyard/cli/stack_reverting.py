@@ -17,9 +17,9 @@ from steelyard.model.errors import (
     PreflightError,
     TargetError,
 )
-from steelyard.model.outside import printable
 from steelyard.model.stack import BY_HAND, Knob, KnobKind
 from steelyard.model.stack_progress import Outcome, Step
+from steelyard.model.units import printable
 from steelyard.record.entries import StackBegun
 from steelyard.tuning.applying.doors import Outside
 from steelyard.tuning.applying.plans import (
@@ -30,7 +30,7 @@ from steelyard.tuning.applying.plans import (
     require_same_machine,
     require_same_server,
 )
-from steelyard.tuning.applying.record import Applied, is_ours, opened, read_applied
+from steelyard.tuning.applying.record import Applied, AppliedRecord, is_ours, opened, read_applied
 from steelyard.tuning.applying.reverting import GONE, Changed, revert_all, to_put_back
 
 _ANYWHERE: Final = frozenset({KnobKind.POSTGRES, *IN_CLUSTER})
@@ -63,10 +63,7 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
     if applied.begun is None or not knobs:
         click.echo(f"Nothing is applied from {directory}.")
         return
-    if not is_ours(applied):
-        _show_claims(applied)
-        if not options.adopt:
-            raise _foreign(directory)
+    _require_ours(applied, options)
     if any(knob.kind not in _ANYWHERE for knob in knobs):
         require_same_machine(applied.begun, outside.host)
     address = None
@@ -78,15 +75,42 @@ def revert(options: RevertOptions, outside: Outside | None = None) -> None:
     cluster = inside_again(applied.begun, outside) if _is_in_cluster(knobs) else None
     doors = doors_of_knobs(directory, outside, address, cluster)
     with opened(directory, outside.clock) as record, _telling_how_to_go_on(directory):
+        _require_unchanged(record, applied)
         steps = revert_all(doors, record, changed=options.changed, told=say)
     _conclude(steps, directory)
+
+
+def _require_ours(applied: Applied, options: RevertOptions) -> None:
+    """Show what a record of somebody else says, and refuse it unless it was adopted.
+
+    Raises:
+        PreflightError: It was not.
+    """
+    if not is_ours(applied):
+        _show_claims(applied)
+        if not options.adopt:
+            raise _foreign(options.directory)
+
+
+def _require_unchanged(record: AppliedRecord, applied: Applied) -> None:
+    """Look whether the record that is held is the one that was agreed to.
+
+    Raises:
+        PreflightError: It is not.
+    """
+    if record.applied != applied:
+        raise PreflightError(
+            "the record was changed while it was looked at", hint="Revert again, and look again."
+        )
 
 
 def _show_claims(applied: Applied) -> None:
     """Show what a record from anywhere would put back, exactly."""
     server = applied.begun.server if applied.begun else None
     if server is not None:
-        click.echo(f"on the server {server.host}:{server.port}, as user {server.user}:")
+        further = "".join(f", {name} {value}" for name, value in server.parameters)
+        where = f"on the server {server.host}:{server.port}, as user {server.user}{further}:"
+        click.echo(printable(where))
     for kept in applied.snapshots.values():
         click.echo(printable(f"{kept.knob.kind} {kept.knob.place} back to {kept.snapshot}"))
     for knob in applied.begun.knobs if applied.begun else ():

@@ -100,7 +100,7 @@ def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
         )
     if namespace:
         search.list_around()
-    known = {campaign_value(name) for name, _ in registry.records()}
+    known = {campaign_value(name) for name, _ in registry.records() if _has_objects(name)}
     by_campaign: dict[str, list[Manifest]] = {}
     for manifest in sorted(search.found, key=_turn):
         campaign = _labels(manifest).get(CAMPAIGN)
@@ -108,6 +108,11 @@ def look_for_labels(api: KubernetesApi, namespace: str = "") -> Look:
             by_campaign.setdefault(campaign, []).append(manifest)
     found = (_labelled(api, campaign, by_campaign[campaign]) for campaign in sorted(by_campaign))
     return Look(found=tuple(found), unseen=tuple(search.unseen))
+
+
+def _has_objects(campaign_id: str) -> bool:
+    """Return whether a campaign of this account made something in a cluster."""
+    return any(made.placed is not None for made in registry.made(campaign_id))
 
 
 @dataclass(slots=True, kw_only=True)

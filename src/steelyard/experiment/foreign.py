@@ -63,19 +63,31 @@ def does(record: CampaignRecord) -> Iterator[str]:
     for treatment in record.experiment.treatments:
         yield f"configuration {treatment.name}:"
         yield f"  {_TREATMENT.dump_json(treatment, exclude_defaults=True).decode()}"
+    if record.experiment.generator_flags:
+        yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
     for workload in record.experiment.workloads:
         yield f"workload {workload.name}:"
         yield f"  {_WORKLOAD.dump_json(workload, exclude_defaults=True).decode()}"
 
 
-def adopt(path: Path, doors: Doors) -> None:
+def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:
     """Take a record over: what it lists outside counts as dealt with, and nothing there is touched.
 
+    Args:
+        path: Its directory.
+        shown: As the user has seen it.
+        doors: For the clock.
+
     Raises:
-        PreflightError: It is a copy of one that is here, or lists what is this account's.
+        PreflightError: It is a copy of one that is here, lists what is this account's, or is not
+            what was shown any more.
         RecordError: There is none, it is damaged, or another process holds it.
     """
     record = read_campaign(path)
+    if record != shown:
+        raise PreflightError(
+            f"{path} was changed while it was looked at", hint="Look at it again, when it is quiet."
+        )
     own = registry.directories(record.campaign_id)[:1]
     if own and not registry.is_noted(record.campaign_id, path):
         raise PreflightError(
@@ -83,7 +95,7 @@ def adopt(path: Path, doors: Doors) -> None:
             hint=f"Go on with that one, or remove it first: steelyard clean {own[0]}",
         )
     stands = read_standing(path)
-    ours, others = registry.known(record.campaign_id, path, stands.left)
+    ours, others = registry.known(record.campaign_id, path, stands)
     if ours:
         raise PreflightError(
             f"{path} lists {ours[0].name}, which this account's campaign left behind",

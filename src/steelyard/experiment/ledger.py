@@ -28,9 +28,9 @@ from steelyard.model.outside import (
     TurnedKnob,
     in_undoing_order,
     knob_label,
-    printable,
 )
 from steelyard.model.stack import Knob
+from steelyard.model.units import printable
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import remove_group
 from steelyard.platforms.log_place import MEMORY
@@ -165,7 +165,7 @@ def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover
         if leftover is not None:
             found.append(leftover)
         elif not records and not is_alive(record):
-            forget_if_over(campaign_id, _standing(record))
+            forget_if_over(campaign_id, record)
     return tuple(found)
 
 
@@ -205,10 +205,11 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
         return None
     foreign: tuple[Created, ...] = ()
     stands = _standing(record)
-    if stands is None or stands.campaign_id != campaign_id:  # or another one is in its place
+    is_anothers = stands is not None and stands.campaign_id != campaign_id  # in its place
+    if stands is None or is_anothers:
         ours = registry.made(campaign_id)
     else:
-        ours, foreign = registry.known(campaign_id, record, stands.left)
+        ours, foreign = registry.known(campaign_id, record, stands)
     noted = registry.is_noted(campaign_id, record)
     # A path that is not here is gone, unless it was made on another machine.
     foreign = tuple(made for made in foreign if not (noted and _is_gone(made)))
@@ -217,7 +218,7 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     grouped = [Path(made.name) for made in ours if made.resource == "cgroup"]
     leftover = Leftover(
         campaign_id=campaign_id,
-        record=record if record.exists() else None,
+        record=record if record.exists() and not is_anothers else None,
         directories=directories,
         processes=tuple(pid for path in directories for pid in doors.processes.within(path)),
         size_bytes=sum(tree_bytes(path) for path in directories),
@@ -260,13 +261,24 @@ def undo(leftover: Leftover, doors: Doors) -> None:
     for place in leftover.mounts:  # before their directories
         unmounted(place, doors)
     raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
-    stands = None if leftover.record is None else _standing(leftover.record)
-    forget_if_over(leftover.campaign_id, stands)
+    if leftover.record is None:
+        registry.unregister(leftover.campaign_id)
+    else:
+        forget_if_over(leftover.campaign_id, leftover.record)
 
 
-def forget_if_over(campaign_id: str, stands: Standing | None) -> None:
-    """Forget a campaign that left nothing behind, unless it may go on; None: its record is gone."""
-    if stands is None or stands.campaign_id != campaign_id or stands.status.is_finished:
+def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = None) -> None:
+    """Forget a campaign that left nothing behind, unless it may go on.
+
+    One whose record cannot be read stays: it may be mended. A copy or a stranger's record says
+    nothing of it.
+    """
+    stands = stands or _standing(record)
+    if stands is None and (record / "journal.jsonl").exists():
+        return
+    is_here = stands is not None and stands.campaign_id == campaign_id
+    is_over = stands is not None and stands.status.is_finished
+    if not is_here or (is_over and registry.is_noted(campaign_id, record)):
         registry.unregister(campaign_id)
 
 

@@ -5,9 +5,7 @@ nothing outside its directory is undone, and no campaign goes on, unless the reg
 """
 
 import re
-from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +23,9 @@ from steelyard.gateways.files import (
 from steelyard.model.errors import RecordError
 from steelyard.model.experiment import Experiment
 from steelyard.model.outside import InCluster, OnServer, TurnedKnob
+from steelyard.record.directory import campaign_in
 from steelyard.record.entries import Created
+from steelyard.record.replay import Standing
 
 _THING: Final = TypeAdapter(OnServer)
 _KNOB: Final = TypeAdapter(TurnedKnob)
@@ -34,7 +34,7 @@ _PLACED_FORM: Final = TypeAdapter(InCluster)
 _TURNED: Final = "knob "  # begins the line of a knob
 _GROUP: Final = "cgroup "  # begins the line of a control group; a directory's begins with "/"
 _MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
-_EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as a digest
+_EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as JSON
 _EXPERIMENT_FORM: Final = TypeAdapter(Experiment)
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a path, never hidden
 
@@ -47,22 +47,34 @@ def directory() -> Path:
 def register(campaign_id: str, record: Path, experiment: Experiment | None = None) -> None:
     """Note where a campaign's record is, so that ``clean`` finds it after a death.
 
+    What is noted of it already stays.
+
     Args:
         campaign_id: Of the campaign.
         record: Its directory.
-        experiment: What it may go on with; None: nothing goes on with it.
+        experiment: What it may go on with; None: it has no journal, and nothing goes on with it.
     """
     make_directory(directory())
     remove_unfinished(directory(), campaign_id)  # of a death at this very place
-    lines = [str(record.absolute())]
+    lines = [_one_line(record.absolute())]
     if experiment is not None:
-        lines.append(f"{_EXPERIMENT}{_digest(experiment)}")
+        lines.append(f"{_EXPERIMENT}{_EXPERIMENT_FORM.dump_json(experiment).decode()}")
+    lines += [line for line in _lines(campaign_id)[1:] if not line.startswith(_EXPERIMENT)]
     write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
     sync_names(directory())
 
 
-def _digest(experiment: Experiment) -> str:
-    return sha256(_EXPERIMENT_FORM.dump_json(experiment)).hexdigest()
+def _one_line(path: Path) -> str:
+    """Return a path as a line has it.
+
+    Raises:
+        RecordError: It would be two.
+    """
+    if "\n" in str(path):
+        raise RecordError(
+            f"the path {str(path)!r} has a line break in it", hint="Name another directory."
+        )
+    return str(path)
 
 
 def _file(campaign_id: str) -> Path:
@@ -81,26 +93,52 @@ def _file(campaign_id: str) -> Path:
 
 def began(campaign_id: str, record: Path, experiment: Experiment) -> bool:
     """Return whether this account began the campaign of a record, with this very experiment."""
-    line = f"{_EXPERIMENT}{_digest(experiment)}"
-    return is_noted(campaign_id, record) and line in _lines(campaign_id)
+    return is_noted(campaign_id, record) and _experiment(campaign_id) == experiment
+
+
+def _experiment(campaign_id: str) -> Experiment | None:
+    for line in _lines(campaign_id):
+        if line.startswith(_EXPERIMENT):
+            with suppress(ValidationError):
+                return _EXPERIMENT_FORM.validate_json(line.removeprefix(_EXPERIMENT))
+    return None
 
 
 def is_noted(campaign_id: str, record: Path) -> bool:
-    """Return whether a record is the one that is noted, or that one moved, and no copy of it."""
+    """Return whether a record is the one that is noted, or that one moved, and no copy of it.
+
+    What has no experiment (a crash test, a look into a cluster) has no journal either: whatever
+    claims its id is another's.
+    """
     noted = directories(campaign_id)[:1]
-    if not noted:
+    if not noted or _experiment(campaign_id) is None:
         return False
-    moved = not (noted[0] / "journal.jsonl").exists()
-    return moved or noted[0].resolve() == record.resolve()
+    with suppress(OSError):
+        if noted[0].samefile(record):
+            return True
+    return campaign_in(noted[0]) != campaign_id  # it was moved; another may be in its place
 
 
 def known(
-    campaign_id: str, record: Path, listed: Sequence[Created]
+    campaign_id: str, record: Path, stands: Standing
 ) -> tuple[tuple[Created, ...], tuple[Created, ...]]:
-    """Return what of all that a record lists this account's campaign made, and what it did not."""
-    noted = set(made(campaign_id)) if is_noted(campaign_id, record) else set()
-    ours = tuple(entry for entry in listed if entry in noted)
-    return ours, tuple(entry for entry in listed if entry not in noted)
+    """Return what a campaign left that this account knows to be its own, and what else is listed.
+
+    Its own is also what the record does not list at all: an older copy may be in its place.
+    """
+    if not is_noted(campaign_id, record):
+        return (), stands.left
+    noted = made(campaign_id)
+    ours = {_key(entry) for entry in noted}
+    listed = {_key(entry) for entry in stands.ever}
+    unlisted = tuple(entry for entry in noted if _key(entry) not in listed)
+    left = tuple(entry for entry in stands.left if _key(entry) in ours)
+    return (*left, *unlisted), tuple(entry for entry in stands.left if _key(entry) not in ours)
+
+
+def _key(entry: Created) -> tuple[str, object]:
+    """Return what two entries of one thing share, whatever it is called."""
+    return entry.resource, entry.thing or entry.placed or entry.knob or entry.name
 
 
 def unregister(campaign_id: str) -> None:
@@ -112,7 +150,7 @@ def unregister(campaign_id: str) -> None:
 
 def note_directory(campaign_id: str, path: Path) -> None:
     """Note a directory about to be made."""
-    _note(campaign_id, str(path))
+    _note(campaign_id, _one_line(path))
 
 
 def note_group(campaign_id: str, path: Path) -> None:
@@ -193,4 +231,4 @@ def _entry(line: str) -> Created | None:
 
 
 def _lines(campaign_id: str) -> list[str]:
-    return (read_text(_file(campaign_id)) or "").splitlines()
+    return (read_text(_file(campaign_id)) or "").split("\n")[:-1]

@@ -134,7 +134,7 @@ def _ended(directory: CampaignDirectory, campaign_id: str) -> Iterator[None]:
 
 
 def _forget_if_clean(campaign_id: str, path: Path) -> None:
-    ledger.forget_if_over(campaign_id, ledger.require_nothing_left(path))
+    ledger.forget_if_over(campaign_id, path, ledger.require_nothing_left(path))
 
 
 def _work(

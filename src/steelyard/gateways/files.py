@@ -292,8 +292,10 @@ def add_line(path: Path, line: str) -> None:
     """
     with translated(path):
         is_new = not path.exists()
-        with path.open("a") as file:
-            file.write(f"{line}\n")
+        with path.open("a+b") as file:
+            file.seek(max(0, file.tell() - 1))
+            torn = file.read(1) not in (b"", b"\n")  # a full disk ended the one before half-way
+            file.write(b"\n" * torn + line.encode() + b"\n")
             sync_file(file)
     if is_new:
         sync_names(path.parent)
@@ -362,7 +364,8 @@ class Lock:
             shared: With others who share it; nobody has it alone then.
         """
         with translated(self._path, self._error_type):
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(self._path, flags, 0o644)
         try:
             how = fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK
             fcntl.fcntl(descriptor, how, _lock_words(fcntl.F_RDLCK if shared else fcntl.F_WRLCK))

@@ -194,10 +194,3 @@ class InCluster:
         """Return what it is called in lists; it tells things of one campaign apart."""
         what = "fields of " if self.before else ""
         return f"{what}{self.ref.label} in {self.context or 'its own cluster'}"
-
-
-def printable(text: str) -> str:
-    """Return a text without what would steer a terminal: a record may come from anybody."""
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )

@@ -12,6 +12,7 @@ KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
 
+_KEPT = "\n\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"  # no letters, and harmless
 _LEAST_MS_S = 0.1e-3  # shorter times are told in microseconds
 
 _SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -119,3 +120,14 @@ def format_latencies(seconds: Sequence[float], *, signed: bool = False) -> tuple
     digits = 0 if size >= 99.5 else 1 if size >= 9.95 else 2
     sign = "+" if signed else ""
     return tuple(f"{each * factor:{sign},.{digits}f} {unit}" for each in seconds)
+
+
+def printable(text: str) -> str:
+    """Return a text without what would steer a terminal: a record may come from anybody."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in _KEPT else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -79,6 +79,10 @@ class CampaignDirectory:
             RecordError: There is none, it is damaged, or another process holds it.
         """
         require_campaign(path)
+        if (path / "raw").is_symlink():
+            raise RecordError(
+                f"{path / 'raw'} is a symbolic link", hint="Put the directory itself in its place."
+            )
         lock = _hold(path)
         try:
             remove_unfinished(path)
@@ -139,7 +143,8 @@ class CampaignDirectory:
         """Open a new file below ``raw/`` that is on disk, under its name, when it is closed."""
         target = self.path / "raw" / stored
         with translated(target, RecordError):
-            with target.open("wb") as file:
+            target.unlink(missing_ok=True)  # of a try before, and never where a link leads
+            with target.open("xb") as file:
                 yield file
                 sync_file(file)
             sync_directory(target.parent)
@@ -233,8 +238,16 @@ def may_be_there(name: str) -> bool:
     """Return false for what is gone: a death may come between a removal and its line."""
     try:
         return Path(name).exists()
-    except PermissionError:
+    except OSError:
         return True  # in another account's cache: it cannot be looked at
+
+
+def campaign_in(path: Path) -> str | None:
+    """Return the id of the campaign in a directory; None where there is none that can be read."""
+    try:
+        return read_standing(path).campaign_id
+    except RecordError:
+        return None
 
 
 def find_campaigns(root: Path) -> tuple[Path, ...]:

@@ -20,6 +20,8 @@ from steelyard.model.latency import LogPolicy
 from steelyard.record.entries import ENTRY, Entry, Line
 
 FORMAT = 1
+# A guess: a hundred times what campaigns of a day had.
+_LARGEST_BYTES = 2 << 30
 _CHECKSUM = ',"crc32":"{:08x}"}}'
 _CHECKSUM_LENGTH = len(_CHECKSUM.format(0))
 
@@ -41,7 +43,7 @@ class Journal:
         self._elapsed_before = lines[-1].elapsed_s if lines else 0.0
         self._opened = clock.monotonic()
         with translated(path, RecordError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(path, flags, mode)
             sync_directory(path.parent)
 
@@ -102,6 +104,10 @@ def read_lines(path: Path) -> tuple[tuple[Line, ...], int]:
         RecordError: The file cannot be read, or a line is damaged.
     """
     with translated(path, RecordError):
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise RecordError(
+                f"{path} is larger than any journal", hint="Name the directory of a campaign."
+            )
         content = path.read_bytes()
     *whole, torn = content.split(b"\n")
     lines = tuple(_line(raw, number, str(path)) for number, raw in enumerate(whole))
@@ -130,7 +136,7 @@ class JournalTail:
 def _line(raw: bytes, sequence: int, name: str) -> Line:
     try:
         return _decode(raw, expected_sequence=sequence)
-    except ValueError as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise RecordError(
             f"{name} is damaged at line {sequence + 1}: {error}",
             hint="Restore it from a copy, or keep what is before that line in a copy of it.",
@@ -153,8 +159,8 @@ def _decode(raw: bytes, *, expected_sequence: int) -> Line:
         raise ValueError(f"{first['msg']} at {'.'.join(map(str, first['loc']))}") from error
     return Line(
         sequence=fields["sequence"],
-        at=fields["at"],
-        elapsed_s=fields["elapsed_s"],
+        at=float(fields["at"]),
+        elapsed_s=float(fields["elapsed_s"]),
         entry=entry,
     )
 

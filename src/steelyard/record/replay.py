@@ -61,11 +61,13 @@ class Standing:
 
     Attributes:
         left: Made or changed outside the record and not undone again, last made first.
+        ever: All that was made or changed, undone or not.
     """
 
     campaign_id: str
     status: Status
     left: tuple[Created, ...]
+    ever: tuple[Created, ...]
 
 
 def standing(lines: Sequence[Line]) -> Standing:
@@ -78,6 +80,7 @@ def standing(lines: Sequence[Line]) -> Standing:
         campaign_id=_start(lines).campaign_id,
         status=_status([line.entry for line in lines]),
         left=_left(lines),
+        ever=tuple(line.entry for line in lines if isinstance(line.entry, Created)),
     )
 
 

@@ -4,11 +4,14 @@ All text is already worded and formatted, and all numbers carry their unit; only
 figure and the drawing of an interval hold plain numbers, because they become positions.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum, StrEnum
+from typing import TypeVar, cast
 
+from steelyard.model.units import printable
 from steelyard.model.work_words import POSTGRES_WORDS, WorkWords
 
+_T = TypeVar("_T")
 Value = str | float | int | bool | None  # what a row of a figure may hold
 
 
@@ -269,3 +272,16 @@ class Document:
     subtitle: str
     description: str = ""
     sections: tuple[Section, ...]
+
+
+def harmless(part: _T) -> _T:
+    """Return a part of a document without what would steer a terminal."""
+    if isinstance(part, str) and not isinstance(part, Enum):
+        return cast("_T", printable(part))
+    if isinstance(part, tuple):
+        return cast("_T", tuple(map(harmless, part)))
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    whole = {each.name: getattr(part, each.name) for each in fields(part)}
+    clean = {name: harmless(value) for name, value in whole.items()}
+    return part if clean == whole else replace(part, **clean)

@@ -28,6 +28,7 @@ from steelyard.report.document import (
     Tone,
     VerdictCard,
     VerdictCards,
+    harmless,
 )
 
 # What a terminal shows; the rest is in the files.
@@ -80,6 +81,7 @@ def render_terminal(
         files: Where the whole report lies, to be named at the end.
         whole: Show every section and every row: there is no other report to look into.
     """
+    document = harmless(document)
     out = io.StringIO()
     console = Console(
         file=out,

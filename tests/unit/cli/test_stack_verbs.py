@@ -110,6 +110,9 @@ def test_a_revert_does_not_trust_a_record_of_others(
     record.write_bytes(genuine)
     monkeypatch.setenv("STEELYARD_CACHE", str(tmp_path / "another"))
     assert shell.run("stack", "revert", "p", "--yes")[0] == 3
+    for verb in (["apply", "--dry-run"], ["apply", "--yes"], ["verify"]):
+        code, _, err = shell.run("stack", *verb, "p")
+        assert (code, "was not written by this account" in err) == (3, True)
     assert _files(place) == {"old.conf": "new\n", "made/new.conf": "new\n"}
     assert shell.run("stack", "revert", "p", "--yes", "--adopt")[0] == 0
     assert _files(place) == {"old.conf": "old\n"}
@@ -125,6 +128,16 @@ def test_settings_without_a_server_are_bad_input(shell: Shell) -> None:
     code, out, _ = shell.run("stack", "verify", "p")
     assert code == 0
     assert "[NOT VISIBLE]" in out
+
+
+def test_a_dry_run_runs_no_check_of_the_plan(shell: Shell, tmp_path: Path) -> None:
+    """Proves that the command of an operator's step is shown, whoever wrote the plan."""
+    check = f"touch {tmp_path / 'made'}"
+    write_plan(Path("p"), stack_plan(knob(KnobKind.MANUAL, "restart", check)))
+    code, out, _ = shell.run("stack", "apply", "p", "--dry-run")
+    assert code == 0
+    assert check in out
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_dry_run_needs_no_server(shell: Shell, place: Path) -> None:

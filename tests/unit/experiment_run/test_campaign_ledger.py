@@ -159,7 +159,8 @@ def test_a_record_that_is_gone_does_not_hide_its_leftovers(
     ledger.undo(leftover, doors)
     assert server.exit_status() is not None
     assert not campaign.live.exists()
-    assert _registered() == []
+    # One that cannot be read may be mended, and go on.
+    assert _registered() == ([] if damage == "deleted" else [_ID])
 
 
 def test_one_campaign_can_be_named(

@@ -66,7 +66,7 @@ def record(tmp_path: Path) -> Path:
     directory.journal.append(
         Started(campaign_id="night-1", experiment=an_experiment(), command="x", version="0")
     )
-    registry.register("night-1", path)
+    registry.register("night-1", path, an_experiment())
     noting = JournalLedger(directory.journal, "night-1")
     noting.changed(_DATABASE)
     noting.changed(_SETTINGS)

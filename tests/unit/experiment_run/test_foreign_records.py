@@ -1,5 +1,6 @@
 """Records that this account did not make here: what they claim is shown, and nothing is done."""
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -14,14 +15,16 @@ from steelyard.cli.main import cli
 from steelyard.experiment import doors as doors_module
 from steelyard.experiment import ledger, registry, session
 from steelyard.experiment.doors import Doors
+from steelyard.experiment.foreign import adopt
 from steelyard.experiment.ledger import JournalLedger
 from steelyard.model.errors import ExitCode, LeftBehindError, PreflightError, RecordError
 from steelyard.model.kubernetes import CLUSTER, NAMESPACE, ObjectRef
 from steelyard.model.outside import Foreign, InCluster, OnServer, SavedSetting, TurnedKnob
+from steelyard.model.plan import Status
 from steelyard.model.stack import Knob, KnobKind
 from steelyard.model.target import EndpointTarget
 from steelyard.record.directory import CampaignDirectory, read_standing
-from steelyard.record.entries import Created, Started
+from steelyard.record.entries import Created, Ended, Entry, Removed, Started
 
 _ID = "night-0f3a9c"
 _ELSEWHERE = "This was made elsewhere: run `steelyard clean` there"
@@ -98,7 +101,7 @@ _CLAIMS = {
 }
 
 
-def _record(path: Path, *claims: Created, campaign_id: str = _ID, uri: str = "db") -> Path:
+def _record(path: Path, *claims: Entry, campaign_id: str = _ID, uri: str = "db") -> Path:
     """Return a record as anybody can write one, with whole checksums."""
     experiment = an_experiment()
     aimed = EndpointTarget(uri=uri, restart_command=_AGAIN)
@@ -148,10 +151,11 @@ def test_no_claim_of_a_stranger_is_acted_on(tmp_path: Path, kind: str) -> None:
 def test_a_campaign_of_ours_does_not_vouch_for_an_edited_line(tmp_path: Path, kind: str) -> None:
     """The registry knows the campaign and other things of it, and this one not."""
     claim, _ = _CLAIMS[kind]
-    path = _record(tmp_path / "record", claim)
+    ours = _on_server(Foreign.DATABASE, database="ours")
+    path = _record(tmp_path / "record", ours, Removed(resource="on-server", name=ours.name), claim)
     record = session.read_campaign(path)
     registry.register(_ID, path, record.experiment)
-    registry.note_thing(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
+    registry.note_thing(_ID, ours.thing)  # type: ignore[arg-type]
     found = ledger.find_leftovers(_shut_doors(), [path])
     assert not any(leftover.has_ours for leftover in found)
     if claim.resource in ("cgroup", "directory"):
@@ -261,3 +265,119 @@ def test_a_refused_resume_says_nothing_else(tmp_path: Path) -> None:
         "lock",
         "raw",
     ]
+
+
+@pytest.mark.parametrize("words", [["run", "--resume"], ["clean", "--yes"], ["clean", "--adopt"]])
+def test_a_stranger_erases_nothing_that_is_known_of_ours(tmp_path: Path, words: list[str]) -> None:
+    """Its record has the id of a campaign of ours, is finished, and lists nothing."""
+    mine = _record(tmp_path / "mine")
+    registry.register(_ID, mine, session.read_campaign(mine).experiment)
+    registry.note_thing(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
+    path = _record(tmp_path / "record", Ended(status=Status.BUDGET))
+    CliRunner().invoke(cli, [*words, str(path)], input="n\n")
+    assert [made.name for made in registry.made(_ID)] == ["database ours on db:5432"]
+
+
+def test_what_an_older_copy_of_the_record_does_not_list_is_still_ours(tmp_path: Path) -> None:
+    """The registry has it, and goes on having it when the campaign is registered again."""
+    path = _record(tmp_path / "record")
+    experiment = session.read_campaign(path).experiment
+    registry.register(_ID, path, experiment)
+    registry.note_thing(_ID, _on_server(Foreign.DATABASE, database="ours").thing)  # type: ignore[arg-type]
+    registry.register(_ID, path, experiment)
+    (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
+    assert [thing.database for thing in leftover.things] == ["ours"]
+
+
+def test_a_record_that_was_moved_is_ours_also_when_its_place_is_taken(tmp_path: Path) -> None:
+    """The campaign that is there now has another id."""
+    path = _record(tmp_path / "record")
+    experiment = session.read_campaign(path).experiment
+    registry.register(_ID, path, experiment)
+    path.rename(tmp_path / "old")
+    _record(path, campaign_id="night-2")
+    assert registry.began(_ID, tmp_path / "old", experiment)
+
+
+def test_what_has_no_journal_vouches_for_none(tmp_path: Path) -> None:
+    """A crash test has an id and directories, and nobody's journal can speak for it."""
+    live = tmp_path / "live" / _ID
+    live.mkdir(parents=True)
+    registry.register(_ID, live)
+    registry.note_directory(_ID, live)
+    path = _record(tmp_path / "record", Created(resource="directory", name=str(live)))
+    (leftover,) = ledger.find_leftovers(_shut_doors(), [path])
+    assert not leftover.has_ours
+
+
+@pytest.mark.parametrize("name", ["night\u2028x", "night\x85x"])
+def test_lines_end_where_they_were_ended(tmp_path: Path, name: str) -> None:
+    """Other characters that end a line somewhere do not; a torn line takes no other with it."""
+    path = _record(tmp_path / "record")
+    registry.register(_ID, path, session.read_campaign(path).experiment)
+    with (registry.directory() / _ID).open("a") as file:
+        file.write('{"resource":"data')
+    thing = _on_server(Foreign.DATABASE, database=name)
+    registry.note_thing(_ID, thing.thing)  # type: ignore[arg-type]
+    assert registry.made(_ID) == (thing,)
+
+
+def test_a_path_of_two_lines_is_refused(tmp_path: Path) -> None:
+    """It would forge a line of the registry."""
+    path = _record(tmp_path / "a\ncgroup x")
+    with pytest.raises(RecordError, match="line break"):
+        registry.register(_ID, path)
+
+
+@pytest.mark.parametrize("name", ["lock", "journal.jsonl", "raw"])
+def test_nothing_is_written_where_a_link_of_a_record_leads(tmp_path: Path, name: str) -> None:
+    """Taking over and resuming a record writes into its own files alone."""
+    path = _record(tmp_path / "record")
+    target = tmp_path / "precious"
+    if name in {"journal.jsonl", "raw"}:
+        (path / name).rename(target)
+    else:
+        (path / name).unlink()
+    (path / name).symlink_to(target)
+    before = target.read_bytes() if target.is_file() else None
+    result = _clean("--adopt", "--yes", path)
+    assert result.exception is not None
+    assert (target.read_bytes() if target.is_file() else None) == before
+    with pytest.raises(RecordError):
+        CampaignDirectory.reopen(path, FakeClock())
+
+
+def test_raw_output_takes_the_place_of_a_link(tmp_path: Path) -> None:
+    """What the link leads to stays."""
+    path = _record(tmp_path / "record")
+    (tmp_path / "precious").write_text("x")
+    (path / "raw" / "run-1.txt.gz").symlink_to(tmp_path / "precious")
+    directory = CampaignDirectory.reopen(path, FakeClock())
+    directory.write_raw("run-1.txt", "output")
+    directory.close()
+    assert (tmp_path / "precious").read_text() == "x"
+    assert not (path / "raw" / "run-1.txt.gz").is_symlink()
+
+
+def test_a_record_that_changes_while_it_is_looked_at_is_not_taken_over(tmp_path: Path) -> None:
+    """What is registered is what was shown."""
+    shown = session.read_campaign(_record(tmp_path / "shown"))
+    path = _record(tmp_path / "record", uri="postgresql://evil/x")
+    with pytest.raises(PreflightError, match="was changed while"):
+        adopt(path, shown, _shut_doors())
+    assert not registry.directory().exists()
+
+
+@pytest.mark.parametrize("content", ["{}", '{"a":' + "[" * 99_999, "[]", '{"format":"\\u001b[2J"}'])
+def test_one_bad_record_keeps_no_other_from_being_cleaned(tmp_path: Path, content: str) -> None:
+    """Whatever stands in its journal, it is damaged, and is told so without its escapes."""
+    path = tmp_path / "record"
+    path.mkdir()
+    body = content[:-1].encode()
+    line = body + f',"crc32":"{zlib.crc32(body):08x}"}}\n'.encode()
+    (path / "journal.jsonl").write_bytes(line)
+    with pytest.raises(RecordError, match="damaged at line 1"):
+        read_standing(path)
+    listed = CliRunner().invoke(cli, ["list", str(path)])
+    assert listed.exception is None
+    assert "\x1b" not in listed.output

@@ -78,10 +78,10 @@ def _clean_records(
     found = find_leftovers(doors, directories)
     _say(found)
     if adopt:
-        found = tuple(replace(leftover, foreign=()) for leftover in found)
+        found = tuple(replace(each, foreign=()) for each in found if each.has_ours)
     ours = any(leftover.has_ours for leftover in found)
     trouble = None
-    if not dry_run and (not ours or _agreed("Remove it?", yes=yes)):
+    if not dry_run and found and (not ours or _agreed("Remove it?", yes=yes)):
         trouble = trouble_of(lambda: undo_all(found, doors))
         if ours and trouble is None:
             click.echo("Removed.")
@@ -92,7 +92,7 @@ def _clean_records(
 
 def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
     from steelyard.experiment.foreign import adopt, does  # noqa: PLC0415 - lazy
-    from steelyard.model.outside import printable  # noqa: PLC0415
+    from steelyard.model.units import printable  # noqa: PLC0415
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
 
     for path in directories:
@@ -102,7 +102,7 @@ def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes:
             for line in does(record):
                 click.echo(f"  {printable(line)}")
         if not dry_run and _agreed(f"Take over {path}?", yes=yes):
-            adopt(path, doors)
+            adopt(path, record, doors)
             click.echo("Taken over; nothing outside the record was touched.")
 
 
@@ -162,8 +162,7 @@ def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
 
 def _say(found: "Sequence[Leftover]") -> None:
     from steelyard.experiment.foreign import claim  # noqa: PLC0415 - lazy
-    from steelyard.model.outside import printable  # noqa: PLC0415
-    from steelyard.model.units import format_bytes  # noqa: PLC0415
+    from steelyard.model.units import format_bytes, printable  # noqa: PLC0415
 
     if not found:
         click.echo("No campaign has left anything behind.")
