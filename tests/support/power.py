@@ -21,7 +21,7 @@ from steelyard.platforms.local.ending import end_all
 from steelyard.record.directory import read_schedule
 from steelyard.record.entries import Created, EnvironmentRead, Planned
 from steelyard.record.journal import read_lines
-from steelyard.record.replay import resources
+from steelyard.record.replay import standing
 from support.kills import Death, Lane, entries_in, journal_in, phase_of
 from support.lacking import lacking
 from support.live import living_servers
@@ -207,7 +207,7 @@ def _require_kept(lane: Lane, campaign: Path, acknowledged: bytes, noted: Noted)
     after = Noted.by(lane)
     there = {name for name in noted.directories if Path(name).exists()}
     assert there <= after.directories, "the registry lost a directory that is there"
-    _require_known(resources(lines), after)
+    _require_known(standing(lines).left, after)
 
 
 def _require_known(listed: tuple[Created, ...], noted: Noted) -> None:
