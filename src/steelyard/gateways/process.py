@@ -20,9 +20,16 @@ from steelyard.model.command import Command, Completed
 from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
 
 _PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_LIBC.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
-_LIBC.signal.restype = ctypes.c_void_p
+_STOPPING = tuple(map(int, (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)))
+_KILL = int(signal.SIGKILL)
+# Looked up here and not in a child, where a thread that is not there may hold the loader's lock.
+# The calls keep the interpreter's lock, so that nothing is handed over between fork and exec.
+_LIBC = ctypes.PyDLL(None)
+_SIGNAL = _LIBC.signal
+_SIGNAL.argtypes = (ctypes.c_int, ctypes.c_void_p)
+_SIGNAL.restype = ctypes.c_void_p
+_PRCTL = _LIBC.prctl
+_PRCTL.argtypes = (ctypes.c_int, ctypes.c_ulong)
 # What a child inherits: enough to find programs and speak the user's language, no secrets.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "USER")
 SHARED = "nobody"
@@ -343,15 +350,24 @@ def account_entry(account: str) -> pwd.struct_passwd:
 
 
 def _in_child(death_signal: int, entrances: tuple[int, ...] = ()) -> Callable[[], None]:
-    """Return what a child does between fork and exec."""
+    """Return what a child does between fork and exec.
+
+    Threads of ours may hold any lock at the fork, so it takes none: it is a frame that makes system
+    calls. What Python does by itself there is prepared for threads: ``subprocess`` collects no
+    garbage, which could close connections that the child shares; the interpreter makes its locks
+    anew, and ``threading``, ``logging`` and ``random`` theirs; glibc that of its memory.
+    """
+    parent = os.getpid()
 
     def prepare() -> None:
         # A background job ignores these, and its children would: a server could not be stopped.
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-            _LIBC.signal(int(number), None)
+        for number in _STOPPING:
+            _SIGNAL(number, None)
         if death_signal:
             # After the change of account, which clears it; before exec, which keeps it.
-            _LIBC.prctl(_PR_SET_PDEATHSIG, death_signal)
+            _PRCTL(_PR_SET_PDEATHSIG, death_signal)
+            if os.getppid() != parent:  # it died before it could be told
+                os.kill(os.getpid(), _KILL)
         for descriptor in entrances:
             os.write(descriptor, b"0")  # the kernel's word for whoever writes it
 

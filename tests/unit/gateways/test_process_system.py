@@ -1,10 +1,16 @@
 """Real programs: secrets, process groups, accounts and the death of the parent."""
 
+import colorsys
+import ctypes
+import gc
+import importlib
+import logging
 import os
 import pwd
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +18,7 @@ from types import FrameType
 
 import pytest
 
+from steelyard.gateways import process
 from steelyard.gateways.process import SystemProcesses, account_entry
 from steelyard.model.command import Command
 from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
@@ -242,3 +249,51 @@ def test_a_group_that_refuses_is_told(tmp_path: Path) -> None:
     (group / "cgroup.procs").symlink_to("/dev/full")
     with pytest.raises(TargetError, match=r"true could not join .*full"):
         SystemProcesses().run(Command(argv=("true",), groups=(group,)), timeout_s=10)
+
+
+def test_a_child_whose_parent_died_before_it_could_be_told_dies_too() -> None:
+    """The kernel tells of a death that is yet to come; of one before that nobody does."""
+    reader, writer = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        prepare, ours = process._in_child(signal.SIGKILL), os.getpid()
+        if os.fork() == 0:
+            while os.getppid() == ours:
+                time.sleep(0.001)
+            prepare()
+            os.write(writer, b"survived")
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(parent, 0)
+    with os.fdopen(reader) as said:
+        assert said.read() == ""
+
+
+def test_programs_start_while_threads_are_at_work() -> None:
+    """No lock that one of them holds is waited for in the child: every program comes to its end."""
+    over = threading.Event()
+
+    def work() -> None:
+        log = logging.getLogger("steelyard.test")
+        while not over.is_set():
+            log.warning("x")
+            importlib.reload(colorsys)
+            ctypes.CDLL(None).getpid()
+            gc.collect()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(20):
+            command = Command(argv=("/bin/echo", str(number)))
+            assert SystemProcesses().run(command, timeout_s=60).stdout == f"{number}\n"
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_nothing_is_looked_up_between_fork_and_exec() -> None:
+    """A thread that is not there may hold the loader's lock: what is called is known before."""
+    assert {"signal", "prctl"} <= vars(process._LIBC).keys()
