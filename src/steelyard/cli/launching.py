@@ -12,7 +12,7 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.cli.campaigns import print_whole
 from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.cli.in_kubernetes import print_manifests, require_agreement
+from steelyard.cli.in_kubernetes import print_manifests, print_unseen, require_agreement
 from steelyard.cli.operator import TerminalOperator
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.cli.reports import rendered, show, write_reports
@@ -29,12 +29,19 @@ from steelyard.experiment.files import (
 )
 from steelyard.experiment.huge_pages import require_huge_pages, require_shared_memory
 from steelyard.experiment.kubernetes_placing import placed, settled
+from steelyard.experiment.kubernetes_site import place_in
 from steelyard.experiment.ledger import require_nothing_left
 from steelyard.experiment.noise_profiles import keep_profile, profile_for
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.experiment.resolution import Surroundings
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.model.errors import Interrupted, SteelyardError
+from steelyard.model.errors import (
+    Interrupted,
+    RefusedError,
+    SteelyardError,
+    TargetError,
+    UnconfiguredError,
+)
 from steelyard.model.experiment import Experiment
 from steelyard.model.linux_facts import BlockDevice
 from steelyard.platforms.local.machine import capacity
@@ -122,7 +129,7 @@ def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> 
 def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> None:
     """Check an experiment, run it as a new campaign and report it."""
     checked = check(loaded, command, options, doors)
-    path = options.out or session.default_directory(loaded.experiment.name, doors)
+    path = _directory(loaded, options, doors)
     require_unused(path)
     foretell(checked, path, options)
     request = checked.request
@@ -191,8 +198,17 @@ def dry_run(options: RunOptions) -> None:
 
 
 def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None:
-    """Check an experiment and show its schedule, minutes and disk."""
-    assembly = assemble(loaded.experiment, doors, told=_told(options))
+    """Check an experiment and show its schedule, minutes and disk.
+
+    Where a cluster would be asked and none answers, its objects are shown as the file has them.
+    """
+    try:
+        assembly = assemble(loaded.experiment, doors, told=_told(options))
+    except (UnconfiguredError, TargetError) as error:
+        if options.as_json or not _is_unseen(loaded.experiment, doors):
+            raise
+        print_unseen(loaded.experiment, _directory(loaded, options, doors), error)
+        return
     preflight.check(loaded, assembly)
     _warn_of_equals(loaded, assembly)
     require_shared_memory(loaded.experiment, doors.host)
@@ -207,10 +223,27 @@ def foresee(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> None
         text = forecast_text(loaded.experiment, expected, warning=warning, with_schedule=True)
         click.echo(text, err=pods)
         if pods:  # what is printed can be handed to kubectl
-            path = options.out or session.default_directory(loaded.experiment.name, doors)
+            path = _directory(loaded, options, doors)
             print_manifests(loaded.experiment, assembly, path)
     forecasts.require_disk(expected)
     forecasts.require_first_look(expected, loaded.experiment)
+
+
+def _directory(loaded: LoadedExperiment, options: RunOptions, doors: Doors) -> Path:
+    return options.out or session.default_directory(loaded.experiment.name, doors)
+
+
+def _is_unseen(experiment: Experiment, doors: Doors) -> bool:
+    """Return whether all is made in a cluster that does not answer, or that nothing names."""
+    if not experiment.makes_all_in_kubernetes:
+        return False
+    try:
+        doors.kubernetes.connect(place_in(experiment).context).version()
+    except RefusedError:
+        return False
+    except (UnconfiguredError, TargetError):
+        return True
+    return False
 
 
 def plan(options: RunOptions) -> None:

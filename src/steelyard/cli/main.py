@@ -41,6 +41,7 @@ _VERBS = {
 }
 
 
+_IS_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.1 has none
 _SOON_S = 0.05  # until a signal that came at a bad moment comes again
 
 
@@ -73,8 +74,8 @@ def _outcome() -> int:
     try:
         result = cli.main(standalone_mode=False)
     except click.ClickException as error:
-        if isinstance(error, click.exceptions.NoArgsIsHelpError):
-            error.show()  # it is the help
+        if isinstance(error, _IS_HELP):
+            error.show()
         else:
             _say("error", _in_our_words(error), _way_out(error))
         return error.exit_code

@@ -18,7 +18,7 @@ DEFAULT_SOURCE: Final = "preset:quick"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Checked(click.ParamType):
+class Checked(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
     """A text that is handed on as it was written, once it is seen to be sound.
 
     Args:

@@ -41,6 +41,10 @@ class InputError(SteelyardError):
     exit_code = ExitCode.BAD_INPUT
 
 
+class UnconfiguredError(InputError):
+    """Nothing says how to reach a cluster."""
+
+
 class PreflightError(SteelyardError):
     """The campaign was refused before anything was started."""
 

@@ -257,3 +257,19 @@ def test_an_empty_configuration_is_gone_afterwards() -> None:
             ("postgresql.conf", "")
         ]
     assert not empty.exists()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("4MB", "4096kB", True),
+        ("1min", "60s", True),
+        ("4MB", "5MB", False),
+        ("4096", "4MB", False),  # the unit of a bare number is the server's to say
+        ("4MB", "4s", False),
+        ("on", "true", False),
+    ],
+)
+def test_quantities_are_compared_by_their_units(one: str, other: str, *, same: bool) -> None:
+    """Two values with units are the same amount or not; of anything else nothing is claimed."""
+    assert settings.same_quantity(one, other) is same

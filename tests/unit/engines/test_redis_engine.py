@@ -294,6 +294,19 @@ def test_flags_that_steelyard_sets_are_refused() -> None:
         engine.check_flags()
 
 
+def test_values_are_the_same_by_what_they_mean() -> None:
+    """A default that is written out, in any case, is the default; another value is not."""
+    treatments = (
+        _treatment("one", hz="10"),
+        _treatment("two", AppendFsync="EVERYSEC"),
+        _treatment("three", hz="50"),
+    )
+    engine, _ = _engine(experiment=replace(_EXPERIMENT, baseline="one", treatments=treatments))
+    assert engine.asks_the_same("one", "two", ("hz", "AppendFsync"))
+    assert not engine.asks_the_same("one", "three", ("hz",))
+    assert not engine.asks_the_same("one", "two", ("what-is-not-known",))
+
+
 def test_redis_keeps_no_templates() -> None:
     """Data come back by files alone."""
     engine, _ = _engine()

@@ -17,6 +17,7 @@ from steelyard.engines.redis.reader import open_reader
 from steelyard.engines.redis.server import RedisProgram
 from steelyard.engines.redis.settings import Catalogue
 from steelyard.engines.redis.trial import Trial
+from steelyard.engines.redis.values import same_value
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.network import LOOPBACK
 from steelyard.gateways.redis import RedisDoor
@@ -140,7 +141,7 @@ class RedisEngine:
         lowered = [name.lower() for name in names]
         return all(
             name in known
-            and settings.same_value(
+            and same_value(
                 name,
                 asked.get(name, known[name].default),
                 against.get(name, known[name].default),

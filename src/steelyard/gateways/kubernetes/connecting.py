@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import InputError, PreflightError
+from steelyard.model.errors import InputError, PreflightError, UnconfiguredError
 
 if TYPE_CHECKING:
     from steelyard.gateways.kubernetes.access import Access
@@ -91,12 +91,12 @@ def _require_context(config: "Kubeconfig", paths: tuple[Path, ...], name: str) -
     """Raise when there is no such context, with what there is."""
     if not config.files:
         where = " or ".join(str(path) for path in paths) or "the home directory"
-        raise InputError(
+        raise UnconfiguredError(
             f"there is no kubeconfig: {where} does not exist",
             hint="Set KUBECONFIG to the file that kubectl uses.",
         )
     if not name:
-        raise InputError("the kubeconfig has no current context", hint=_CONTEXT_HINT)
+        raise UnconfiguredError("the kubeconfig has no current context", hint=_CONTEXT_HINT)
     if name not in config.contexts:
         known = ", ".join(sorted(config.contexts)) or "none"
         raise InputError(
