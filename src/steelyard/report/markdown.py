@@ -25,6 +25,11 @@ from steelyard.report.formats import ended
 # Underscores within words and brackets that make no link are left alone, so that
 # shared_buffers and [+1 %, +2 %] stay legible in the source too.
 _SPECIAL = re.compile(r"([\\`*<>|#~&]|(?<!\w)_|_(?!\w)|\](?=[(\[:]))")
+# Paths and addresses of servers are copied out of the source: code keeps them as they are.
+_CODE = re.compile(
+    r"(?:(?<=[\s(\[\"'=,;])|^)"
+    r"((?!https?:)[a-z][a-z0-9+]*://[^\s`|<>]*[\w/]|/[\w.+@%/-]*\w)"
+)
 _MARK = {Tone.WARNING: "**Note:** ", Tone.ERROR: "**Attention:** "}
 
 
@@ -38,8 +43,12 @@ def render_markdown(document: Document) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    """Return text that Markdown shows as it is, on one line, with paths as code."""
+    parts = _CODE.split(" ".join(text.split()))  # every second one is a path
+    return "".join(
+        f"`{part}`" if place % 2 else _SPECIAL.sub(r"\\\1", part)
+        for place, part in enumerate(parts)
+    )
 
 
 def _section(section: Section) -> str:

@@ -65,7 +65,7 @@ def test_what_nobody_saw_makes_no_empty_table() -> None:
     assert not any(isinstance(block, Table) for block in time.blocks)
     assert section(blind, "costs") is None
     assert section(blind, "timeline") is None
-    assert "may not read /proc/PID/smaps" in render_markdown(build_document(blind))
+    assert "may not read `/proc/PID/smaps`" in render_markdown(build_document(blind))
     assert "svg" in render_html(build_document(blind))
 
 
