@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -25,7 +24,7 @@ from steelyard.model.plan import CampaignPlan, Status
 from steelyard.record.directory import left_over, read_campaign
 from support.endpoint import Server
 from support.kills import BLOCKS, KINDS, Death, Kill, Kind, Lane, schedule_in, scheduled
-from support.live import living_servers
+from support.live import in_memory, living_servers, new_cache
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -116,31 +115,33 @@ def _at(server: Server, kind: Kind) -> Kind:
 
 def _lane(kind: Kind, numbers: list[int], home: Path, server: Server, log: Log) -> None:
     """Kill campaigns of one kind, one after the other."""
-    cache = Path(tempfile.mkdtemp(prefix="steelyard-test-", dir="/var/tmp"))
-    cache.chmod(0o755)
-    lane = Lane(cache=cache, home=home / kind.name.replace(" ", "-"))
-    lane.home.mkdir()
+    with new_cache(in_memory()) as cache:
+        lane = Lane(cache=cache, home=home / kind.name.replace(" ", "-"))
+        lane.home.mkdir()
+        try:
+            _kill_in_turn(lane, kind, numbers, server, log)
+        finally:
+            lane.close()
+
+
+def _kill_in_turn(lane: Lane, kind: Kind, numbers: list[int], server: Server, log: Log) -> None:
     untouched = _state_of(server)
-    try:
-        reference = _uninterrupted(lane, kind)
-        log.say(f"{kind.name}: {reference.whole_s:.1f} s without a kill")
-        for number in numbers:
-            if log.over.is_set():
-                break
-            deaths: list[Death] = []
-            try:
-                _kill(lane, kind, Kill.drawn(number), reference, deaths)
-                if kind.name == "endpoint":
-                    assert _state_of(server) == untouched
-                outcome = "resumed"
-            except _FAULTS as error:
-                outcome = f"FAILED in {lane.home}: {error}"
-                log.failures.append(f"kill {number}: {outcome}")
-                lane.close()
-            log.killed(number, kind, deaths, outcome)
-    finally:
-        lane.close()
-        shutil.rmtree(cache, ignore_errors=True)
+    reference = _uninterrupted(lane, kind)
+    log.say(f"{kind.name}: {reference.whole_s:.1f} s without a kill")
+    for number in numbers:
+        if log.over.is_set():
+            break
+        deaths: list[Death] = []
+        try:
+            _kill(lane, kind, Kill.drawn(number), reference, deaths)
+            if kind.name == "endpoint":
+                assert _state_of(server) == untouched
+            outcome = "resumed"
+        except _FAULTS as error:
+            outcome = f"FAILED in {lane.home}: {error}"
+            log.failures.append(f"kill {number}: {outcome}")
+            lane.close()
+        log.killed(number, kind, deaths, outcome)
 
 
 def _state_of(server: Server) -> tuple[object, ...]:
