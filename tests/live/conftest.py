@@ -5,9 +5,9 @@ import os
 import pytest
 
 from support.endpoint import programs, server
-from support.live import cache, steelyard
+from support.live import cache, memory_cache, steelyard
 
-__all__ = ["cache", "programs", "server", "steelyard"]
+__all__ = ["cache", "memory_cache", "programs", "server", "steelyard"]
 
 
 _MACHINE = ("test_stack_", "test_libvirt_")

@@ -4,8 +4,6 @@
 ``STEELYARD_KILLS_LOG`` names a file that keeps a line for each.
 """
 
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -29,6 +27,7 @@ from support.kills import (
     require_same,
     uninterrupted,
 )
+from support.live import in_memory, new_cache
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -51,24 +50,26 @@ def test_a_campaign_killed_at_any_instant_resumes_to_the_same_result(
 
 def _lane(kind: Kind, numbers: list[int], home: Path, server: Server, log: Log) -> None:
     """Kill campaigns of one kind, one after the other."""
-    cache = Path(tempfile.mkdtemp(prefix="steelyard-test-", dir="/var/tmp"))
-    cache.chmod(0o755)
-    lane = Lane(cache=cache, home=home / kind.name.replace(" ", "-"))
-    lane.home.mkdir()
+    with new_cache(in_memory()) as cache:
+        lane = Lane(cache=cache, home=home / kind.name.replace(" ", "-"))
+        lane.home.mkdir()
+        try:
+            _kill_in_turn(lane, kind, numbers, server, log)
+        finally:
+            lane.close()
+
+
+def _kill_in_turn(lane: Lane, kind: Kind, numbers: list[int], server: Server, log: Log) -> None:
     untouched = _state_of(server)
-    try:
-        reference = uninterrupted(lane, kind)
-        log.say(f"{kind.name}: {reference.whole_s:.1f} s to its end")
+    reference = uninterrupted(lane, kind)
+    log.say(f"{kind.name}: {reference.whole_s:.1f} s to its end")
 
-        def kill(number: int, deaths: list[Death]) -> None:
-            _kill(lane, kind, Kill.drawn(number), reference, deaths)
-            if kind.name == "endpoint":
-                assert _state_of(server) == untouched
+    def kill(number: int, deaths: list[Death]) -> None:
+        _kill(lane, kind, Kill.drawn(number), reference, deaths)
+        if kind.name == "endpoint":
+            assert _state_of(server) == untouched
 
-        one_by_one(log, lane, numbers, kill)
-    finally:
-        lane.close()
-        shutil.rmtree(cache, ignore_errors=True)
+    one_by_one(log, lane, numbers, kill)
 
 
 def _state_of(server: Server) -> tuple[object, ...]:

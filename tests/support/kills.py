@@ -162,7 +162,7 @@ class Lane:
         """Start Steelyard in a session of its own; what it says goes to files."""
         with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
             process = subprocess.Popen(
-                [sys.executable, "-m", "steelyard", *arguments],
+                [sys.executable, str(Path(__file__).with_name("chartless.py")), *arguments],
                 cwd=folder,
                 env={**os.environ, "STEELYARD_CACHE": str(self.cache)},
                 stdin=subprocess.DEVNULL,

@@ -14,21 +14,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steelyard.gateways.files import free_bytes, is_in_memory
+
 # No step of a test takes as long as this, however busy the machine is.
 LIMIT_S = 600.0
 
-# Tests of what goes wrong, each with a short campaign or two: their reports need no charts.
-_ABOUT_FAULTS = (
-    *("test_broken_networks", "test_cgroups", "test_endpoint", "test_faults"),
-    *("test_full_disks", "test_hanging_servers", "test_statement_timeouts", "test_two_endpoints"),
-    "test_redis_endpoint",
+# Each kind of campaign draws its charts somewhere; the reports of all other tests need none.
+_DRAWN = (
+    *("test_campaigns.py", "test_capacity_runs", "test_factors", "test_noise"),
+    *("test_open_loop_runs", "test_redis_local", "test_run_latency"),
 )
+# Where no device is measured or limited, copies of data directories need none either.
+_IN_MEMORY = (
+    *("test_broken_networks", "test_campaign_reading", "test_campaigns.py", "test_factors"),
+    *("test_faults", "test_hanging_servers", "test_made_servers", "test_profile_presets"),
+    *("test_run_latency", "test_statement_timeouts"),
+)
+# The directories made in them have names of their own.
+_MEMORY, _DISK = Path("/dev/shm"), Path("/var/tmp")  # noqa: S108
+_MEMORY_BYTES = 8 << 30  # a guess: of seven workers, each with some data directories of 60 MB
 
 # Nearly every effect is known to 99 % after the twelve blocks of the first such look.
 TINY = """\
@@ -224,17 +235,44 @@ def cache() -> Iterator[Path]:
 
     Below /var/tmp, because pytest's own directories are closed to other accounts.
     """
-    path = Path(tempfile.mkdtemp(prefix="steelyard-test-", dir="/var/tmp"))
+    with new_cache(_DISK) as path:
+        yield path
+
+
+@pytest.fixture(scope="session")
+def memory_cache() -> Iterator[Path]:
+    """A cache like the other, in memory where that has room."""
+    with new_cache(in_memory()) as path:
+        yield path
+
+
+def in_memory() -> Path:
+    """Return where data directories cost no writing, or a disk where memory has no room."""
+    roomy = is_in_memory(_MEMORY) and min(free_bytes(_MEMORY), _available()) >= _MEMORY_BYTES
+    return _MEMORY if roomy else _DISK
+
+
+def _available() -> int:
+    amounts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(amounts["MemAvailable"].split()[0]) << 10
+
+
+@contextmanager
+def new_cache(parent: Path) -> Iterator[Path]:
+    """Yield a cache that other accounts can reach, and remove it."""
+    path = Path(tempfile.mkdtemp(prefix="steelyard-test-", dir=parent))
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture
-def steelyard(request: pytest.FixtureRequest, cache: Path, tmp_path: Path) -> Iterator[Steelyard]:
+def steelyard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Steelyard]:
     """Steelyard in an empty directory; after the test nothing may be left but records."""
+    name = request.path.name
+    cache = request.getfixturevalue("memory_cache" if name.startswith(_IN_MEMORY) else "cache")
     made = Steelyard(cache=cache, directory=tmp_path)
-    yield made.without_charts if request.path.name.startswith(_ABOUT_FAULTS) else made
+    yield made if name.startswith(_DRAWN) else made.without_charts
     made.end_all()
     assert living_servers(cache) == []
     live = cache / "live"
