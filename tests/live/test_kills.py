@@ -4,6 +4,7 @@
 ``STEELYARD_KILLS_LOG`` names a file that keeps a line for each.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
