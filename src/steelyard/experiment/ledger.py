@@ -37,6 +37,7 @@ from steelyard.platforms.log_place import MEMORY
 from steelyard.record.directory import (
     COPY_NOTE,
     CampaignDirectory,
+    has_begun,
     is_held,
     left_behind,
     may_be_there,
@@ -274,7 +275,7 @@ def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = Non
     nothing of it.
     """
     stands = stands or _standing(record)
-    if stands is None and (record / "journal.jsonl").exists():
+    if stands is None and _may_be_mended(record):
         return
     is_here = stands is not None and stands.campaign_id == campaign_id
     is_over = stands is not None and stands.status.is_finished
@@ -288,6 +289,14 @@ def _standing(record: Path) -> Standing | None:
         return read_standing(record)
     except RecordError:
         return None
+
+
+def _may_be_mended(record: Path) -> bool:
+    """Return whether a journal is there and damaged; one without a whole line was never begun."""
+    try:
+        return (record / "journal.jsonl").exists() and has_begun(record)
+    except RecordError:
+        return True
 
 
 def _left_alone(leftover: Leftover) -> Iterator[LeftBehindError]:

@@ -56,6 +56,9 @@ def register(campaign_id: str, record: Path, experiment: Experiment | None = Non
     """
     make_directory(directory())
     remove_unfinished(directory(), campaign_id)  # of a death at this very place
+    for other, place in records():
+        if place == record.absolute() and other != campaign_id and not made(other):
+            unregister(other)  # it died before its first line, or its record was removed
     lines = [_one_line(record.absolute())]
     if experiment is not None:
         lines.append(f"{_EXPERIMENT}{_EXPERIMENT_FORM.dump_json(experiment).decode()}")

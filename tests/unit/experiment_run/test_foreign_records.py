@@ -381,3 +381,14 @@ def test_one_bad_record_keeps_no_other_from_being_cleaned(tmp_path: Path, conten
     listed = CliRunner().invoke(cli, ["list", str(path)])
     assert listed.exception is None
     assert "\x1b" not in listed.output
+
+
+def test_a_death_before_the_first_line_leaves_no_note_for_long(tmp_path: Path) -> None:
+    """The next campaign in its place takes it away, or the next clean."""
+    path = tmp_path / "record"
+    CampaignDirectory.create(path, FakeClock(), experiment_text="version: 1\n").close()
+    for name in ("night-1", "night-2"):
+        registry.register(name, path, an_experiment())
+    assert [name for name, _ in registry.records()] == ["night-2"]
+    assert ledger.find_leftovers(_shut_doors()) == ()
+    assert registry.records() == []
