@@ -170,7 +170,8 @@ class _Page:
         titled = () if block.title == heading else (Text(block.title, style=_QUIET),)
         left = len(block.rows) - most
         more = (Text(f"and {left} more in the whole report", style=_QUIET),) if left > 0 else ()
-        note = (Text(block.note, style=_QUIET),) if self.whole and block.note else ()
+        told = block.note if self.whole else block.brief
+        note = (Text(told, style=_QUIET),) if told else ()
         return Group(*titled, drawn, *more, *note)
 
     def pairs(self, block: KeyValues) -> RenderableType:

@@ -70,3 +70,11 @@ def test_a_percent_sign_stays_with_its_number(width: int) -> None:
     assert " %" in text
     assert not [line for line in text.split("\n") if line.lstrip().startswith("%")]
     assert "\ue000" not in text
+
+
+def test_the_short_report_says_why_cells_and_effects_may_differ() -> None:
+    """Who divides the medians of two cells gets another number, and is told why."""
+    text = " ".join(render_terminal(build_document(analyses.quick()), 100).split())
+    assert "Effects are ratios within blocks, not of the medians under Cells" in text
+    whole = " ".join(render_terminal(build_document(analyses.quick()), 100, whole=True).split())
+    assert "Effects come from the ratios within blocks, not from the medians in the cells" in whole
