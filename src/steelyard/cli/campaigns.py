@@ -24,7 +24,9 @@ from steelyard.report.summary import Json
 from steelyard.report.terminal import render_terminal
 
 HOME = Path("campaigns")
-_WIDTH_UNKNOWN = 120
+_WIDTH_UNKNOWN = 100
+_WIDEST = 120
+_NARROWEST = 40
 
 
 def listed_campaigns(places: Sequence[Path]) -> tuple[Listed, ...]:
@@ -70,10 +72,33 @@ def _held(path: Path) -> bool:
 
 def print_whole(document: Document) -> None:
     """Print every section of a document for this terminal."""
+    click.echo(for_this_terminal(document, whole=True), nl=False)
+
+
+def for_this_terminal(
+    document: Document, *, files: tuple[str, ...] = (), whole: bool = False
+) -> str:
+    """Return a document as wide as the terminal, in colour where it is one and wants it.
+
+    Args:
+        document: To be shown.
+        files: Where the whole report lies.
+        whole: Every section of it: lists may be wider than what is read as text.
+    """
     terminal = sys.stdout.isatty()
-    width = os.get_terminal_size().columns if terminal else _WIDTH_UNKNOWN
-    colour = terminal and "NO_COLOR" not in os.environ
-    click.echo(render_terminal(document, width, colour=colour, whole=True), nl=False)
+    asked = os.environ.get("COLUMNS", "")
+    width = int(asked) if asked.isdecimal() else 0
+    if not width and terminal:
+        width = os.get_terminal_size().columns
+    # A fresh pseudo terminal may claim to have no columns.
+    width = width or (_WIDEST if whole else _WIDTH_UNKNOWN)
+    return render_terminal(
+        document,
+        max(_NARROWEST, width if whole else min(width, _WIDEST)),
+        colour=terminal and "NO_COLOR" not in os.environ,
+        files=files,
+        whole=whole,
+    )
 
 
 def print_json(content: dict[str, Json]) -> None:

@@ -1,12 +1,11 @@
 """Writing and showing the reports of an analysis."""
 
-import os
-import sys
 from pathlib import Path
 
 import click
 
 from steelyard.analysis.results import CampaignAnalysis
+from steelyard.cli.campaigns import for_this_terminal
 from steelyard.experiment.session import as_json
 from steelyard.gateways.files import write_text
 from steelyard.model.campaign import CampaignRecord
@@ -16,11 +15,6 @@ from steelyard.report.builder import build_document
 from steelyard.report.html import render_html
 from steelyard.report.markdown import render_markdown
 from steelyard.report.summary import summary
-from steelyard.report.terminal import render_terminal
-
-_WIDTH_UNKNOWN = 100
-_WIDEST = 120
-_NARROWEST = 40
 
 
 def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path) -> None:
@@ -43,23 +37,10 @@ def rendered(analysis: CampaignAnalysis, form: str) -> str:
     document = build_document(analysis)
     if form == "markdown":
         return render_markdown(document)
-    return render_html(document) if form == "html" else render_terminal(document)
+    return render_html(document) if form == "html" else for_this_terminal(document)
 
 
 def show(analysis: CampaignAnalysis, path: Path) -> None:
     """Print the short report for this terminal."""
-    text = render_terminal(
-        build_document(analysis),
-        width=_width(),
-        colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ,
-        files=tuple(str(path / name) for name in ("report.html", "report.md", "summary.json")),
-    )
-    click.echo(text, nl=False)
-
-
-def _width() -> int:
-    if not sys.stdout.isatty():
-        return _WIDTH_UNKNOWN
-    # A fresh pseudo terminal may claim to have no columns.
-    columns = os.get_terminal_size().columns or _WIDTH_UNKNOWN
-    return max(_NARROWEST, min(columns, _WIDEST))
+    files = tuple(str(path / name) for name in ("report.html", "report.md", "summary.json"))
+    click.echo(for_this_terminal(build_document(analysis), files=files), nl=False)

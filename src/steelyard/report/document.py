@@ -170,6 +170,7 @@ class Table:
     Attributes:
         tone_column: Index of the column that the tone of a row belongs to; None for no column.
         note: One or two sentences on how to read it.
+        brief: What even a short rendering says of that; empty for nothing.
     """
 
     title: str
@@ -177,6 +178,7 @@ class Table:
     rows: tuple[Row, ...]
     tone_column: int | None = None
     note: str = ""
+    brief: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

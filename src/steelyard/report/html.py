@@ -27,12 +27,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_unbroken,
     )
     environment.filters["kind"] = _kind
     environment.filters["chart"] = _chart
     environment.filters["place"] = _place
     environment.filters["card_rows"] = _card_rows
-    environment.filters["unbroken"] = _unbroken
     environment.globals["install_charts"] = INSTALL
     return environment
 
@@ -58,9 +58,9 @@ def _card_rows(block: VerdictCards) -> list[list[VerdictCard]]:
     return list(rows.values())
 
 
-def _unbroken(text: str) -> str:
-    """Return the text with its percent signs tied to their numbers."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+def _unbroken(value: object) -> object:
+    """Return a text with its percent signs tied to their numbers; markup stays as it is."""
+    return value.replace(" %", "\N{NO-BREAK SPACE}%") if type(value) is str else value
 
 
 def _place(drawing: IntervalDrawing, percent: float) -> str:

@@ -52,6 +52,10 @@ _CELL_NOTE = (
     "below 6 blocks). They move with the machine: compare treatments by the table of comparisons "
     "only."
 )
+_BRIEF = (
+    "Effects are ratios within blocks, not of the medians under Cells: where the machine moved"
+    " between blocks the two differ, even in sign."
+)
 _SINGLE_NOTE = (
     "One run each, in the order of the table's workloads and loads: there is no interval, and "
     "rows must not be compared with one another."
@@ -85,6 +89,7 @@ def comparison_section(analysis: CampaignAnalysis) -> Section:
         rows=tuple(_comparison_row(analysis, c) for c in cells),
         tone_column=6,
         note=_comparison_note(analysis),
+        brief=_BRIEF,
     )
     return Section(
         anchor="comparisons",

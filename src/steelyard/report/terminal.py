@@ -1,6 +1,7 @@
 """The short report for a terminal: verdicts, tables, findings, and where the files are."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -30,6 +31,7 @@ from steelyard.report.document import (
     VerdictCards,
     harmless,
 )
+from steelyard.report.filling import reworded
 
 # What a terminal shows; the rest is in the files.
 _SHOWN = (
@@ -60,7 +62,9 @@ _STYLE = {
 _QUIET = "dim"
 _GAP = 2  # columns between the columns of a table
 _MOST_ROWS = 30  # of a table
-_LEAST_WORDS = 16  # columns that words keep in a table that is too wide
+_LEAST_WORDS = 16  # columns that texts keep in a table that is too wide
+_LONGEST_NUMBER = 28  # columns: what is longer in a column of numbers is a text
+_TIE = "\ue000"  # a space that no line is broken at; Rich breaks at a no-break space, too
 _LINE = 56  # columns of an interval's drawing
 
 
@@ -91,8 +95,9 @@ def render_terminal(
         highlight=False,
         legacy_windows=False,
     )
-    console.print(_Page(width=width, whole=whole).document(document, files))
-    return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    tied = reworded(document, lambda text: text.replace(" %", f"{_TIE}%"))
+    console.print(_Page(width=width, whole=whole).document(tied, files))
+    return "\n".join(line.rstrip() for line in out.getvalue().replace(_TIE, " ").split("\n"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +142,8 @@ class _Page:
                 return self.cards(block)
             case Table():
                 return self.table(block, heading)
+            case KeyValues():
+                return self.pairs(block)
             case FindingList():
                 return Group(*(_finding(item) for item in block.items))
             case _:
@@ -156,22 +163,55 @@ class _Page:
         return Group(*lines)
 
     def table(self, block: Table, heading: str) -> RenderableType:
-        drawn = RichTable(box=None, pad_edge=False, header_style=_QUIET, padding=(0, _GAP, 0, 0))
-        widths = _widths(block, self.width)
-        for place, width in widths.items():
-            column = block.columns[place]
-            right = column.align is Align.RIGHT
-            title = Text(column.heading)
-            justify: JustifyMethod = "right" if right else "left"
-            drawn.add_column(title, justify=justify, width=width, overflow="fold")
         most = len(block.rows) if self.whole else _MOST_ROWS
-        for row in block.rows[:most]:
-            drawn.add_row(*(_cell(block, row, place) for place in widths))
+        widths = _widths(block, self.width)
+        shown = block.rows[:most]
+        drawn: RenderableType = Group(*(self.stacked(block, row) for row in shown))
+        if widths is not None:
+            drawn = _columns(block, shown, widths)
         titled = () if block.title == heading else (Text(block.title, style=_QUIET),)
         left = len(block.rows) - most
         more = (Text(f"and {left} more in the whole report", style=_QUIET),) if left > 0 else ()
-        note = (Text(block.note, style=_QUIET),) if self.whole and block.note else ()
+        told = block.note if self.whole else block.brief
+        note = (Text(told, style=_QUIET),) if told else ()
         return Group(*titled, drawn, *more, *note)
+
+    def pairs(self, block: KeyValues) -> RenderableType:
+        """Return names beside their values, or above them where a word would not fit beside."""
+        titled = (Text(block.title, style=_QUIET),) if block.title else ()
+        room = self.width - _GAP - max(len(name) for name, _ in block.pairs)
+        if any(_longest_word(value) > room for _, value in block.pairs):
+            lines = ((Text(n, style=_QUIET), _indented(value)) for n, value in block.pairs)
+            return Group(*titled, *(line for pair in lines for line in pair))
+        drawn = RichTable.grid(padding=(0, _GAP, 0, 0))
+        drawn.add_column(no_wrap=True, style=_QUIET)
+        drawn.add_column()
+        for name, value in block.pairs:
+            drawn.add_row(Text(name), Text(value))
+        return Group(*titled, drawn)
+
+    def stacked(self, block: Table, row: Row) -> RenderableType:
+        """Return a row as a paragraph: what it is about, then each value after its heading."""
+        columns = list(enumerate(block.columns))
+        first = next((p for p, c in columns if c.align is Align.RIGHT), 1)
+        text = Text(", ".join(row.cells[:first]), style="bold")
+        shown = [(p, c) for p, c in columns[first:] if self.whole or not c.spare]
+        for number, (place, column) in enumerate(shown):
+            text.append("; " if number else ": ", style="not bold")
+            text.append(f"{column.heading} ", style=f"not bold {_QUIET}")
+            text.append(row.cells[place], style=f"not bold {_tone(block, row, place)}")
+        return Padding(text, (0, 0, 0, _GAP))
+
+
+def _columns(block: Table, rows: Sequence[Row], widths: dict[int, int]) -> RenderableType:
+    drawn = RichTable(box=None, pad_edge=False, header_style=_QUIET, padding=(0, _GAP, 0, 0))
+    for place, width in widths.items():
+        column = block.columns[place]
+        justify: JustifyMethod = "right" if column.align is Align.RIGHT else "left"
+        drawn.add_column(Text(column.heading), justify=justify, width=width, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(_cell(block, row, place) for place in widths))
+    return drawn
 
 
 def _plain(block: Block) -> RenderableType:
@@ -179,22 +219,14 @@ def _plain(block: Block) -> RenderableType:
     match block:
         case BulletList():
             return Group(Text(block.lead, style=_QUIET), *(Text(f"- {i}") for i in block.items))
-        case KeyValues():
-            return _pairs(block)
         case Command():
             return Text(f"  {block.text}", overflow="fold")
         case _:
             return Text()
 
 
-def _pairs(block: KeyValues) -> RenderableType:
-    drawn = RichTable.grid(padding=(0, _GAP, 0, 0))
-    drawn.add_column(no_wrap=True, style=_QUIET)
-    drawn.add_column(overflow="fold")
-    for name, value in block.pairs:
-        drawn.add_row(Text(name), Text(value))
-    titled = (Text(block.title, style=_QUIET),) if block.title else ()
-    return Group(*titled, drawn)
+def _indented(value: str) -> RenderableType:
+    return Padding(Text(value, overflow="fold"), (0, 0, 0, _GAP))
 
 
 def _spaced(blocks: list[RenderableType]) -> list[RenderableType]:
@@ -203,40 +235,55 @@ def _spaced(blocks: list[RenderableType]) -> list[RenderableType]:
 
 
 def _cell(block: Table, row: Row, place: int) -> Text:
-    return Text(row.cells[place], style=_STYLE[row.tone] if place == block.tone_column else "")
+    return Text(row.cells[place], style=_tone(block, row, place))
 
 
-def _widths(block: Table, room: int) -> dict[int, int]:
-    """Return the width of each column to show, by its place.
+def _tone(block: Table, row: Row, place: int) -> str:
+    return _STYLE[row.tone] if place == block.tone_column else ""
 
-    Numbers are never broken, headings are, between words; where that is not enough, spare columns
-    are left out, the last first.
+
+def _widths(block: Table, room: int) -> dict[int, int] | None:
+    """Return the width of each column to show, by its place; None where they have no room.
+
+    Neither numbers nor words are broken; headings and texts are, between words. Where that is not
+    enough, spare columns are left out, the last first.
     """
-    headings = [column.heading for column in block.columns]
-    least = {
-        place: max([len(w) for w in heading.split()] + [len(r.cells[place]) for r in block.rows])
-        for place, heading in enumerate(headings)
-    }
-    for place in reversed(range(len(headings))):
-        if _total(least) > room and block.columns[place].spare:
-            del least[place]
-    for place in _widest_first(block, least):
-        # Words may be broken where numbers may not.
-        least[place] -= max(0, min(_total(least) - room, least[place] - _LEAST_WORDS))
-    widths = dict(least)
-    for place, width in least.items():
-        wanted = max(width, len(headings[place]))
-        widths[place] = width + max(0, min(wanted - width, room - _total(widths)))
+    wanted = {place: _wanted(block, place) for place in range(len(block.columns))}
+    for place in reversed(range(len(block.columns))):
+        if _total(wanted) > room and block.columns[place].spare:
+            del wanted[place]
+    widths = dict(wanted)
+    for place in sorted(wanted, key=lambda place: -wanted[place]):
+        widths[place] -= max(0, min(_total(widths) - room, widths[place] - _least(block, place)))
+    if _total(widths) > room:
+        return None
+    for place in wanted:
+        most = max(widths[place], len(block.columns[place].heading))
+        widths[place] += max(0, min(most - widths[place], room - _total(widths)))
     return widths
 
 
-def _widest_first(block: Table, widths: dict[int, int]) -> list[int]:
-    words = [place for place in widths if block.columns[place].align is Align.LEFT]
-    return sorted(words, key=lambda place: -widths[place])
+def _wanted(block: Table, place: int) -> int:
+    """Return the width at which a column breaks nothing but its heading."""
+    heading = _longest_word(block.columns[place].heading)
+    return max([heading, *(len(row.cells[place]) for row in block.rows)])
+
+
+def _least(block: Table, place: int) -> int:
+    """Return the width that a column keeps: of numbers all of it, of texts some words a line."""
+    wanted = _wanted(block, place)
+    if block.columns[place].align is Align.RIGHT and wanted <= _LONGEST_NUMBER:
+        return wanted
+    words = (_longest_word(row.cells[place]) for row in block.rows)
+    return max([_longest_word(block.columns[place].heading), min(wanted, _LEAST_WORDS), *words])
+
+
+def _longest_word(text: str) -> int:
+    return max((len(word) for word in text.split()), default=0)
 
 
 def _total(widths: dict[int, int]) -> int:
-    return sum(width + _GAP for width in widths.values())
+    return sum(width + _GAP for width in widths.values()) - _GAP
 
 
 def _sentence(card: VerdictCard) -> Text:

@@ -2,7 +2,14 @@
 
 import io
 import json
+import os
+import pty
+import re
+import subprocess
 import sys
+import termios
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -41,6 +48,52 @@ def test_a_form_is_printed_and_nothing_written(shell: Shell, form: str) -> None:
     assert (code, err) == (0, "")
     assert out
     assert sorted(entry.name for entry in path.iterdir()) == before
+
+
+def widest(text: str) -> int:
+    """Return the length of the longest line."""
+    return max(len(line) for line in text.splitlines())
+
+
+def test_columns_say_the_width_in_a_pipe(shell: Shell) -> None:
+    """Of the report, of its terminal form and of a list; without them there is a usual width."""
+    a_campaign(Path("one"))
+    for words in (("report", "one"), ("report", "one", "--format", "terminal"), ("list", ".")):
+        shell.monkeypatch.delenv("COLUMNS", raising=False)
+        _, usual, _ = shell.run(*words)
+        shell.monkeypatch.setenv("COLUMNS", "60")
+        _, narrow, _ = shell.run(*words)
+        assert widest(narrow) <= 60 < widest(usual)
+        assert "\x1b" not in usual + narrow
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_terminal_form_is_that_of_the_terminal(tmp_path: Path, *, quiet: bool) -> None:
+    """As wide as it is, and in colour unless NO_COLOR says otherwise."""
+    a_campaign(tmp_path / "one")
+    command = [sys.executable, "-m", "steelyard", "report", "one", "--format", "terminal"]
+    unset = ("COLUMNS", "NO_COLOR")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 72))
+    with subprocess.Popen(
+        command,
+        stdout=theirs,
+        cwd=tmp_path,
+        env=environment | ({"NO_COLOR": "1"} if quiet else {}),
+    ) as process:
+        os.close(theirs)
+        text = "".join(_shown(ours))
+    os.close(ours)
+    assert process.returncode == 0
+    assert ("\x1b[1;32mfaster\x1b[0m" in text) is not quiet
+    assert 60 < widest(re.sub(r"\x1b\[[0-9;]*m", "", text)) <= 72
+
+
+def _shown(terminal: int) -> Iterator[str]:
+    """Yield what a program shows until it closes the terminal."""
+    with os.fdopen(os.dup(terminal), encoding="utf-8", newline="") as stream, suppress(OSError):
+        yield from stream
 
 
 def test_the_json_form_is_the_summary(shell: Shell) -> None:

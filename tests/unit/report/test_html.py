@@ -9,6 +9,7 @@ import pytest
 from fakes import analyses
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.report import chart_theme, charts
+from steelyard.report.document import Command, Document, Section
 from steelyard.report.render import build_document, render_html
 
 VOID = frozenset({"meta", "link", "br", "hr", "img", "input", "col"})
@@ -133,3 +134,14 @@ def test_a_campaign_without_blocks_draws_nothing() -> None:
     page = render_html(build_document(analyses.failed_early()))
     assert "<figure" not in page
     assert "refused to start" in page
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_percent_sign_stays_with_its_number(scene: Callable[[], CampaignAnalysis]) -> None:
+    """In every text, also of tables, findings and notes; a command is copied as it is."""
+    page = re.sub(r"(?s)<(svg|code).*?</\1>", "", render_html(build_document(scene())))
+    assert "\N{NO-BREAK SPACE}%" in page or scene is analyses.failed_early
+    assert not re.search(r"[0-9] %", page)
+    command = Section(anchor="c", title="c", blocks=(Command(text="echo '3 %'"),))
+    document = Document(title="t", subtitle="s", sections=(command,))
+    assert "echo &#39;3 %&#39;" in render_html(document)

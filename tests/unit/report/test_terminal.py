@@ -61,3 +61,20 @@ def test_an_interval_is_drawn_with_its_zero() -> None:
     drawn = render_terminal(build_document(analyses.quick()), 100).split("\n")
     line = next(line for line in drawn if "━◆━" in line)
     assert line.index("│") < line.index("━") < line.index("◆")
+
+
+@pytest.mark.parametrize("width", range(40, 121, 4))
+def test_a_percent_sign_stays_with_its_number(width: int) -> None:
+    """No line begins with the sign, or with what closes the bracket around it."""
+    text = render_terminal(build_document(analyses.many_loads()), width, whole=True)
+    assert " %" in text
+    assert not [line for line in text.split("\n") if line.lstrip().startswith("%")]
+    assert "\ue000" not in text
+
+
+def test_the_short_report_says_why_cells_and_effects_may_differ() -> None:
+    """Who divides the medians of two cells gets another number, and is told why."""
+    text = " ".join(render_terminal(build_document(analyses.quick()), 100).split())
+    assert "Effects are ratios within blocks, not of the medians under Cells" in text
+    whole = " ".join(render_terminal(build_document(analyses.quick()), 100, whole=True).split())
+    assert "Effects come from the ratios within blocks, not from the medians in the cells" in whole
