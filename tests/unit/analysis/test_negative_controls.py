@@ -159,7 +159,7 @@ def test_a_control_that_differs_makes_the_comparison_suspect() -> None:
     assert "The other results of this comparison are suspect" in message
     reads, writes = analysis.headlines
     assert (reads.is_suspect, writes.is_suspect) == (False, True)
-    assert verdict_word(writes, 0.01) == "faster, suspect"
+    assert verdict_word(writes, 0.01) == "faster, suspect, less durable"
     sentence = verdict_sentence(analysis, writes)
     assert sentence.endswith("; suspect: the negative control reads differs")
     shown = [each.get("suspect_by_control") for each in summary(analysis)["comparisons"]]

@@ -279,7 +279,7 @@ def test_programs_start_while_threads_are_at_work() -> None:
             log.warning("x")
             importlib.reload(colorsys)
             ctypes.CDLL(None).getpid()
-            gc.collect()
+            gc.collect(0)
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
