@@ -15,6 +15,7 @@ from support.live import (
     interrupted,
     lasting,
     living_servers,
+    napping,
     redone_in_all_arms,
     wait_for,
 )
@@ -57,7 +58,7 @@ def test_a_server_killed_during_a_run_costs_one_block_and_nothing_else(
 
 def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: Steelyard) -> None:
     """SIGINT ends in order: reports exist, the exit code is 130, and the way on is printed."""
-    process = _started(steelyard, lasting(TWO))
+    process = _started(steelyard, napping(lasting()))
     wait_for(lambda: steelyard.complete_blocks >= 2, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=LIMIT_S)
@@ -72,7 +73,7 @@ def test_ctrl_c_reports_what_there_is_and_exits_130(steelyard: Steelyard) -> Non
 
 def test_kill_9_then_resume_redoes_only_the_block_in_flight(steelyard: Steelyard) -> None:
     """After kill -9 the complete blocks stay, the order stays, and the campaign ends normally."""
-    process = _started(steelyard, TWO)
+    process = _started(steelyard, napping())
     wait_for(lambda: steelyard.complete_blocks >= 2, process)
     process.kill()
     process.communicate()
@@ -110,7 +111,7 @@ def test_a_single_pass_goes_on_after_kill_9(steelyard: Steelyard) -> None:
 
 def test_clean_removes_what_kill_9_left_behind(steelyard: Steelyard) -> None:
     """Data directory, socket directory and processes of a killed campaign go; its record stays."""
-    process = _started(steelyard, lasting(TWO))
+    process = _started(steelyard, napping(lasting()))
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     sockets = [Path(e["name"]) for e in _journal(steelyard) if e["kind"] == "created"]
     process.kill()
@@ -129,7 +130,7 @@ def test_clean_removes_what_kill_9_left_behind(steelyard: Steelyard) -> None:
 
 def test_clean_leaves_a_living_campaign_alone(steelyard: Steelyard) -> None:
     """`clean --yes` beside a running campaign removes nothing of it: no block is lost."""
-    process = _started(steelyard, lasting(TWO))
+    process = _started(steelyard, napping(lasting()))
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     assert "No campaign has left anything" in steelyard.run("clean", "--yes").stdout
     _goes_on(steelyard, process)
@@ -145,7 +146,7 @@ def _goes_on(steelyard: Steelyard, process: "subprocess.Popen[str]") -> None:
 
 def test_two_campaigns_in_one_directory_are_refused(steelyard: Steelyard) -> None:
     """The second is refused by the lock or the journal, and the first goes on unharmed."""
-    process = _started(steelyard, lasting(TWO))
+    process = _started(steelyard, napping(lasting()))
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     third = steelyard.run("run", "--resume", "c")
     second = steelyard.run("run", "tiny.yaml", "--out", "c", "--yes")

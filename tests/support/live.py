@@ -69,6 +69,20 @@ def lasting(text: str = TINY) -> str:
     return text.replace(ending, going_on)
 
 
+def napping(text: str = TINY) -> str:
+    """Return an experiment that naps at every commit, under one treatment six times as long.
+
+    So the CPUs are left to others, and the first look, after six blocks, decides.
+    """
+    for old, new in (
+        ("embedded}\n", "embedded}\n    postgres: {commit_delay: 60000, commit_siblings: 0}\n"),
+        ("shared_buffers: 64MB", "shared_buffers: 64MB, commit_delay: 10000"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    return text.replace(", precision: 99%", "")
+
+
 def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
