@@ -36,8 +36,10 @@ _DRAWN = (
 _IN_MEMORY = (
     *("test_broken_networks", "test_campaign_reading", "test_campaigns.py", "test_factors"),
     *("test_faults", "test_hanging_servers", "test_made_servers", "test_profile_presets"),
-    *("test_run_latency", "test_statement_timeouts"),
+    "test_statement_timeouts",
 )
+# What it says is read while it runs, from pipes that only a start of an interpreter has.
+_HEARD = ("test_burst_cliffs",)
 # The directories made in them have names of their own.
 _MEMORY, _DISK = Path("/dev/shm"), Path("/var/tmp")  # noqa: S108
 _MEMORY_BYTES = 8 << 30  # a guess: of seven workers, each with some data directories of 60 MB
@@ -300,7 +302,7 @@ def steelyard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Steely
     name = request.path.name
     cache = request.getfixturevalue("memory_cache" if name.startswith(_IN_MEMORY) else "cache")
     made = Steelyard(cache=cache, directory=tmp_path)
-    yield made if name.startswith(_DRAWN) else made.without_charts
+    yield made if name.startswith((*_DRAWN, *_HEARD)) else made.without_charts
     made.end_all()
     assert living_servers(cache) == []
     live = cache / "live"
