@@ -122,21 +122,49 @@ def _word(error: SteelyardError | Interrupted) -> str:
 
 
 def _stop_in_order() -> None:
-    """Turn the first Ctrl-C, TERM or HUP into an orderly stop; further ones do not disturb it."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    """Turn the first Ctrl-C, TERM or HUP into an orderly stop; further ones do not disturb it.
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    One that falls where Python swallows what is raised (a finaliser) comes again.
+    """
+    # nohup and background shells ignore some on purpose: that stays.
+    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = tuple(each for each in asked if signal.getsignal(each) is not signal.SIG_IGN)
+    if heard:
+        stopping = _Stopping(heard)
+        stopping.listen()
+        sys.unraisablehook = stopping.swallowed
+
+
+class _Stopping:
+    """The handler of the signals that stop in order."""
+
+    def __init__(self, numbers: tuple[signal.Signals, ...]) -> None:
+        self._numbers = numbers
+        self._show = sys.unraisablehook
+
+    def listen(self) -> None:
+        """Hear the signals, for the first time or again."""
+        for number in self._numbers:
+            signal.signal(number, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
         if _is_starting_a_child(frame):
-            threading.Timer(_SOON_S, os.kill, (os.getpid(), number)).start()
+            self._again(number)
             return
-        for other in numbers:
+        for other in self._numbers:
             signal.signal(other, signal.SIG_IGN)
         raise Interrupted(f"interrupted by {signal.Signals(number).name}")
 
-    for number in numbers:
-        # nohup and background shells ignore some on purpose: that stays.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, stop)
+    def _again(self, number: int) -> None:
+        threading.Timer(_SOON_S, os.kill, (os.getpid(), number)).start()
+
+    def swallowed(self, lost: "sys.UnraisableHookArgs") -> None:
+        """Send a stop again that Python swallowed; show anything else as ever."""
+        if not isinstance(lost.exc_value, Interrupted):
+            self._show(lost)
+        elif threading.current_thread() is threading.main_thread():
+            self.listen()
+            self._again(self._numbers[0])
 
 
 def _is_starting_a_child(frame: FrameType | None) -> bool:

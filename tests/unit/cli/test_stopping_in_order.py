@@ -47,3 +47,11 @@ def test_a_signal_in_a_callback_around_fork_comes_again() -> None:
     )
 
     assert said.splitlines() == ["the child was started", "stopped in order"]
+
+
+def test_a_signal_in_a_finaliser_comes_again() -> None:
+    """A connection that is collected makes a call just then; the campaign must not go on, deaf."""
+    dying = "lambda _: signal.raise_signal(signal.SIGINT)"
+    said = _stopped(f"Connection = type('Connection', (), {{'__del__': {dying}}})", "Connection()")
+
+    assert said.splitlines() == ["the child was started", "stopped in order"]

@@ -241,6 +241,7 @@ def test_a_second_signal_does_not_disturb_the_stop(monkeypatch: pytest.MonkeyPat
     """The first one raises in order; from then on all three are ignored."""
     handlers: dict[int, object] = {}
     monkeypatch.setattr(entry.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(entry.sys, "unraisablehook", entry.sys.unraisablehook)
     monkeypatch.setattr(entry.signal, "getsignal", lambda _: entry.signal.SIG_DFL)
     entry._stop_in_order()
     assert set(handlers) == {entry.signal.SIGINT, entry.signal.SIGTERM, entry.signal.SIGHUP}
@@ -256,6 +257,7 @@ def test_what_is_ignored_on_purpose_stays_ignored(monkeypatch: pytest.MonkeyPatc
     handlers: dict[int, object] = {}
     before = {entry.signal.SIGHUP: entry.signal.SIG_IGN}
     monkeypatch.setattr(entry.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(entry.sys, "unraisablehook", entry.sys.unraisablehook)
     monkeypatch.setattr(entry.signal, "getsignal", before.get)
     entry._stop_in_order()
     assert set(handlers) == {entry.signal.SIGINT, entry.signal.SIGTERM}
