@@ -82,8 +82,18 @@ def shown_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def buffers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the record of a campaign as the pages speak of it."""
+    place = tmp_path_factory.mktemp("buffers")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEELYARD_CACHE", str(place / "cache"))
+        Stage.new(_buffers(), place / "record").run()
+    return place / "record"
+
+
 @pytest.fixture
-def shown_things(argv: tuple[str, ...], shown_files: Path) -> None:
+def shown_things(argv: tuple[str, ...], shown_files: Path, buffers: Path) -> None:
     """Make what a shown command works on, beside files: plan, logs, campaigns, examples."""
     if argv[:2] == ("stack", "apply"):
         shown = next(other for other in doc_pages.commands() if other[:2] == ("stack", "plan"))
@@ -97,7 +107,7 @@ def shown_things(argv: tuple[str, ...], shown_files: Path) -> None:
         for name, loop in shown.items():
             copyfile(examples / "coordinated-omission" / f"{loop}.log.gz", shown_files / name)
     for name in {word for word in argv if word.startswith("campaigns/")}:
-        Stage.new(_buffers(), shown_files / name).run()
+        copytree(buffers, shown_files / name)
 
 
 def _buffers() -> Experiment:
