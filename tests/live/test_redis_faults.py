@@ -118,7 +118,6 @@ def small_disk(steelyard: Steelyard) -> Iterator[Path]:
         place.rmdir()
 
 
-@pytest.mark.machine
 @pytest.mark.slow
 @pytest.mark.parametrize("appendfsync", ["everysec", "always"])
 def test_a_disk_full_of_the_append_only_file_is_told(
