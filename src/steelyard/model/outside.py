@@ -10,7 +10,6 @@ from steelyard.model.kubernetes import ObjectRef, SecretRef
 from steelyard.model.stack import Knob
 
 REDIS_MARK: Final = "steelyard:"  # so begins what Steelyard calls its own on a Redis server
-_SHOWN_LENGTH: Final = 120
 
 
 class Foreign(StrEnum):
@@ -58,14 +57,6 @@ class TurnedKnob:
     def label(self) -> str:
         """Return what it is called in lists; it tells knobs of one campaign apart."""
         return knob_label(self.knob)
-
-    @property
-    def before(self) -> str:
-        """Return what was there, for whoever puts it back by hand; a long one is cut."""
-        text = " ".join(self.snapshot.split())
-        return (
-            text if len(text) <= _SHOWN_LENGTH else f"{text[:_SHOWN_LENGTH]}... (see the journal)"
-        )
 
 
 def knob_label(knob: Knob) -> str:
