@@ -37,7 +37,8 @@ lint: setup
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
-	$(BIN)/mypy benchmarks/overhead.py benchmarks/probe_overhead.py benchmarks/log_cost.py
+	$(BIN)/mypy benchmarks/overhead.py benchmarks/probe_overhead.py benchmarks/log_cost.py \
+		benchmarks/turn_probe_overhead.py
 	$(BIN)/lint-imports
 
 bench: setup $(BENCH_STAMP)

@@ -4,6 +4,7 @@ The numbers look like a real campaign's but follow from a seed.
 """
 
 from dataclasses import replace
+from itertools import accumulate
 
 from fakes.scenes import (
     STARTED_AT,
@@ -15,7 +16,14 @@ from fakes.scenes import (
     stalls_of,
     warmup_of,
 )
-from steelyard.analysis.noise_floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.analysis.noise_floor import (
+    MINUTES,
+    DesignSight,
+    NoiseFloor,
+    Reach,
+    Sight,
+    WorkloadFloor,
+)
 from steelyard.analysis.places import pair_findings
 from steelyard.analysis.results import (
     CampaignAnalysis,
@@ -28,6 +36,7 @@ from steelyard.model.experiment import Experiment, Layer, Setting, Stop, Treatme
 from steelyard.model.findings import Finding, Severity, Validity
 from steelyard.model.load import Load
 from steelyard.model.measure import Measure, Reset, SwitchCost
+from steelyard.model.measurement import Run, Second
 from steelyard.model.noise import ASSUMED_NOISE
 from steelyard.model.plan import (
     ANEW,
@@ -36,9 +45,12 @@ from steelyard.model.plan import (
     RoundsFor,
     Status,
     StoppingRule,
+    turn_times,
 )
 from steelyard.model.schedule import Mode
 from steelyard.model.target import EndpointTarget, LocalTarget
+from steelyard.model.turns import Pausing, SharedMemory, Turn, TurnTimes, WorkloadTurns
+from steelyard.model.units import GIB
 from steelyard.model.verdicts import Estimate
 from steelyard.model.workload import Workload
 from steelyard.stats.two_level import Components
@@ -90,6 +102,73 @@ def same_twice() -> CampaignAnalysis:
         mode=Mode.BACK_TO_BACK,
     )
     return analysis_of(scene)
+
+
+def in_turns() -> CampaignAnalysis:
+    """Return treatments that alternate, one workload with longer turns than the other."""
+    scene = Scene(
+        name="default against fitted, in turns",
+        effects={("fitted", "reads"): 0.12, ("fitted", "writes"): 0.31},
+        noise=0.03,
+        mode=Mode.ALTERNATING,
+    )
+    analysis = analysis_of(scene)
+    assert analysis.plan is not None
+    reads, writes = TurnTimes(reconnections=2), TurnTimes(turn_s=0.4)
+    plan = replace(
+        analysis.plan,
+        restore="copy",
+        restore_s=(("copy", 0.94),),
+        discard=DiscardChoice(discard_s=2.0, how="floor", risk="It is tested in every block."),
+        design_reason="all of them can be up at the same time",
+        pausing=Pausing.SIGNALS,
+        turns=(
+            WorkloadTurns(workload="reads", times=reads),
+            WorkloadTurns(workload="writes", times=writes),
+        ),
+        memory=SharedMemory(needed_bytes=3 * GIB, available_bytes=12 * GIB),
+    )
+    return replace(
+        analysis,
+        plan=plan,
+        warmup=(),
+        runs=tuple(_turned(run, plan) for run in analysis.runs),
+        warm_ups_s=(2.0, 4.0),
+    )
+
+
+def _turned(run: Run, plan: CampaignPlan) -> Run:
+    """Return a run as if its seconds had been turns, one in each round."""
+    assert run.measurement is not None
+    times = turn_times(plan, run.cell.workload)
+    series = run.measurement.series
+    turns = tuple(
+        Turn(
+            round=number,
+            place=(number + run.visit) % 2,
+            began_s=2 * number * times.turn_s,
+            seconds=times.counted_s,
+            transactions=round(second.transactions * times.counted_s),
+            early=round(second.transactions * times.counted_s / 2),
+        )
+        for number, second in enumerate(series)
+    )
+    ends = accumulate(turn.seconds for turn in turns)
+    measured = replace(
+        run.measurement,
+        transactions=sum(turn.transactions for turn in turns),
+        seconds=sum(turn.seconds for turn in turns),
+        series=tuple(
+            Second(
+                end_s=round(end_s, 6),
+                seconds=turn.seconds,
+                transactions=turn.transactions,
+                latency_mean_s=None,
+            )
+            for end_s, turn in zip(ends, turns, strict=True)
+        ),
+    )
+    return replace(run, measurement=measured, turns=turns)
 
 
 def interrupted() -> CampaignAnalysis:
@@ -255,6 +334,82 @@ def noise_floor() -> CampaignAnalysis:
     )
 
 
+def noise_in_turns() -> CampaignAnalysis:
+    """Return an A/A campaign in turns over two workloads, beside what visits would see."""
+    scene = Scene(
+        name="noise of shared buffers",
+        treatments=("default", "again"),
+        noise=0.02,
+        blocks=14,
+        max_blocks=14,
+        status=Status.BUDGET,
+        mode=Mode.ALTERNATING,
+        budget_s=600.0,
+    )
+    analysis = analysis_of(scene)
+    twin = TwinOf(name="shared buffers", treatments=2, stop=Stop())
+    return replace(
+        analysis,
+        experiment=replace(analysis.experiment, twin_of=twin),
+        settings=(),
+        warmup=(),
+        noise=NoiseFloor(
+            name=twin.name,
+            mode=Mode.ALTERNATING,
+            preparation_s=20.0,
+            block_s=24.0,
+            slice_s=5.0,
+            advised_slice_s=4.0,
+            advised_reconnections=3,
+            narrower=0.82,
+            turns=TurnTimes(reconnections=1),
+            workloads=(
+                _floor_in_turns("reads", 0.05),
+                replace(_floor_in_turns("writes", 0.03), connection_sd=None),
+            ),
+            designs=tuple(
+                each
+                for name, scale in (("reads", 0.05), ("writes", 0.03))
+                for each in (_sees(name, Mode.ALTERNATING, scale), _sees(name, Mode.VISITS, scale))
+            ),
+        ),
+    )
+
+
+def _floor_in_turns(name: str, scale: float) -> WorkloadFloor:
+    return WorkloadFloor(
+        workload=name,
+        noise=replace(ASSUMED_NOISE.workloads[0], workload=name),
+        second_sd=_about(scale),
+        autocorrelation=None,
+        slice_sd=None,
+        visit_sd=None,
+        walk_sd=Estimate(value=0.2, low=0.0, high=0.4),
+        trend_per_h=Estimate(value=-0.1, low=-0.9, high=0.7),
+        visit_share=None,
+        slice_s=4.0,
+        reaches=(_reach(None, scale),),
+        start_sd=_about(0.5 * scale),
+        connection_sd=_about(0.4 * scale),
+        apart_sd=_about(2.0 * scale),
+        start_share=0.4,
+    )
+
+
+def _sees(name: str, mode: Mode, scale: float) -> DesignSight:
+    in_turns = mode is Mode.ALTERNATING
+    deviation = scale * (1.0 if in_turns else 3.0)
+    return DesignSight(
+        workload=name,
+        mode=mode,
+        measured=in_turns,
+        block_s=24.0 if in_turns else 60.0,
+        contrast_sd=deviation,
+        halves=tuple(None if m < 20 and not in_turns else 8 * deviation / m for m in MINUTES),
+        needed_s=(9000.0 if in_turns else None, 60.0 * (30 if in_turns else 300)),
+    )
+
+
 def _workload_floor(name: str, scale: float, loads: tuple[Load | None, ...]) -> WorkloadFloor:
     return WorkloadFloor(
         workload=name,
@@ -388,7 +543,7 @@ def _experiment(scene: Scene) -> Experiment:
 
 def _plan(scene: Scene) -> CampaignPlan:
     headlines = len(scene.workloads) * (len(scene.treatments) - 1)
-    visits = scene.mode is Mode.VISITS
+    visits = scene.mode is not Mode.BACK_TO_BACK
     return CampaignPlan(
         mode=scene.mode,
         switch=SwitchCost.RESTART if visits else SwitchCost.SESSION,
@@ -423,6 +578,12 @@ def _unit(scene: Scene) -> str:
             f"{scene.blocks} visits to one server on this machine, in which each cell ran the "
             "treatments back to back, with the prepared data restored before each block; not "
             "restarts of it, not two machines"
+        )
+    if scene.mode is Mode.ALTERNATING:
+        return (
+            f"{scene.blocks} starts of each treatment's server on this machine, up together and"
+            " under load in turns, each from the same prepared data; not two machines, not two"
+            " storage products"
         )
     return (
         f"{scene.blocks} restarts of one server per treatment on this machine, each from the same "

@@ -8,13 +8,17 @@ from typing import Self
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.servers import FakeEngine, FakePlatform, World
+from fakes.standing import FakeGuards
 from steelyard.analysis.results import CampaignAnalysis
+from steelyard.experiment.alternating import Slots
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.bench import Bench
+from steelyard.experiment.design_choice import Room
 from steelyard.experiment.ledger import JournalLedger
 from steelyard.experiment.registry import register
 from steelyard.experiment.runner import Campaign
 from steelyard.experiment.stack_settings import StackSettings
+from steelyard.experiment.turns import Slot
 from steelyard.model.campaign import BlockOutcome
 from steelyard.model.environment import Fact
 from steelyard.model.experiment import Experiment, Layer, Setting, Stop, Treatment
@@ -152,7 +156,11 @@ class MortalJournal:
 
 @dataclass(kw_only=True)
 class Stage:
-    """One session of work on a campaign in its own world."""
+    """One session of work on a campaign in its own world.
+
+    Attributes:
+        room: Nothing can stand still, unless a test says otherwise: treatments do not alternate.
+    """
 
     experiment: Experiment
     path: Path
@@ -161,6 +169,8 @@ class Stage:
     listener: Listener
     directory: CampaignDirectory
     stacked: Callable[[JournalLedger], StackSettings | None] = lambda _: None
+    room: Room = field(default_factory=Room)
+    guards: FakeGuards = field(default_factory=FakeGuards)
 
     @classmethod
     def new(cls, experiment: Experiment, path: Path, clock: FakeClock | None = None) -> "Stage":
@@ -203,14 +213,23 @@ class Stage:
 
     def bench(self) -> Bench:
         """Return the bench of this world."""
+        ledger = JournalLedger(self.directory.journal, CAMPAIGN_ID)
+        return self._bench(self._platforms(self.world), self.stacked(ledger))
+
+    def slots(self, number: int) -> tuple[Slot, ...]:
+        """Return places for so many servers that are up together."""
+        worlds = [self.world.in_slot(slot) for slot in range(1, number + 1)]
+        platforms = [self._platforms(world) for world in worlds]
+        return tuple(Slot(bench=self._bench(each, None), platforms=each) for each in platforms)
+
+    def _platforms(self, world: World) -> dict[str, FakePlatform]:
         root = self.path.with_name(f"{self.path.name}-outside")
         ledger = JournalLedger(self.directory.journal, CAMPAIGN_ID)
-        platform = FakePlatform(self.world, ledger, root)
-        assembly = Assembly(
-            engine=FakeEngine(self.world),
-            platforms={t.name: platform for t in self.experiment.treatments},
-            stack=self.stacked(ledger),
-        )
+        platform = FakePlatform(world, ledger, root)
+        return {treatment.name: platform for treatment in self.experiment.treatments}
+
+    def _bench(self, platforms: dict[str, FakePlatform], stack: StackSettings | None) -> Bench:
+        assembly = Assembly(engine=FakeEngine(self.world), platforms=platforms, stack=stack)
         return Bench(self.experiment, assembly, self.clock, FakeHost())
 
     def campaign(self) -> Campaign:
@@ -223,6 +242,8 @@ class Stage:
             clock=self.clock,
             progress=self.listener,
             facts=(Fact(name="kernel", value="fake", subject="machine"),),
+            room=self.room,
+            slots=Slots(made=self.slots, guards=self.guards),
         )
 
     def run(self) -> CampaignAnalysis:

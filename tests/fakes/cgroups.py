@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from steelyard.gateways.cgroups import Hierarchy
+from steelyard.gateways.freezer import FREEZE, FROZEN, STATE, THAWED
 from steelyard.model.cgroup import Controller
 from steelyard.model.errors import PrivilegeError, TargetError
 
@@ -21,6 +22,7 @@ class FakeCgroups:
         ignores: Files that take a text and keep what they had.
         within: Who is in a group.
         busy: How often a removal is refused because of processes.
+        restless: Of a frozen group, how many looks find that something in it still runs.
     """
 
     version: int = 1
@@ -32,6 +34,7 @@ class FakeCgroups:
     disk: str | None = "254:0"
     within: Callable[[Path], tuple[int, ...]] = lambda _: ()
     busy: int = 0
+    restless: int = 0
     groups: set[Path] = field(default_factory=set)
     files: dict[Path, str] = field(default_factory=dict)
     written: list[tuple[Path, str]] = field(default_factory=list)
@@ -81,6 +84,17 @@ class FakeCgroups:
         if name not in self.ignores:
             self.files[directory / name] = text
 
+    def freezer(self, directory: Path) -> "FakeFreezer":
+        """Return what freezes a group that is there."""
+        if directory not in self.groups:
+            raise TargetError(f"the control group {directory} cannot be frozen: it is not there")
+        return FakeFreezer(cgroups=self, directory=directory)
+
+    def frozen(self) -> set[Path]:
+        """Return the groups that are frozen."""
+        words = {STATE: FROZEN, FREEZE: "1"}
+        return {path.parent for path, text in self.files.items() if words.get(path.name) == text}
+
     def members(self, directory: Path) -> tuple[int, ...]:
         """Return who is in a group."""
         return self.within(directory)
@@ -93,3 +107,40 @@ class FakeCgroups:
         """Return the one disk, wherever a path is."""
         assert path.is_absolute()
         return self.disk
+
+
+@dataclass(kw_only=True)
+class FakeFreezer:
+    """The freezer of one group: its files are those of its version."""
+
+    cgroups: FakeCgroups
+    directory: Path
+    closed: bool = False
+    looks: int = 0
+
+    def freeze(self) -> None:
+        """Begin to freeze."""
+        self.looks = 0
+        self._write(FROZEN, "1")
+
+    def thaw(self) -> None:
+        """Let everything go on."""
+        self._write(THAWED, "0")
+
+    def is_frozen(self) -> bool:
+        """Return whether nothing in the group runs, after as many looks as the test wants."""
+        assert not self.closed
+        self.looks += 1
+        return self.directory in self.cgroups.frozen() and self.looks > self.cgroups.restless
+
+    def close(self) -> None:
+        """Thaw and be done."""
+        if not self.closed and self.directory in self.cgroups.groups:
+            self.thaw()
+        self.closed = True
+
+    def _write(self, first: str, second: str) -> None:
+        assert not self.closed
+        is_first = self.cgroups.version == 1
+        name, word = (STATE, first) if is_first else (FREEZE, second)
+        self.cgroups.write(self.directory, name, word)

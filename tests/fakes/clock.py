@@ -1,13 +1,18 @@
 """A clock that stands still until somebody sleeps or turns it."""
 
+from collections.abc import Callable
+
 
 class FakeClock:
     """Time that moves only when it is slept or advanced; the wall can be stepped alone."""
+
+    woken: Callable[[int], object]  # called after each sleep with its number, from 1 on
 
     def __init__(self, wall: float = 1_795_000_000.0) -> None:
         self._wall = wall
         self._monotonic = 1000.0
         self.slept: list[float] = []
+        self.woken = lambda _: None
 
     def now(self) -> float:
         """Return the wall clock in seconds since the epoch."""
@@ -21,6 +26,7 @@ class FakeClock:
         """Let time pass and note that it was waited for."""
         self.slept.append(seconds)
         self.advance(seconds)
+        self.woken(len(self.slept))
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

@@ -20,7 +20,9 @@ from steelyard.model.latency import RunLatency
 from steelyard.model.measure import Measure
 from steelyard.model.measurement import Run
 from steelyard.model.plan import Status
+from steelyard.model.schedule import Mode
 from steelyard.model.target import RedisLocalTarget
+from steelyard.model.turns import Pausing, Turn, TurnTimes, WorkloadTurns
 from steelyard.model.workload import KeySpace, RedisWork, Workload
 
 _LONGEST_US = 3_000_319  # what redis-benchmark prints for whatever took longer
@@ -51,6 +53,41 @@ def aof_record() -> CampaignRecord:
         experiment=_of_redis(record.experiment),
         runs=tuple(_timed(run) for run in record.runs),
     )
+
+
+def in_turns() -> CampaignAnalysis:
+    """Return the same of turns, which the server counted: nobody knows a latency."""
+    record = aof_record()
+    assert record.plan is not None
+    times = TurnTimes()
+    plan = replace(
+        record.plan,
+        mode=Mode.ALTERNATING,
+        pausing=Pausing.SIGNALS,
+        turns=tuple(
+            WorkloadTurns(workload=w.name, times=times) for w in record.experiment.workloads
+        ),
+    )
+    runs = tuple(_counted(run, times) for run in record.runs)
+    return analyse(replace(record, plan=plan, runs=runs))
+
+
+def _counted(run: Run, times: TurnTimes) -> Run:
+    assert run.measurement is not None
+    taken = round(run.measurement.tps * times.counted_s)
+    turns = tuple(
+        Turn(
+            round=number,
+            place=(number + run.visit) % 2,
+            began_s=number * 2 * times.turn_s,
+            seconds=times.counted_s,
+            transactions=taken,
+            early=taken // 2,
+        )
+        for number in range(20)
+    )
+    untimed = replace(run.measurement, latency_mean_s=None, latency_stddev_s=None)
+    return replace(run, latency=None, measurement=untimed, turns=turns)
 
 
 def _of_redis(experiment: Experiment) -> Experiment:

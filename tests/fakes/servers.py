@@ -2,19 +2,22 @@
 
 One server at a time, whose settings decide how fast it is: ``speed`` multiplies its throughput.
 Runs take the clock's time and give one interval per second; faults are planted by run number.
+Servers that are up together have a world each, by the port they listen at.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from signal import SIGALRM
 
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
+from fakes.standing import FakeGenerators, FakeStandstill, FakeTurnLog
 from steelyard.engines.engine import Complaint, Dataset, RunRequest
 from steelyard.engines.postgres import settings as postgres_settings
-from steelyard.engines.reading import ServerReader
+from steelyard.engines.reading import ServerReader, TurnCounter
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import remove_tree
 from steelyard.model.cgroup import KEYS
@@ -27,11 +30,13 @@ from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
 from steelyard.model.load import Load
 from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
+from steelyard.model.turns import Stretch
 from steelyard.model.workload import Workload
-from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
+from steelyard.platforms.platform import Guarded, Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
 
 Fault = Callable[["World", Completed], Completed]
+_PORT = 5555
 
 
 @dataclass(kw_only=True)
@@ -47,6 +52,15 @@ class World:
         lost_from_logs: How many transactions of each run are not logged.
         skipped: Never started in each run.
         missing: Sentences about data that a started server has not.
+        restless: Numbers of pauses in which this world's server does not stand still in time.
+        dies_after_s: Of generators: their server is gone once they ran for so long.
+        fails_after_s: Of generators: they end with an error once they ran for so long.
+        connection_s: How long connecting takes.
+        hangs: Generators in turns do not end when they are told to.
+        beside: Worlds of servers in slots, by slot.
+        slot: Its own; None for the one server.
+        outer: The world of the one server; None there.
+        needed_bytes: What each server may take.
     """
 
     clock: FakeClock
@@ -70,11 +84,47 @@ class World:
     missing: tuple[str, ...] = ()
     steps: list[str] = field(default_factory=list)
     offered: list[Load] = field(default_factory=list)
+    restless: set[int] = field(default_factory=set)
+    dies_after_s: float | None = None
+    fails_after_s: float | None = None
+    connection_s: float = 0.0
+    hangs: bool = False
+    pauses: int = 0
+    beside: dict[int, "World"] = field(default_factory=dict)
+    slot: int | None = None
+    outer: "World | None" = None
+    needed_bytes: int = 1
+    generators: list[FakeGenerators] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        """Return where its server listens."""
+        return _PORT + (self.slot or 0)
+
+    def in_slot(self, slot: int) -> "World":
+        """Return the world of one of several servers: what is outside of them is shared."""
+        if slot not in self.beside:
+            self.beside[slot] = replace(
+                self,
+                slot=slot,
+                outer=self,
+                settings={},
+                limits={},
+                running=False,
+                generators=[],
+                restless=set(),
+            )
+        return self.beside[slot]
+
+    def at(self, port: int) -> "World":
+        """Return the world whose server listens there."""
+        return self if port == _PORT else self.beside[port - _PORT]
 
     def rate(self, workload: str, clients: int) -> float:
         """Return transactions per second: the speed, clients, and noise of this block alone."""
         speed = float(self.settings.get("speed", "1.0"))
-        label = f"{self.block} {workload} {clients} {speed}"
+        block = self.block if self.outer is None else self.outer.block
+        label = f"{block} {workload} {clients} {speed}"
         deviation = self.noise * Random(label).gauss(0.0, 1.0)  # noqa: S311 - no secret
         return 1000.0 * speed * clients**0.5 * (1.0 + deviation)
 
@@ -98,6 +148,11 @@ class FakeLogReader:
         """Return the log itself, and note the ramp."""
         self.settled.append(ramp_s)
         return self
+
+    @property
+    def counted(self) -> Mapping[int, int]:
+        """Return nothing by second: all of it is one number."""
+        return {}
 
     @property
     def transactions(self) -> int:
@@ -173,7 +228,34 @@ class FakeEngine:
 
     def writes(self) -> bool:
         """Return whether any workload is not read-only by its name."""
-        return any("read" not in w.name for w in self._world.experiment.workloads)
+        return not all(self.only_reads(each) for each in self._world.experiment.workloads)
+
+    def only_reads(self, workload: Workload) -> bool:
+        """Return whether its name says so."""
+        return "read" in workload.name
+
+    def memory_bytes(self, treatment: str) -> int:
+        """Return what the world says."""
+        assert treatment in self._programs
+        return self._world.needed_bytes
+
+    def huge_page_bytes(self, treatment: str) -> int | None:
+        """Return 0: it knows no such pool."""
+        assert treatment in self._programs
+        return 0
+
+    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those that need a restart by their name."""
+        del treatment
+        return tuple(name for name in names if "restart" in name)
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those that speak of others."""
+        return tuple(name for name in names if "others" in name)
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those that speak of the clock."""
+        return tuple(name for name in names if "clock" in name)
 
     def keep_templates(self, address: ServerAddress) -> None:
         """Note it."""
@@ -203,8 +285,8 @@ class FakeEngine:
 
     def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
         """Return the seconds since the server's start: it never makes a checkpoint."""
-        assert address.port
-        return CheckpointAge(seconds=self._world.clock.monotonic() - self._world.started_at)
+        started_at = self._world.at(address.port).started_at
+        return CheckpointAge(seconds=self._world.clock.monotonic() - started_at)
 
     def prewarm(self, address: ServerAddress) -> None:
         """Note it."""
@@ -212,7 +294,7 @@ class FakeEngine:
 
     def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
         """Return the settings of the running server; stubborn ones kept their default."""
-        shown = {"port": str(address.port), **self._world.settings}
+        shown = {"port": str(address.port), **self._world.at(address.port).settings}
         shown |= dict.fromkeys(self._world.stubborn, "default")
         return tuple(EffectiveSetting(name=n, value=v) for n, v in sorted(shown.items()))
 
@@ -241,8 +323,22 @@ class FakeEngine:
     def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
         """Return a command line that the fake platform understands."""
         self._world.offered.append(request.load)
+        assert bool(request.in_turns) is (request.address.port != _PORT)
         words = (request.workload.name, str(request.load.clients), str(request.seconds))
         return (Command(argv=("generate", *words, str(request.log or ""))),)
+
+    @property
+    def turns_end_signal(self) -> int:
+        """Return pgbench's."""
+        return SIGALRM
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return that it connects at once; a failure is one."""
+        return self.parse_run(completed, ramp_s=0.0, started_at=1.0).connection_s or 0.0
+
+    def turn_counter(self, request: RunRequest) -> TurnCounter | None:  # noqa: ARG002 - likewise
+        """Return None: it logs every transaction."""
+        return None
 
     def deadline_s(self, seconds: float) -> float:
         """Return when a run is given up."""
@@ -257,10 +353,12 @@ class FakeEngine:
         slice_s: float | None = None,
     ) -> Measurement:
         """Return what the fake platform printed, a second of it per interval."""
-        (only,) = completed
-        if not only.succeeded:
-            raise MeasurementError(f"the generator exited with {only.exit_status}")
-        printed = json.loads(only.stdout)
+        for each in completed:
+            if not each.succeeded:
+                raise MeasurementError(f"the generator exited with {each.exit_status}")
+        printed = json.loads(completed[-1].stdout)
+        if "done" in printed:
+            return _in_turns(printed)
         falls_at = printed.get("falls_at", printed["seconds"])
         series = tuple(
             Second(
@@ -272,6 +370,7 @@ class FakeEngine:
             for number in range(printed["seconds"])
         )
         assert started_at > 0
+        assert len(completed) == 1
         after_s = printed["seconds"] - ramp_s
         measured_s = after_s if slice_s is None else slice_s
         return Measurement(
@@ -289,7 +388,7 @@ class FakeEngine:
     def processed(self, completed: Sequence[Completed]) -> int:
         """Return the whole transactions in all that was printed."""
         printed = [json.loads(each.stdout) for each in completed]
-        return sum(int(each["rate"] * each["seconds"]) for each in printed)
+        return sum(each.get("done", int(each["rate"] * each["seconds"])) for each in printed)
 
     def logs_transactions(self) -> bool:
         """Return that it logs every transaction."""
@@ -306,8 +405,12 @@ class FakeEngine:
         started_at: float | Sequence[float],
         ramp_s: float,
         slice_s: float | None = None,
-    ) -> FakeLogReader:
+        stretches: Sequence[Stretch] = (),
+    ) -> FakeLogReader | FakeTurnLog:
         """Return a reader of the numbers that the fake platform logs."""
+        assert bool(stretches) is bool(request.in_turns)
+        if stretches:
+            return FakeTurnLog(script=request.workload.name, stretches=stretches)
         clocks = [started_at] if isinstance(started_at, float) else started_at
         assert min(clocks) > 0
         assert ramp_s >= 0
@@ -325,6 +428,9 @@ class FakePlatform:
         self._world = world
         self._ledger = ledger
         self._live = root / "live" / "fake-1"
+        if world.slot is not None:
+            self._live /= f"slot-{world.slot}"
+        self._standstill = FakeStandstill(world)
         self._prepared: set[str] = set()
         self._copies: set[str] = set()
 
@@ -333,7 +439,7 @@ class FakePlatform:
         """Return where the server is reached."""
         if not self._world.running:
             raise TargetError("the server is not running")
-        return ServerAddress(host="/fake", port=5555, user="steelyard")
+        return ServerAddress(host="/fake", port=self._world.port, user="steelyard")
 
     @property
     def root(self) -> Path | None:
@@ -424,6 +530,7 @@ class FakePlatform:
             raise TargetError(f"the server ({program.version}) did not start:\nFATAL: no")
         self._world.clock.advance(self._world.start_s)
         self._world.running = True
+        self._standstill = FakeStandstill(self._world)
         self._world.started_at = self._world.clock.monotonic()
         self.configure(settings)
         self._world.steps.append("start")
@@ -477,7 +584,36 @@ class FakePlatform:
         """Stop the server, if there is one."""
         if self._world.running:
             self._world.steps.append(f"stop{' in order' if keep_data else ''}")
+        self._standstill.proceed()
         self._world.running = False
+
+    @property
+    def standstill(self) -> FakeStandstill:
+        """Return what stops the server that runs, or the last one."""
+        return self._standstill
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return its directory."""
+        return Guarded(groups=(), directory=self._live)
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> FakeGenerators:
+        """Let the generator work whenever it does not stand still."""
+        (command,) = commands
+        _, workload, clients, seconds, log = command.argv
+        if not self._world.running:
+            raise TargetError("the server is not running")
+        assert timeout_s == float(seconds)
+        self._world.steps.append(f"connect {workload} {clients} at {self._world.port}")
+        generators = FakeGenerators(
+            world=self._world,
+            standstill=self._standstill,
+            command=command,
+            rate=self._world.rate(workload, int(clients)),
+            log=Path(f"{log}.1") if log else None,
+        )
+        self._world.generators.append(generators)
+        return generators
 
     def log_directory(self) -> Path:
         """Return a directory for logs."""
@@ -528,6 +664,19 @@ class FakePlatform:
             self._ledger.created(self._live)
             self._live.mkdir(parents=True)
         return self._live
+
+
+def _in_turns(printed: Mapping[str, float]) -> Measurement:
+    """Return what a generator that was paused in between knows of its run."""
+    return Measurement(
+        transactions=printed["done"],
+        seconds=printed["seconds"],
+        latency_mean_s=0.001,
+        latency_stddev_s=None,
+        failed=0,
+        connection_s=printed["connection_s"],
+        series=(),
+    )
 
 
 def generator_fails(_world: World, completed: Completed) -> Completed:

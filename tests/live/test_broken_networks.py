@@ -20,6 +20,7 @@ WEIGHED = """\
 version: 1
 name: broken network
 baseline: default
+design: one-by-one
 workloads:
   - {name: writes, builtin: simple-update, scale_factor: 1}
 loads: {clients: 2, threads: 1}
@@ -50,10 +51,10 @@ def _through(steelyard: Steelyard, server: Server, proxy: Proxy) -> Steelyard:
 
 
 def _broken_in_a_run(
-    steelyard: Steelyard, server: Server, breaks: Callable[[], object]
+    steelyard: Steelyard, server: Server, breaks: Callable[[], object], text: str = WEIGHED
 ) -> "subprocess.Popen[str]":
     """Start a campaign and break the network so that a run after the first is lost."""
-    process = steelyard.start("run", steelyard.experiment(lasting(WEIGHED)), "--out", "c", "--yes")
+    process = steelyard.start("run", steelyard.experiment(lasting(text)), "--out", "c", "--yes")
     strike(steelyard, process, lambda: at_work(server), breaks)
     return process
 
@@ -91,23 +92,35 @@ def _refuse(proxy: Proxy) -> None:
     proxy.cut()
 
 
-@pytest.mark.parametrize("breaks", [_refuse, Proxy.stall])
+@pytest.mark.parametrize(
+    ("design", "breaks", "left"),
+    [
+        ("one-by-one", _refuse, "settings work_mem on"),
+        ("alternating", Proxy.stall, "database steelyard_"),
+    ],
+)
 def test_a_network_that_stays_broken_ends_the_campaign_and_clean_undoes_it(
-    steelyard: Steelyard, server: Server, proxy: Proxy, breaks: Callable[[Proxy], None]
+    steelyard: Steelyard,
+    server: Server,
+    proxy: Proxy,
+    design: str,
+    breaks: Callable[[Proxy], None],
+    left: str,
 ) -> None:
     """Exit 5 with the way out; what is left is listed, and gone when the server is back.
 
     The campaign then resumes, with all runs that were recorded.
     """
     through = _through(steelyard.impatient, server, proxy)
-    process = _broken_in_a_run(through, server, lambda: breaks(proxy))
+    text = WEIGHED.replace("one-by-one", design)
+    process = _broken_in_a_run(through, server, lambda: breaks(proxy), text)
     _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 5, err
     assert "Traceback" not in err
     assert "failed 3 times" in err
     assert "run --resume" in err
     assert "left behind: " in err
-    assert "settings work_mem on" in err
+    assert left in err
     assert "steelyard clean" in err
     before = through.runs
     failed = through.run("clean", "--yes")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.live import TINY, Steelyard, interrupted, lasting, wait_for
+from support.live import TINY, Steelyard, interrupted, lasting, one_by_one, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -31,7 +31,7 @@ def test_a_restart_campaign_ends_with_verdicts_and_every_file_of_the_record(
     two = TINY.replace(
         "workloads:", "workloads:\n  - {name: reads, builtin: select-only, scale_factor: 1}"
     )
-    done = steelyard.run("run", steelyard.experiment(two), "--out", "c")
+    done = steelyard.run("run", steelyard.experiment(one_by_one(two)), "--out", "c")
     assert done.returncode == 0, done.stderr
     record = steelyard.directory / "c"
     summary = _summary(record)
@@ -63,7 +63,7 @@ def _rebuilt_to_the_same_bytes(steelyard: Steelyard) -> None:
 def test_treatments_that_need_no_restart_are_weighed_back_to_back(steelyard: Steelyard) -> None:
     """A reloadable setting switches on the running server and is read back in force."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB, checkpoint_timeout: 11min")
-    text = text.replace("discard: 0s", "discard: 0s, rounds: 1")
+    text = one_by_one(text.replace("discard: 0s", "discard: 0s, rounds: 1"))
     options = ("--out", "c", "--yes", "--json")
     steelyard.until_blocks(1, "run", steelyard.experiment(text), *options)
     schedule = json.loads((steelyard.directory / "c" / "schedule.json").read_text())
@@ -187,7 +187,7 @@ def test_other_processes_of_a_shared_account_are_kept_out(
 ) -> None:
     """They cannot read data, prepared or live, connect, or look into the server's process."""
     named = f"bin: embedded, run_as: {account}}}" if account else "bin: embedded}"
-    text = lasting(TINY.replace("bin: embedded}", named))
+    text = one_by_one(lasting(TINY.replace("bin: embedded}", named)))
     process = steelyard.start("run", steelyard.experiment(text), "--out", "c", "--yes")
     found: list[Path] = []
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.live
 
 LIMITED = """\
 version: 1
+design: one-by-one
 name: limited
 workloads:
   - {name: reads, builtin: select-only, scale_factor: 1}
@@ -154,7 +155,7 @@ def test_nothing_is_left_after_a_run_that_ends_by_itself(
     steelyard: Steelyard, roots: Roots
 ) -> None:
     """A single pass under a quota: the group was there, and is gone with its processes."""
-    text = LIMITED[: LIMITED.index("  quota:")].replace("seed: 7", "seed: 7\ndesign: single-pass")
+    text = LIMITED[: LIMITED.index("  quota:")].replace("design: one-by-one", "design: single-pass")
     source = steelyard.experiment(text + "    cgroup: {cpus: 0.6}\n")
     with _watching(steelyard, roots) as watched:
         done = steelyard.run("run", source, "--out", "c", "--yes")
@@ -243,7 +244,7 @@ def test_who_is_not_root_is_refused_before_anything_starts(
     wrong = _as_ordinary_account(steelyard, folder, "wrong.yaml")
     assert wrong.returncode == 2, wrong.stderr
     assert "this machine has no CPU 4000" in wrong.stderr
-    assert "wrong.yaml:17:" in wrong.stderr
+    assert "wrong.yaml:18:" in wrong.stderr
 
 
 def _as_ordinary_account(

@@ -16,6 +16,7 @@ from support.live import (
     lasting,
     living_servers,
     napping,
+    one_by_one,
     redone_in_all_arms,
     wait_for,
 )
@@ -42,11 +43,12 @@ def _journal(steelyard: Steelyard) -> list[dict[str, object]]:
     return [json.loads(line)["entry"] for line in lines if line.endswith('"}')]
 
 
+@pytest.mark.parametrize("text", [TWO, one_by_one(TWO)], ids=["in turns", "one by one"])
 def test_a_server_killed_during_a_run_costs_one_block_and_nothing_else(
-    steelyard: Steelyard,
+    steelyard: Steelyard, text: str
 ) -> None:
     """SIGKILL of the postmaster voids the block in all arms; it is redone and counts."""
-    process = _started(steelyard, lasting(TWO))
+    process = _started(steelyard, lasting(text))
     wait_for(lambda: steelyard.complete_blocks >= 1, process)
     strike_local(steelyard, process, kill_postmaster)
     wait_for(lambda: redone_in_all_arms(steelyard), process)

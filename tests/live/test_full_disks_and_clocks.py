@@ -17,6 +17,7 @@ from support.live import (
     interrupted,
     lasting,
     living_servers,
+    one_by_one,
     redone_in_all_arms,
     wait_for,
 )
@@ -94,7 +95,7 @@ def test_a_disk_of_the_data_that_fills_up_ends_the_campaign_and_resumes(
     """Exit 5 with the fact; nothing of the campaign is left, no run is lost, and it goes on."""
     target = f"{{kind: local, bin: embedded, directory: {small_disk}}}"
     text = TINY.replace("{kind: local, bin: embedded}", target)
-    text = lasting(text.replace("slice: 1s", "slice: 3s"))
+    text = one_by_one(lasting(text.replace("slice: 1s", "slice: 3s")))
     # Less WAL than usual, so that the disk may be small.
     little = "    postgres: {max_wal_size: 64MB, min_wal_size: 32MB}\n"
     text = text.replace("  buffers:\n", f"{little}  buffers:\n")
@@ -135,7 +136,7 @@ def test_a_wall_clock_that_is_set_costs_one_block_and_no_time(
     The seconds of the journal, which the budget is compared with, would show an hour's step.
     """
     stepped = steelyard.with_a_stepped_clock
-    text = lasting(TINY.replace("slice: 1s", "slice: 2s"))
+    text = one_by_one(lasting(TINY.replace("slice: 1s", "slice: 2s")))
     process = stepped.start("run", stepped.experiment(text), "--out", "c", "--yes")
     steps = count(1)
     strike(

@@ -20,6 +20,7 @@ from support.live import (
     Steelyard,
     interrupted,
     lasting,
+    one_by_one,
     redone_in_all_arms,
     wait_for,
 )
@@ -27,7 +28,7 @@ from support.striking import signal_server, strike, strike_local
 
 pytestmark = pytest.mark.live
 
-SLOWER = lasting(TINY.replace("slice: 1s", "slice: 2s"))
+SLOWER = one_by_one(lasting(TINY.replace("slice: 1s", "slice: 2s")))
 
 
 def _at(server: Server) -> str:

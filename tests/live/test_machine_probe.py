@@ -126,7 +126,8 @@ def test_a_process_of_ours_is_no_neighbour(tmp_path: Path) -> None:
         before = _cpu_s(pid)
         evidence = _watched(Vantage(pid=pid, data=tmp_path), 2.0)
         used_s = _cpu_s(pid) - before
-    assert evidence.totals["server_cpu_s"] == pytest.approx(used_s, rel=0.15)
+    # The probe's own beginning and end are not watched.
+    assert 0.5 * used_s < evidence.totals["server_cpu_s"] < used_s + 0.05
     assert pid not in [other.pid for other in evidence.others]
     assert evidence.levels["disk_bytes"] > evidence.levels["disk_free_bytes"] > 0
 

@@ -26,7 +26,7 @@ from steelyard.model.evidence import Evidence, Quantity, WaitClass
 from steelyard.platforms.local.staging import staged
 from support.endpoint import Server, run, started
 from support.lacking import lacking
-from support.live import TINY, Steelyard, wait_for
+from support.live import TINY, Steelyard, one_by_one, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -228,8 +228,8 @@ def test_a_server_that_hangs_is_not_waited_for(
 ) -> None:
     """While it still hangs the run is over and the probe absent; later no session is left."""
     begin_within_s = 0.5 if moment == "before" else 30.0
-    monkeypatch.setattr(watching, "_BEGIN_WITHIN_S", begin_within_s)
-    monkeypatch.setattr(watching, "_END_WITHIN_S", 0.5)
+    monkeypatch.setattr(watching, "BEGIN_WITHIN_S", begin_within_s)
+    monkeypatch.setattr(watching, "END_WITHIN_S", 0.5)
     probe = ServerProbe(
         open_reader=lambda: open_reader(PsycopgSql(), _address(watched)), ramp_s=0.0, nearby=None
     )
@@ -251,6 +251,7 @@ def test_a_server_that_hangs_is_not_waited_for(
 def test_every_run_of_a_campaign_has_its_evidence(steelyard: Steelyard) -> None:
     """Wait events, counters and what they cost stand in the journal, and in tables."""
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB")  # no restart in between
+    text = one_by_one(text)
     options = ("--out", "c", "--yes", "--set", "stop.budget=60s")
     done = steelyard.run("run", steelyard.experiment(text), *options)
     assert done.returncode == 0, done.stderr

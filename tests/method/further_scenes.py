@@ -7,7 +7,9 @@ from scenes import HOUR_S, percent
 from simulator import Simulator, log_effects, usl
 from test_planning import foretold
 
+from steelyard.experiment.schedule import block_coin
 from steelyard.model.schedule import Mode
+from steelyard.model.turns import TurnTimes
 from steelyard.stats.cliff import scan_for_cliff
 from steelyard.stats.factorial import (
     added_alone,
@@ -24,6 +26,20 @@ from steelyard.stats.scalability import fit_scalability, fitted_curve
 LEVEL = 0.045
 CLIENTS = (1, 4, 10, 25, 50, 100)
 GRID = tuple(range(1, 101, 3))
+
+
+def turns(rounds=6, seed=11):
+    """Return when each of two servers runs in the first rounds of a cell, and what counts of it."""
+    times, coin, clock, rows = TurnTimes(), block_coin(seed, 0, 0, 0, 1), 0.0, []
+    for _ in range(rounds):
+        for side in coin.permutation(2):
+            settled = clock + times.settling_s
+            ended = clock + times.turn_s
+            server = f"server {'AB'[side]}"
+            rows.append({"server": server, "begin": clock, "end": settled, "part": "settles"})
+            rows.append({"server": server, "begin": settled, "end": ended, "part": "counts"})
+            clock = ended
+    return [{**row, "begin": round(row["begin"], 3), "end": round(row["end"], 3)} for row in rows]
 
 
 def attribution():

@@ -82,6 +82,21 @@ def block_order() -> Chart:
     return bars + words
 
 
+def turns() -> Chart:
+    """Six rounds of two servers that are up together: who runs when, and what of it counts."""
+    base = alt.Chart(_table(further_scenes.turns()))
+    y = _y("server:N", None, axis=alt.Axis(grid=False, labelColor=theme.INK))
+    bars = base.mark_bar(height=44).encode(
+        x=_x("begin:Q", "seconds since the first turn", scale=alt.Scale(nice=False)),
+        x2="end:Q",
+        y=y,
+        color=_colour("server", ["server A", "server B"], [theme.BASELINE, BLUE], legend=None),
+        opacity=alt.condition(alt.datum.part == "settles", alt.value(0.3), alt.value(1)),
+    )
+    rounds = alt.Chart(_table([{"at": 0.5 * number} for number in range(1, 6)]))
+    return bars + rounds.mark_rule(color=theme.INK, strokeDash=[3, 3], opacity=0.5).encode(x="at:Q")
+
+
 def pooling() -> Chart:
     """Contrasts of five loads per block, their plain mean, and the pooled value."""
     base = alt.Chart(_table(scenes.pooling()))
@@ -277,6 +292,10 @@ def two_servers() -> Chart:
 PICTURES: dict[str, tuple[Callable[[], Chart], str]] = {
     "long-runs": (long_runs, "One system, two runs of a minute, two intervals"),
     "block-order": (block_order, "Four blocks; pale: restart and discard; numbers: clients"),
+    "turns": (
+        turns,
+        "Six rounds of turns; pale: thrown away; where there is no bar it stands still",
+    ),
     "pooling": (pooling, "Five loads per block, their mean, and the pooled value"),
     "walsh-averages": (walsh_averages, "All averages of two of 12 blocks, sorted"),
     "looks": (looks, "One campaign, true effect 3 %: a look after every block"),

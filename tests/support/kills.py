@@ -45,6 +45,7 @@ SELECT pg_sleep(CASE current_setting('work_mem') WHEN '9MB' THEN 0.06 ELSE 0.01 
 """
 FILE = """\
 version: 1
+design: one-by-one
 name: killed
 baseline: default
 workloads:

@@ -29,12 +29,14 @@ LIMIT_S = 600.0
 
 # Each kind of campaign draws its charts somewhere; the reports of all other tests need none.
 _DRAWN = (
-    *("test_campaigns.py", "test_capacity_runs", "test_factors", "test_noise"),
+    *("test_alternating", "test_campaigns.py", "test_capacity_runs", "test_factors"),
+    "test_noise",
     *("test_open_loop_runs", "test_redis_local", "test_run_latency"),
 )
 # Where no device is measured or limited, copies of data directories need none either.
 _IN_MEMORY = (
-    *("test_broken_networks", "test_campaign_reading", "test_campaigns.py", "test_factors"),
+    *("test_alternating", "test_broken_networks", "test_campaign_reading", "test_campaigns.py"),
+    "test_factors",
     *("test_faults", "test_hanging_servers", "test_made_servers", "test_profile_presets"),
     "test_statement_timeouts",
 )
@@ -64,6 +66,11 @@ treatments:
 """
 
 
+def one_by_one(text: str = TINY) -> str:
+    """Return an experiment whose treatments are up one after another, whatever could be."""
+    return text.replace("version: 1\n", "version: 1\ndesign: one-by-one\n", 1)
+
+
 def lasting(text: str = TINY) -> str:
     """Return an experiment that goes on until the test ends it: nothing is that precise."""
     ending, going_on = "budget: 5m, precision: 99%", "budget: 20m, precision: 0.1%"
@@ -74,7 +81,8 @@ def lasting(text: str = TINY) -> str:
 def napping(text: str = TINY) -> str:
     """Return an experiment that naps at every commit, under one treatment six times as long.
 
-    So the CPUs are left to others, and the first look, after six blocks, decides.
+    So the CPUs are left to others, and the first look, after six blocks, decides. A nap goes by the
+    clock, which goes on while a server stands still: it is no work for turns.
     """
     for old, new in (
         ("embedded}\n", "embedded}\n    postgres: {commit_delay: 60000, commit_siblings: 0}\n"),
@@ -82,7 +90,7 @@ def napping(text: str = TINY) -> str:
     ):
         assert old in text
         text = text.replace(old, new)
-    return text.replace(", precision: 99%", "")
+    return one_by_one(text).replace(", precision: 99%", "")
 
 
 def _heed_interrupts() -> None:

@@ -63,7 +63,8 @@ def _spoilt(steelyard: Steelyard) -> bool:
 
 def data_at_work(steelyard: Steelyard) -> Path | None:
     """Return the data of the local server on which the load generator works just now."""
-    for data in (steelyard.cache / "live").glob("*/*/data"):
+    live = steelyard.cache / "live"
+    for data in (*live.glob("*/*/data"), *live.glob("*/slot-*/*/data")):
         if any(_is_generator(pid) for pid in _within(data.parent.parent)):
             return data
     return None
@@ -99,4 +100,4 @@ def _is_generator(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return b"--progress" in words or b"redis-benchmark" in words
+    return b"--time=" in words or b"redis-benchmark" in words

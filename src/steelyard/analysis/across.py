@@ -17,6 +17,7 @@ from steelyard.model.errors import InputError
 from steelyard.model.experiment import Experiment
 from steelyard.model.latency import LogPolicy
 from steelyard.model.measure import Measure
+from steelyard.model.plan import CampaignPlan
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import format_share
 from steelyard.model.verdicts import Estimate
@@ -228,10 +229,22 @@ def _design(record: CampaignRecord) -> Described:
     }
     if plan is not None:
         described["mode"] = plan.mode.value
+        described |= _turns(plan) if plan.turns else {}
         described["runs of each cell per visit"] = str(plan.rounds)
         described["data restored every"] = plan.reset.value
         described["discard"] = f"{plan.discard.discard_s:g} s"
     return {("experiment", name): value for name, value in described.items()}
+
+
+def _turns(plan: CampaignPlan) -> dict[str, str]:
+    """Return how turns were taken: rates in turns are not those of a server alone."""
+    told = {
+        f"turns of {each.workload}": f"{each.times.turn_s:g} s, {each.times.settling_s:g} s of it"
+        f" settling, {each.times.reconnections} reconnections"
+        for each in plan.turns
+    }
+    paused = "nothing" if plan.pausing is None else plan.pausing.value
+    return {**told, "in pauses stands still": paused}
 
 
 def _logging(measure: Measure) -> str:

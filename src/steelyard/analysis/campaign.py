@@ -130,6 +130,7 @@ def analyse(record: CampaignRecord, *, curves: bool = True) -> CampaignAnalysis:
         open_loops=open_loops(record, seen, latency) if curves else None,
         durability=durability_of(experiment, record.environment, cells),
         replica_lags=replica_lags(seen.runs),
+        warm_ups_s=_warm_ups_s(record),
     )
 
 
@@ -178,6 +179,12 @@ def _blocks_redone(record: CampaignRecord) -> tuple[str, ...]:
         for block in record.blocks
         if not block.complete
     )
+
+
+def _warm_ups_s(record: CampaignRecord) -> tuple[float, ...]:
+    """Return the lengths that complete blocks warmed up for, in the order of their first use."""
+    known = (block.warm_up_s for block in record.blocks if block.complete)
+    return tuple(dict.fromkeys(each for each in known if each is not None))
 
 
 def _measured_s(record: CampaignRecord) -> float:

@@ -8,6 +8,7 @@ from steelyard.model.experiment import Experiment
 from steelyard.model.measure import SwitchCost
 from steelyard.model.noise import NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
+from steelyard.model.turns import Pausing, SharedMemory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,8 @@ class SliceOutlook:
         single_s: The best for a single cell without drift.
         best_s: The best for the headline, drift and pooling included.
         cost: Time that the headline takes with ``best_s``, over that with the file's.
+        advised: Whether the best may be said: in turns not below ten starts.
+        reconnections: In turns: the best number, beside ``best_s``; None where it is not known.
     """
 
     slice_s: float
@@ -27,6 +30,8 @@ class SliceOutlook:
     single_s: float
     best_s: float
     cost: float
+    advised: bool = True
+    reconnections: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,9 @@ class CampaignOutlook:
         sustained_most_s: What all long runs take when each falls near its end and is extended.
         rounds: Of each visit; the reason says why not one.
         capacity_s: Of finding the capacity, which is a part of the preparation.
+        design_reason: Why the treatments alternate or not, as a clause.
+        pausing: What stands still between turns; None where none are taken.
+        memory: Of the servers that are up together; None likewise, and where it is not known.
     """
 
     experiment: Experiment
@@ -109,6 +117,9 @@ class CampaignOutlook:
     rounds: int = 1
     rounds_reason: str = ""
     capacity_s: float = 0.0
+    design_reason: str = ""
+    pausing: Pausing | None = None
+    memory: SharedMemory | None = None
 
     @property
     def decides_headlines(self) -> bool:

@@ -13,8 +13,8 @@ from steelyard.analysis.contrasts import HeadlineContrast
 from steelyard.analysis.latency_curves import slice_moments, tail_curve, window_moments
 from steelyard.analysis.latency_pools import (
     SHARES,
+    Counts,
     Pool,
-    Texts,
     latencies_of,
     logged_only,
     pool_of,
@@ -32,16 +32,16 @@ from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.measurement import Run
 from steelyard.model.schedule import CellKey
-from steelyard.model.units import US_PER_S
+from steelyard.model.units import MS_PER_S, US_PER_S
 from steelyard.model.verdicts import Estimate
 from steelyard.model.work_words import MANY
 from steelyard.stats.confidence import FloatArray
-from steelyard.stats.histogram import values_needed
+from steelyard.stats.histogram import from_text, values_needed
 
 _BRIEFLY = (0.5, 0.99)  # what is told of schedule lag and service time
-_TIMED: Mapping[Timed, Texts] = {
-    Timed.LAG: lambda latency: (latency.lag,),
-    Timed.SERVICE: lambda latency: (latency.service,),
+_TIMED: Mapping[Timed, Counts] = {
+    Timed.LAG: lambda latency: (from_text(latency.lag),),
+    Timed.SERVICE: lambda latency: (from_text(latency.service),),
 }
 
 Key = tuple[str, CellKey]
@@ -69,7 +69,9 @@ def analyse_latency(
             for contrast in asked
             for each in compare_percentiles(contrast, seen.treatments, cells, pools)
         ),
-        tails=tuple(tail_curve(*key, pool.whole) for key, pool in pools.items()),
+        tails=tuple(
+            tail_curve(*key, pool.whole, told_to_s=pool.told_to_s) for key, pool in pools.items()
+        ),
         slices=tuple(slice_moments(seen)),
         windows=windows,
     )
@@ -136,8 +138,8 @@ def _levels(seen: Observations, key: Key, pool: Pool) -> Iterator[LatencyLevels]
         longest = [s.longest_s for s in scripts if s.script == name and s.longest_s is not None]
         own = pool_of(blocks, latencies_of(name))
         yield _told(key, own, Timed.LATENCY, script=name, longest_s=max(longest, default=None))
-    for timed, texts in _TIMED.items() if key[1].load.is_open else ():
-        other = pool_of(blocks, texts)
+    for timed, counts in _TIMED.items() if key[1].load.is_open else ():
+        other = pool_of(blocks, counts)
         if other.whole.total:
             yield _told(key, other, timed, longest_s=other.whole.quantile(MAXIMUM) / US_PER_S)
 
@@ -161,6 +163,16 @@ def _told(
 def percentile_of(pool: Pool, share: float) -> PercentileLevel:
     """Return a percentile over blocks, of all blocks together, or why there is neither."""
     needed = pool.stood_for(values_needed(share))
+    if _is_beyond(pool, share):
+        return PercentileLevel(
+            share=share,
+            basis=Basis.BEYOND,
+            value_s=None,
+            there=pool.stood_for(pool.least),
+            needed=needed,
+            reason=_beyond(pool),
+            beyond_s=pool.told_to_s,
+        )
     if pool.told_by_block(share):
         basis, value, there = Basis.BLOCKS, level(pool.values_of(share)), pool.least
         reason = "" if value is not None and value.low is not None else "fewer than 6 blocks"
@@ -187,7 +199,35 @@ def percentile_of(pool: Pool, share: float) -> PercentileLevel:
     )
 
 
+def _is_beyond(pool: Pool, share: float) -> bool:
+    """Return whether a percentile that there are enough transactions for cannot be told."""
+    if pool.told_by_block(share):
+        return pool.is_beyond(pool.values_of(share))
+    if pool.whole.tells(share):
+        return pool.is_beyond(np.array([pool.whole.quantile(share) / US_PER_S]))
+    return False
+
+
+def _beyond(pool: Pool) -> str:
+    told_to_ms = (pool.told_to_s or 0.0) * MS_PER_S
+    return (
+        f"above {told_to_ms:g} ms nothing is told: the pauses of the load generator alone cut what"
+        " is longer"
+    )
+
+
 def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
+    everything = pool.whole.quantile(MAXIMUM) / US_PER_S if pool.whole.total else 0.0
+    if pool.is_beyond(np.array([everything])):
+        return PercentileLevel(
+            share=MAXIMUM,
+            basis=Basis.BEYOND,
+            value_s=None,
+            there=pool.stood_for(pool.whole.total),
+            needed=1,
+            reason=_beyond(pool),
+            beyond_s=pool.told_to_s,
+        )
     return PercentileLevel(
         share=MAXIMUM,
         basis=Basis.TOO_FEW if longest_s is None else Basis.LONGEST,
@@ -225,6 +265,8 @@ def _difference(
         return none, (
             f"not enough {MANY}: a block has as few as {there:,}, and it takes {needed:,}"
         )
+    if beyond := [pool for _, pool in found if pool.is_beyond(pool.values_of(share)[rows])]:
+        return none, _beyond(beyond[0])
     logs = [weight * np.log(pool.values_of(share)[rows]) for weight, pool in found]
     return np.asarray(np.sum(logs, axis=0)), ""
 

@@ -10,6 +10,7 @@ from steelyard.analysis.long_runs import last_try, usable_parts
 from steelyard.analysis.observations import Observations
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.findings import Validity
+from steelyard.model.latency import RunLatency
 from steelyard.model.measurement import SustainedRun
 from steelyard.model.schedule import CellKey
 from steelyard.model.units import US_PER_S
@@ -20,9 +21,14 @@ OF_WINDOWS = (0.5, 0.95, 0.99)
 _STEPS = 12  # points to a decade of the share that is slower
 
 
-def tail_curve(treatment: str, cell: CellKey, whole: Histogram) -> TailCurve:
-    """Return the distribution function of a treatment in a cell."""
-    return TailCurve(treatment=treatment, cell=cell, points=tail_points(whole))
+def tail_curve(
+    treatment: str, cell: CellKey, whole: Histogram, *, told_to_s: float | None = None
+) -> TailCurve:
+    """Return the distribution function of a treatment in a cell, as far as it can be told."""
+    points = tail_points(whole)
+    if told_to_s is not None:
+        points = tuple(point for point in points if point.latency_s <= told_to_s)
+    return TailCurve(treatment=treatment, cell=cell, points=points)
 
 
 def tail_points(whole: Histogram) -> tuple[TailPoint, ...]:
@@ -53,8 +59,17 @@ def slice_moments(seen: Observations) -> Iterator[Moment]:
                     treatment=run.treatment,
                     cell=cell,
                     at=float(at),
-                    values=_values(histogram_of_run(run.latency), OF_SLICES),
+                    values=_told(run.latency, OF_SLICES),
                 )
+
+
+def _told(latency: RunLatency, shares: Sequence[float]) -> tuple[tuple[float, float | None], ...]:
+    """Return percentiles of a run; None where they are too long to be told."""
+    told_to_s = latency.told_to_s
+    return tuple(
+        (share, None if value is None or (told_to_s is not None and value > told_to_s) else value)
+        for share, value in _values(histogram_of_run(latency), shares)
+    )
 
 
 def window_moments(record: CampaignRecord, treatments: Sequence[str]) -> Iterator[Moment]:

@@ -28,6 +28,7 @@ class Basis(StrEnum):
     BLOCKS = "blocks"  # one value per block; their median with its interval
     TOGETHER = "all blocks together"  # a block alone has too few transactions for it
     TOO_FEW = "not enough transactions"
+    BEYOND = "longer than turns can tell"  # the load generator alone was paused
     LONGEST = "longest"
     ONE_RUN = "one run"  # nothing to take an interval from
 
@@ -48,6 +49,7 @@ class PercentileLevel:
             of all blocks.
         needed: Transactions that it takes, 10 / (1 - share) of logged ones.
         reason: Why there is no interval, or no value; empty when there is one.
+        beyond_s: It is longer than this, and by how much is not known; None: it is known.
     """
 
     share: float
@@ -56,6 +58,7 @@ class PercentileLevel:
     there: int
     needed: int
     reason: str = ""
+    beyond_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,17 +6,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steelyard.analysis.noise_floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.analysis.noise_designs import design_sights, headline_share, step_s
+from steelyard.analysis.noise_floor import (
+    MINUTES,
+    NoiseFloor,
+    Reach,
+    Sight,
+    WorkloadFloor,
+)
 from steelyard.analysis.observations import Observations
 from steelyard.analysis.results import Comparison
 from steelyard.analysis.stopping import cell_level, headline_level, stopping_rule
+from steelyard.analysis.turn_noise import noise_in_turns, parts_in_turns, start_share
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.load import Load
 from steelyard.model.measurement import Run
-from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE, WorkloadNoise
-from steelyard.model.plan import CampaignPlan, Status
+from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE, LEAST_STARTS, WorkloadNoise
+from steelyard.model.plan import CampaignPlan, Status, turn_times
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_percent
 from steelyard.model.verdicts import Estimate, Verdict
@@ -30,7 +38,15 @@ from steelyard.stats.noise import (
     NoiseSample,
     noise_parts,
 )
-from steelyard.stats.planning import BlockShape, optimal_slice_s, width_ratio, within_visits
+from steelyard.stats.planning import (
+    BlockShape,
+    optimal_slice_s,
+    optimal_turns,
+    turn_noise,
+    turns_ratio,
+    width_ratio,
+    within_visits,
+)
 from steelyard.stats.pooling import pooled_contrasts
 from steelyard.stats.reach import contrast_scale, half_width, smallest_visible
 from steelyard.stats.stalls import stalled_slices
@@ -40,7 +56,6 @@ _SECONDS_PER_HOUR = 3600.0
 _REACH_FROM = 2
 # The level of a last look barely changes beyond: 1.04 % at 80 looks, 0.92 % at 500, which widens
 # the interval by less than 2 %. The recursion takes seconds there.
-_PAIR_SQUARES = 2.0  # (-1, 1)
 _MOST_LOOKS = 80
 
 
@@ -57,9 +72,11 @@ def noise_floor(
     if twin is None or plan is None or record.status is Status.RUNNING:
         return None
     block_s = _block_s(record, plan, seen.blocks)
+    alternates = plan.mode is Mode.ALTERNATING
     floor = NoiseFloor(
         name=twin.name,
         mode=plan.mode,
+        turns=experiment.measure.turns if alternates else None,
         preparation_s=record.planned_at_s or 0.0,
         block_s=_scaled(block_s, experiment, plan.mode, twin.treatments, plan.rounds),
         slice_s=experiment.measure.slice_s,
@@ -72,7 +89,8 @@ def noise_floor(
         _workload(_Of(record, seen, workload.name), floor, comparisons, design)
         for workload in experiment.workloads
     )
-    return _advised(replace(floor, workloads=workloads), design)
+    advised = _advised(replace(floor, workloads=workloads), design, starts=seen.blocks)
+    return replace(advised, designs=tuple(design_sights(experiment, advised, design.shape)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,35 +100,51 @@ class _Design:
     shape: BlockShape
     overhead_s: float
 
-    def slice_s(self, noises: Sequence[WorkloadNoise]) -> float:
+    def best(self, noises: Sequence[WorkloadNoise]) -> BlockShape:
         """Return the best length for workloads of such noise, as a plan says it."""
-        return optimal_slice_s(noises, self.shape, overhead_s=self.overhead_s)
+        if self.shape.mode is Mode.ALTERNATING:
+            return optimal_turns(noises, self.shape, overhead_s=self.overhead_s)
+        return replace(
+            self.shape, slice_s=optimal_slice_s(noises, self.shape, overhead_s=self.overhead_s)
+        )
+
+    def width_ratio(self, noise: WorkloadNoise, best: BlockShape) -> float:
+        """Return how a half-width in a given time changes with another shape."""
+        if self.shape.mode is Mode.ALTERNATING:
+            return turns_ratio(noise, self.shape, best, self.overhead_s)
+        return width_ratio(noise, self.shape, best.slice_s, self.overhead_s)
 
 
 def _design(experiment: Experiment, floor: NoiseFloor, treatments: int, rounds: int) -> _Design:
     arms, cells = max(treatments, 2), len(experiment.workloads) * len(experiment.loads)
     runs = arms * cells * rounds
-    visits = floor.mode is Mode.VISITS
     shape = BlockShape(
         mode=floor.mode,
         treatments=arms,
         cells=len(experiment.closed_loads),
         slice_s=floor.slice_s,
-        step_s=floor.block_s / arms if visits else experiment.measure.ramp_s + floor.slice_s,
+        step_s=step_s(experiment, floor.mode, floor.block_s, arms),
         rounds=rounds,
+        turns=experiment.measure.turns,
     )
     return _Design(shape=shape, overhead_s=max(floor.block_s / runs - floor.slice_s, 0.0))
 
 
-def _advised(floor: NoiseFloor, design: _Design) -> NoiseFloor:
+def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
     """Return the floor with one slice length for all workloads."""
     known = [within_visits(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
-    if not known:
+    in_turns = floor.turns is not None
+    if not known or (in_turns and starts < LEAST_STARTS):
         return floor
-    advised = design.slice_s(known)
-    ratios = [width_ratio(noise, design.shape, advised, design.overhead_s) for noise in known]
-    narrower = math.prod(ratios) ** (1.0 / len(ratios))
-    return replace(floor, advised_slice_s=advised, narrower=narrower)
+    best = design.best(known)
+    ratios = [design.width_ratio(noise, best) for noise in known]
+    tells = in_turns and all(turn_noise(noise).connection_sd is not None for noise in known)
+    return replace(
+        floor,
+        advised_slice_s=best.slice_s,
+        advised_reconnections=best.turns.reconnections if tells else None,
+        narrower=math.prod(ratios) ** (1.0 / len(ratios)),
+    )
 
 
 def noise_findings(
@@ -158,7 +192,7 @@ def _scaled(
 ) -> float:
     """Return the seconds of a block with another number of treatments."""
     here = len(experiment.treatments)
-    if mode is Mode.VISITS:
+    if mode is not Mode.BACK_TO_BACK:
         return block_s * max(treatments, 2) / here
     cells = len(experiment.workloads) * len(experiment.loads) * rounds
     run_s = experiment.measure.slice_s + experiment.measure.ramp_s
@@ -169,7 +203,9 @@ class _Of:
     """One workload's part of the observations; several rounds of a visit count like cells."""
 
     def __init__(self, record: CampaignRecord, seen: Observations, workload: str) -> None:
+        assert record.plan is not None  # noqa: S101 - no noise floor without a plan
         self.experiment = record.experiment
+        self.plan = record.plan
         self.workload = workload
         self.seen = seen
         self.columns = seen.columns_of(workload)
@@ -211,6 +247,11 @@ class _Of:
         hours = np.array([min(run.started_at for run in block) for block in starts])
         return levels, (hours - hours[0]) / _SECONDS_PER_HOUR
 
+    def block_h(self) -> float:
+        """Return the hours from one block to the next, in the middle."""
+        _, hours = self.levels()
+        return float(np.median(np.diff(hours)))
+
 
 def _rates(run: Run, ramp_s: float) -> list[float]:
     """Return ln(1/s) of the run's whole seconds after its ramp."""
@@ -225,10 +266,12 @@ def _rates(run: Run, ramp_s: float) -> list[float]:
 def _workload(
     of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], design: _Design
 ) -> WorkloadFloor:
+    if floor.turns is not None:
+        return _in_turns(of, floor, comparisons, design)
     parts, missing = _parts(of, floor.mode)
     drift = _drift(of)
     noise = None if parts is None else _noise(of.workload, parts, drift)
-    best = None if noise is None else design.slice_s([within_visits(noise, floor.mode)])
+    best = None if noise is None else design.best([within_visits(noise, floor.mode)]).slice_s
     return WorkloadFloor(
         workload=of.workload,
         noise=noise,
@@ -242,6 +285,37 @@ def _workload(
         slice_s=best,
         reaches=tuple(_reaches(of, floor, comparisons)),
         missing=missing,
+    )
+
+
+def _in_turns(
+    of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], design: _Design
+) -> WorkloadFloor:
+    """Return the floor of a workload whose runs were taken in turns."""
+    plan, slice_s = of.plan, of.experiment.measure.slice_s
+    parts, missing = parts_in_turns(of.seen, of.workload, turn_times(plan, of.workload), slice_s)
+    drift = _drift(of)
+    noise = None if parts is None else noise_in_turns(of.workload, parts, of.block_h())
+    starts_tell = of.seen.blocks >= LEAST_STARTS
+    return WorkloadFloor(
+        workload=of.workload,
+        noise=noise,
+        second_sd=None if parts is None else _estimate(parts.second_sd),
+        autocorrelation=None,
+        slice_sd=None,
+        visit_sd=None,
+        walk_sd=None if drift is None else _estimate(drift.walk_sd),
+        trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
+        visit_share=None,
+        slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
+        reaches=tuple(_reaches(of, floor, comparisons)),
+        missing=missing,
+        start_sd=None if parts is None else _estimate(parts.start_sd),
+        connection_sd=None
+        if parts is None or parts.connection_sd is None
+        else _estimate(parts.connection_sd),
+        apart_sd=None if parts is None else _estimate(parts.apart_sd),
+        start_share=None if parts is None else start_share(parts),
     )
 
 
@@ -310,12 +384,6 @@ def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> I
         )
 
 
-def _of_a_headline(experiment: Experiment) -> float:
-    """Return the deviation of the experiment's own contrast over that of the pair measured."""
-    twin = experiment.twin_of
-    return 1.0 if twin is None else math.sqrt(twin.squares / _PAIR_SQUARES)
-
-
 def _seen(comparisons: Sequence[Comparison], workload: str, load: Load | None) -> float | None:
     effect = next((c.effect for c in comparisons if (c.workload, c.load) == (workload, load)), None)
     if effect is None or effect.low is None or effect.high is None:
@@ -331,7 +399,7 @@ def _sight(
     level = _level(experiment, blocks, pooled=load is None)
     if level is None:
         return Sight(minutes=minutes, blocks=blocks, half_width=None, visible=None)
-    share = _of_a_headline(experiment)
+    share = headline_share(experiment)
     halves = [half_width(share * s, blocks, level) for s in (scale.estimate, scale.low, scale.high)]
     return Sight(
         minutes=minutes,

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from steelyard.model.load import Load
 from steelyard.model.noise import WorkloadNoise
 from steelyard.model.schedule import Mode
+from steelyard.model.turns import TurnTimes
 from steelyard.model.verdicts import Estimate
 
-MINUTES = (10, 30, 60, 120)
+MINUTES = (10, 20, 60, 120)
+EFFECTS = (0.03, 0.05)  # that both designs are asked about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,36 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DesignSight:
+    """What one design of the experiment would see in one workload's headline.
+
+    Attributes:
+        measured: It is the design that was measured; else its figures follow from the parts.
+        block_s: Of one of its blocks.
+        contrast_sd: Of one block's contrast.
+        halves: Half-width of the interval at the last look, relative, one per entry of ``MINUTES``;
+            None below the first look.
+        needed_s: The least budget in which nine in ten campaigns call an effect, one per entry of
+            ``EFFECTS``; None: no reachable one.
+    """
+
+    workload: str
+    mode: Mode
+    measured: bool
+    block_s: float
+    contrast_sd: float
+    halves: tuple[float | None, ...]
+    needed_s: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadFloor:
     """The noise floor of one workload.
 
     Attributes:
         noise: The parts for later plans; None where they could not be told apart.
-        second_sd: Of one-second rates within a run; None likewise, as the next two.
+        second_sd: Of one-second rates within a run; in turns, of a second of turns; None likewise,
+            as the next two.
         visit_sd: None also where both arms share the visit, so that it cancels.
         walk_sd: Of the level's random walk, after one hour; None with too few blocks.
         trend_per_h: Slope of the level; None likewise.
@@ -60,6 +86,11 @@ class WorkloadFloor:
         slice_s: The length that gives the narrowest intervals; None when it is not known.
         reaches: The pooled one first, then the cells where there are several.
         missing: Why parts are None; empty when none is.
+        start_sd: In turns: what a start draws.
+        connection_sd: In turns: what a set of connections draws; None also where nothing tells.
+        apart_sd: In turns: of a run, beside one of the next block's.
+        start_share: In turns: of the variance of one cell's contrast, what starts and connections
+            bring.
     """
 
     workload: str
@@ -74,6 +105,10 @@ class WorkloadFloor:
     slice_s: float | None
     reaches: tuple[Reach, ...]
     missing: str = ""
+    start_sd: Estimate | None = None
+    connection_sd: Estimate | None = None
+    apart_sd: Estimate | None = None
+    start_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +121,12 @@ class NoiseFloor:
         preparation_s: Before the first block, as it took here.
         block_s: Of one block of the experiment itself, from what a block took here.
         slice_s: Measured length of a run.
-        advised_slice_s: The length that suits all workloads best; None when it is not known.
+        advised_slice_s: The length that suits all workloads best; None when it is not known, and
+            in turns below 10 starts.
+        advised_reconnections: The number beside that length; None likewise, one by one, and where
+            nothing tells what connections draw.
+        turns: How turns were taken; None one by one.
+        designs: What each design of the experiment would see, by workload.
         narrower: Half-width with that length over the present one's; None likewise.
         workloads: Empty when no two blocks are complete.
     """
@@ -99,3 +139,6 @@ class NoiseFloor:
     workloads: tuple[WorkloadFloor, ...]
     advised_slice_s: float | None = None
     narrower: float | None = None
+    advised_reconnections: int | None = None
+    turns: TurnTimes | None = None
+    designs: tuple[DesignSight, ...] = ()

@@ -135,6 +135,13 @@ def needed_s(
 ) -> float | None:
     """Return the least budget in which nine in ten campaigns call the effect; None: none."""
     deviation = contrast_sd(noise, terms.shape, pooled=pooled, weights=terms.weights)
+    return needed_at_s(deviation, terms, effect, pooled=pooled)
+
+
+def needed_at_s(
+    deviation: float, terms: OutlookTerms, effect: float, *, pooled: bool
+) -> float | None:
+    """Return the same where one block's contrast is known to vary by so much."""
     blocks = _blocks_needed(terms, _drift(effect, deviation), pooled=pooled)
     return None if blocks is None else terms.seconds(blocks)
 

@@ -35,7 +35,13 @@ def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: 
     pods = experiment.is_in_kubernetes
     place = " in the Kubernetes cluster" if pods else " on this machine"
     activations = _activations(seen, experiment.baseline)
-    if plan.mode is Mode.BACK_TO_BACK:
+    if plan.mode is Mode.ALTERNATING:
+        what = (
+            f"{count(activations, 'start')} of each treatment's server{place}, up together and"
+            " under load in turns"
+        )
+        limits = "not two machines, not two storage products"
+    elif plan.mode is Mode.BACK_TO_BACK:
         what = (
             f"{count(activations, 'visit')} to one server{place}, in which each cell ran the "
             "treatments back to back"
@@ -67,7 +73,11 @@ def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment
     activations = _activations(seen, experiment.baseline)
     targets = {treatment.target for treatment in experiment.treatments}
     several = len(targets) > 1
-    if plan.mode is Mode.BACK_TO_BACK:
+    if plan.mode is Mode.ALTERNATING:
+        place = "servers that were" if several else "one server that was"
+        what = f"{count(activations, 'block')} on {place} there already, under load in turns"
+        limits = "not restarts of them, not two machines"
+    elif plan.mode is Mode.BACK_TO_BACK:
         what = (
             f"{count(activations, 'visit')} to one server that was there already, in which each"
             " cell ran the treatments back to back"

@@ -23,7 +23,7 @@ from steelyard.model.findings import Finding, Validity
 from steelyard.model.load import Load
 from steelyard.model.measurement import Run
 from steelyard.model.plan import CampaignPlan, Status
-from steelyard.model.schedule import CellKey
+from steelyard.model.schedule import CellKey, Mode
 from steelyard.model.verdicts import Estimate, Verdict
 from steelyard.stats.two_level import LEAST_INSTANCES, Components
 
@@ -354,6 +354,8 @@ class CampaignAnalysis:
         open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
         durability: What each treatment may lose; empty where that is beside the question.
         replica_lags: How far replicas were behind under writes; empty where none was seen.
+        warm_ups_s: Where treatments alternate: for how long of load each server was warmed up, the
+            first length and every longer one after it.
     """
 
     campaign_id: str
@@ -394,7 +396,13 @@ class CampaignAnalysis:
     open_loops: OpenLoops | None = None
     durability: tuple[TreatmentDurability, ...] = ()
     replica_lags: tuple[ReplicaLag, ...] = ()
+    warm_ups_s: tuple[float, ...] = ()
     format: int = 1
+
+    @property
+    def is_in_turns(self) -> bool:
+        """Return whether its treatments alternate, so that runs were taken in turns."""
+        return self.plan is not None and self.plan.mode is Mode.ALTERNATING
 
     @property
     def headlines(self) -> tuple[Comparison, ...]:

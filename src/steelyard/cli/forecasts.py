@@ -16,20 +16,22 @@ from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.experiment.sustained import sustained_runs, sustained_s
 from steelyard.model.experiment import Experiment
 from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.schedule import PlannedBlock
+from steelyard.model.measure import Reset, SwitchCost
+from steelyard.model.schedule import Mode, PlannedBlock
 from steelyard.model.units import format_bytes, format_duration, format_percent
 from steelyard.report.formats import count
+from steelyard.report.turns import (
+    plan_json,
+    seconds_words,
+    shared_pairs,
+    taken_words,
+    turn_words,
+    warm_up_words,
+)
 from steelyard.report.wording import looked_for, uncompared
 
 _BLOCKS_SHOWN = 2
 _ROUNDS_SHOWN = 2
-_WHY = {
-    SwitchCost.SESSION: "a new session is enough to switch",
-    SwitchCost.RELOAD: "a reload is enough to switch",
-    SwitchCost.RESTART: "switching needs a restart",
-    SwitchCost.REPROVISION: "switching needs a new server",
-}
 
 
 def forecast_text(
@@ -87,10 +89,8 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
         )
     )
     cells = len(cells_of(experiment))
-    design = (
-        f"{expected.mode}, because {_WHY[expected.switch]};"
-        f" {_data(expected)}; seed {experiment.seed}"
-    )
+    words = taken_words(expected.mode, expected.design_reason, expected.switch)
+    design = f"{words}; {_data(expected)}; seed {experiment.seed}"
     rounds = f" x {expected.rounds.number} rounds" if expected.rounds.number > 1 else ""
     block = (
         f"{count(len(experiment.treatments), 'treatment')} x {cells} cells{rounds},"
@@ -104,6 +104,7 @@ def _facts(experiment: Experiment, expected: Forecast) -> list[str]:
     end = f"end at {format_duration(stop.budget_s)} (about {expected.max_blocks} blocks){goal}"
     return [
         f"  design     {design}",
+        *_turn_lines(experiment, expected),
         f"  block      {block}",
         *_aim_lines(experiment),
         *_rounds_lines(expected, stop.decide),
@@ -117,7 +118,24 @@ def _aim_lines(experiment: Experiment) -> list[str]:
     return [f"  looks for  {looked_for(experiment)}. {why}"] if why else []
 
 
+def _turn_lines(experiment: Experiment, expected: Forecast) -> list[str]:
+    """Return how turns are taken; nothing where none are."""
+    if expected.mode is not Mode.ALTERNATING:
+        return []
+    measure = experiment.measure
+    pairs = [
+        ("turns", f"{turn_words(measure.turns)}; {seconds_words(measure.turns, measure.slice_s)}"),
+        ("warm-up", warm_up_words(expected.discard_s)),
+        *shared_pairs(expected.pausing, expected.memory),
+    ]
+    return [f"  {name:<10} {text}" for name, text in pairs]
+
+
 def _data(expected: Forecast) -> str:
+    if expected.mode is Mode.ALTERNATING and expected.reset is Reset.CAMPAIGN:
+        return "sessions of one server, which read the same data"
+    if expected.mode is Mode.ALTERNATING:
+        return "each treatment from fresh data in every block"
     if expected.switch is SwitchCost.REPROVISION:
         return "every visit makes its server and data anew"
     return f"data restored per {expected.reset}"
@@ -214,11 +232,16 @@ def _disk_line(expected: Forecast) -> str:
 def _schedule(experiment: Experiment, expected: Forecast) -> list[str]:
     blocks = max(min(expected.max_blocks, _BLOCKS_SHOWN), 1)
     schedule = schedule_of(
-        experiment, mode=expected.mode, blocks=blocks, rounds=expected.rounds.number
+        experiment,
+        mode=expected.mode,
+        blocks=blocks,
+        rounds=expected.rounds.number,
+        reading=expected.reading,
     )
     more = expected.max_blocks - len(schedule.blocks)
     shown = _ROUNDS_SHOWN * len(schedule.blocks[0].visits[0].runs) // expected.rounds.number
-    lines = [line for block in schedule.blocks for line in _block_lines(block, shown)]
+    show = _turns_of_block if expected.mode is Mode.ALTERNATING else _block_lines
+    lines = [line for block in schedule.blocks for line in show(block, shown)]
     return [*lines, f"and about {more} more blocks"] if more > 0 else lines
 
 
@@ -234,6 +257,15 @@ def _block_lines(block: PlannedBlock, first: int) -> list[str]:
         rest = f", and {more} more runs" if more > 0 else ""
         lines.append(f"  visit of {visit.treatment}: {runs}{rest}")
     return lines
+
+
+def _turns_of_block(block: PlannedBlock, first: int) -> list[str]:
+    """Return a line for the slots, and one for the first cells in their order."""
+    slots = (f"{visit.treatment} in slot {n}" for n, visit in enumerate(block.visits, 1))
+    runs = block.visits[0].runs
+    cells = ", ".join(f"{run.cell.workload} {_short(run.cell.load)}" for run in runs[:first])
+    rest = f", and {len(runs) - first} more cells" if len(runs) > first else ""
+    return [f"block {block.index + 1}", f"  {', '.join(slots)}", f"  in turns: {cells}{rest}"]
 
 
 def _short(load: Load) -> str:
@@ -268,6 +300,9 @@ def forecast_json(experiment: Experiment, expected: Forecast) -> dict[str, objec
         "seed": experiment.seed,
         "mode": expected.mode,
         "switch": expected.switch,
+        "design_reason": expected.design_reason or None,
+        **plan_json(expected.mode, experiment, expected.pausing, expected.memory),
+        "discard_s": expected.discard_s,
         "reset": expected.reset,
         "rounds": expected.rounds.number,
         "rounds_reason": expected.rounds.reason or None,

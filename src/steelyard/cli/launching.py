@@ -30,7 +30,7 @@ from steelyard.experiment.files import (
 from steelyard.experiment.huge_pages import require_huge_pages, require_shared_memory
 from steelyard.experiment.kubernetes_placing import placed, settled
 from steelyard.experiment.kubernetes_site import place_in
-from steelyard.experiment.ledger import require_nothing_left
+from steelyard.experiment.ledger import release_frozen, require_nothing_left
 from steelyard.experiment.noise_profiles import keep_profile, profile_for
 from steelyard.experiment.progress import Progress, Silence
 from steelyard.experiment.resolution import Surroundings
@@ -128,6 +128,7 @@ def command_of(loaded: LoadedExperiment, options: RunOptions, *further: str) -> 
 
 def start(loaded: LoadedExperiment, command: str, options: RunOptions, doors: Doors) -> None:
     """Check an experiment, run it as a new campaign and report it."""
+    release_frozen(doors, _told(options))
     checked = check(loaded, command, options, doors)
     path = _directory(loaded, options, doors)
     require_unused(path)
@@ -188,6 +189,7 @@ def resume(options: RunOptions, given: Sequence[str]) -> None:
     path = options.resume
     session.require_resumable(path, given)
     doors = real_doors()
+    release_frozen(doors, _told(options))
     _finish(lambda progress: session.resume_campaign(path, doors, progress), path, options)
 
 

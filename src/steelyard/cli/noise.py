@@ -5,14 +5,17 @@ from dataclasses import replace
 
 from steelyard.cli.launching import RunOptions, foresee, load, start
 from steelyard.experiment import session
-from steelyard.experiment.assembly import assemble
+from steelyard.experiment.assembly import Assembly, assemble
+from steelyard.experiment.design_choice import choose_design
 from steelyard.experiment.differences import switch_cost
 from steelyard.experiment.doors import Doors, system_doors
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import forecast
 from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
+from steelyard.model.experiment import Design, Experiment, OtherDesign
 from steelyard.model.measure import SwitchCost
 from steelyard.model.plan import RoundsFor
+from steelyard.model.schedule import Mode
 from steelyard.model.units import parse_duration_s
 
 _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
@@ -33,17 +36,35 @@ def measure_noise(options: RunOptions, switch: str | None) -> None:
 def _twin(
     given: LoadedExperiment, switch: str | None, asked_s: float | None, doors: Doors
 ) -> LoadedExperiment:
-    cost = (
-        switch_cost(given.experiment, assemble(given.experiment, doors).engine)
-        if switch is None
-        else SwitchCost(switch)
-    )
+    experiment, assembly = given.experiment, assemble(given.experiment, doors)
+    cost = switch_cost(experiment, assembly.engine) if switch is None else SwitchCost(switch)
+    # Who says how to switch wants to know what switching so brings: visits, or back to back.
+    choice = choose_design(experiment, assembly.engine, assembly.room)
     given = _in_same_rounds(given, doors)
-    twin = aa_twin(given, switch=cost, budget_s=LEAST_BUDGET_S if asked_s is None else asked_s)
+    twin = aa_twin(
+        given,
+        switch=cost,
+        budget_s=LEAST_BUDGET_S if asked_s is None else asked_s,
+        alternates=choice.alternates and switch is None,
+        other=_other_design(experiment, assembly, alternates=choice.alternates and switch is None),
+    )
     if asked_s is not None:
         return twin
     expected = forecast(twin.experiment, assemble(twin.experiment, doors))
     return with_budget(twin, default_budget_s(expected, twin.experiment))
+
+
+def _other_design(
+    experiment: Experiment, assembly: Assembly, *, alternates: bool
+) -> OtherDesign | None:
+    """Return the design that an experiment could take, too, with the length of its blocks."""
+    if experiment.is_single_pass:
+        return None
+    other = Design.ONE_BY_ONE if alternates else Design.AUTO
+    expected = forecast(replace(experiment, design=other), assembly)
+    if not alternates and expected.mode is not Mode.ALTERNATING:
+        return None  # there is no other
+    return OtherDesign(mode=expected.mode, block_s=expected.block_s)
 
 
 def _in_same_rounds(given: LoadedExperiment, doors: Doors) -> LoadedExperiment:
@@ -72,7 +93,8 @@ def _command(twin: LoadedExperiment, options: RunOptions) -> str:
         )
     )
     words[1] = "noise"
-    switch = experiment.measure.switch
+    in_turns = experiment.design is not Design.ONE_BY_ONE
+    switch = None if in_turns else experiment.measure.switch
     words[_AFTER_SEED:_AFTER_SEED] = [
         *("--budget", f"{experiment.stop.budget_s:g}s"),
         *(("--switch", switch.value) if switch not in (None, SwitchCost.REPROVISION) else ()),

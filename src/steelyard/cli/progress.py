@@ -13,6 +13,7 @@ from rich.text import Text
 from steelyard.analysis.results import CampaignAnalysis, Comparison
 from steelyard.model.campaign import BlockOutcome
 from steelyard.model.plan import CampaignPlan
+from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent
 from steelyard.report.wording import durability_word
 
@@ -42,8 +43,7 @@ class PlainProgress:
         """Say what was frozen."""
         _say(
             f"  after {format_duration(elapsed_s)}: at most {plan.stopping.max_blocks} blocks of"
-            f" about {format_duration(plan.block_s)}, discard"
-            f" {format_duration(plan.discard.discard_s)} ({plan.discard.how})",
+            f" about {format_duration(plan.block_s)}{_design(plan)}",
         )
 
     def run_started(self, *, block: int, label: str) -> None:
@@ -62,6 +62,16 @@ class PlainProgress:
         standings = "; ".join(standing(headline) for headline in analysis.headlines)
         told = f": {standings}" if standings else ""
         _say(f"  block {analysis.blocks} of {total}, {format_duration(elapsed_s)}{told}")
+
+
+def _design(plan: CampaignPlan) -> str:
+    """Return how blocks are taken and what is thrown away, as the end of a line."""
+    warm_up = f"{format_duration(plan.discard.discard_s)} ({plan.discard.how})"
+    if plan.mode is not Mode.ALTERNATING:
+        return f", discard {warm_up}"
+    lengths = sorted({each.times.turn_s for each in plan.turns})
+    turns = " or ".join(f"{length:g} s" for length in lengths)
+    return f", in turns of {turns}, warm-up {warm_up} under load"
 
 
 class LiveProgress:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from steelyard.engines.reading import CeilingTools, ServerReader
+from steelyard.engines.reading import CeilingTools, ServerReader, TurnCounter
 from steelyard.gateways.clock import Clock
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
@@ -20,6 +20,7 @@ from steelyard.model.load import Load
 from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.program import ServerProgram
+from steelyard.model.turns import Pausing, Stretch
 from steelyard.model.workload import KeySpace, Workload
 
 _BYTES_PER_KEY = 104  # measured with Redis 7.0.15: a key of 16 bytes beside its value
@@ -69,6 +70,9 @@ class RunRequest:
         sampling: Share of the transactions that are logged.
         treatment: Whose server is under load; a generator that takes no time is told how many
             requests to send by what that server has done before.
+        in_turns: What stands still between its turns, of a run that is taken in turns and ended by
+            a signal, so that nothing that it prints while it runs means anything; None: it runs in
+            one piece.
     """
 
     workload: Workload
@@ -81,6 +85,7 @@ class RunRequest:
     log: Path | None = None
     sampling: float = 1.0
     treatment: str = ""
+    in_turns: Pausing | None = None
 
 
 class TransactionLog(Protocol):
@@ -102,6 +107,11 @@ class TransactionLog(Protocol):
 
     @property
     def truncated(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    @property
+    def counted(self) -> Mapping[int, int]:
+        """Return how many count in each second; of a run in turns in each half of a stretch."""
         ...
 
     def run_latency(self, *, windows_s: float | None) -> RunLatency:
@@ -204,6 +214,37 @@ class Engine(Protocol):
         """Return whether any workload may change the data."""
         ...
 
+    def only_reads(self, workload: Workload) -> bool:
+        """Return whether a workload leaves the data as they are, for certain."""
+        ...
+
+    def memory_bytes(self, treatment: str) -> int:
+        """Return about the most memory that a treatment's server takes with its data."""
+        ...
+
+    def huge_page_bytes(self, treatment: str) -> int | None:
+        """Return what a treatment's server takes of a pool of huge pages.
+
+        0: nothing; None: what it finds there.
+        """
+        ...
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect is one of the clock, not of the work.
+
+        Background writing comes at times; a server that stands still in between meets it more
+        often for the same work.
+        """
+        ...
+
+    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings that no user can have for own sessions alone."""
+        ...
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings of a session that cost or spare other sessions work."""
+        ...
+
     def keep_templates(self, address: ServerAddress) -> None:
         """Put the prepared data aside on a running server, to copy them from there."""
         ...
@@ -273,6 +314,29 @@ class Engine(Protocol):
         """Return the command line of each generator for one run; they are started together."""
         ...
 
+    @property
+    def turns_end_signal(self) -> int:
+        """Return the signal at which a generator that is taken in turns ends."""
+        ...
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return how long generators that ended by that signal took to open all connections.
+
+        0.0 where they do not tell.
+
+        Raises:
+            MeasurementError: One of them failed before.
+        """
+        ...
+
+    def turn_counter(self, request: RunRequest) -> TurnCounter | None:
+        """Open what counts the turns of a run on its server; None: the generator's log tells them.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        ...
+
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
         ...
@@ -317,6 +381,7 @@ class Engine(Protocol):
         started_at: float | Sequence[float],
         ramp_s: float,
         slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
     ) -> LogReader:
         """Return what reads the logs of a run.
 
@@ -326,6 +391,8 @@ class Engine(Protocol):
             ramp_s: The ramp ends no later; what ends in it is told by second only.
             slice_s: Of an open loop: only what was scheduled so long after the ramp counts, however
                 late it ended; None: what ended after the ramp does.
+            stretches: When the generator ran, of a run that is taken in turns: then what counts is
+                told by them, and latencies are without the pauses.
         """
         ...
 

@@ -26,6 +26,36 @@ class Waiting:
     sessions: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedAt:
+    """What a server had done at a moment.
+
+    Attributes:
+        at_s: By the server's own clock, since the epoch.
+        transactions: Of the workload, since an arbitrary start.
+    """
+
+    at_s: float
+    transactions: int
+
+
+class TurnCounter(Protocol):
+    """A session of its own that counts what a server does of one workload, while it runs."""
+
+    def read(self) -> CountedAt:
+        """Return what it has done so far, without what was done for the reading.
+
+        Raises:
+            MeasurementError: The server does not tell it.
+            TargetError: It is gone.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the session; the server may stand still."""
+        ...
+
+
 class ServerReader(Protocol):
     """A session of its own that reads what a server says of itself, around one run.
 
@@ -55,6 +85,10 @@ class ServerReader(Protocol):
     @property
     def absent(self) -> tuple[Absence, ...]:
         """Return what this version or this role does not show."""
+        ...
+
+    def skip(self, seconds: float) -> None:
+        """Take note that for so long nothing went on: what is summed over time leaves it out."""
         ...
 
     def waits(self) -> Sequence[Waiting]:

@@ -4,7 +4,7 @@ The one place that knows which engines and which kinds of target there are.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ from steelyard.engines.engine import Engine
 from steelyard.engines.postgres.engine import PostgresEngine
 from steelyard.engines.postgres.factory import Surroundings, postgres_engine
 from steelyard.engines.redis.factory import RedisSurroundings, redis_engine
+from steelyard.experiment.design_choice import Room
 from steelyard.experiment.doors import Doors
 from steelyard.experiment.endpoints import assemble_endpoints
 from steelyard.experiment.hooks import Hooks
@@ -21,17 +22,21 @@ from steelyard.experiment.in_kubernetes import assemble_in_kubernetes
 from steelyard.experiment.kubernetes_asked import Asked
 from steelyard.experiment.kubernetes_site import KubernetesSite
 from steelyard.experiment.look_ledger import NoLedger, RegistryLedger
+from steelyard.experiment.probes.procfs import memory_bytes
 from steelyard.experiment.redis_endpoints import assemble_redis_endpoints
 from steelyard.experiment.stack_doors import stack_doors
 from steelyard.experiment.stack_settings import StackMeans, StackSettings
 from steelyard.gateways.files import cache_directory
 from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.target import AnyLocalTarget, EndpointTarget, RedisEndpointTarget, Target
+from steelyard.model.turns import Pausing
 from steelyard.platforms.local.account import server_account
 from steelyard.platforms.local.groups import GroupPlan, ServerGroups
+from steelyard.platforms.local.machine import capacity
+from steelyard.platforms.local.pausing import PausingMeans, pausing_means
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
 from steelyard.platforms.local.staging import staged
-from steelyard.platforms.platform import Ledger, Platform
+from steelyard.platforms.platform import Ledger, PausablePlatform, Platform
 from steelyard.tuning.applying.turning import SnapshotLedger
 
 
@@ -43,12 +48,17 @@ class Assembly:
         platforms: Of each treatment, by name; treatments on one target share one.
         stack: What treatments set outside their servers; None where none does.
         site: Where in a Kubernetes cluster it works; None where it is in none.
+        room: What the place offers to servers that are up together.
+        slots: Makes so many places for them, each with the platforms of the treatments it can take;
+            None: it cannot.
     """
 
     engine: Engine
     platforms: Mapping[str, Platform]
     stack: StackSettings | None = None
     site: KubernetesSite | None = None
+    room: Room = field(default_factory=Room)
+    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
 
     def close(self) -> None:
         """Remove what was made beside the platforms; a second time changes nothing.
@@ -93,21 +103,28 @@ def assemble(
     if experiment.is_in_kubernetes:
         return _in_kubernetes(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
     if any(_is_endpoint(treatment.target) for treatment in experiment.treatments):
-        there = assemble_redis_endpoints if experiment.redis_targets else assemble_endpoints
-        engine, platforms = there(
-            experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger()
-        )
-        return Assembly(
-            engine=engine,
-            platforms=platforms,
-            stack=_stack(experiment, doors, ledger or NoLedger(), None),
-        )
+        return _there(experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger())
     return _local(experiment, doors, campaign_id=campaign_id, ledger=ledger)
 
 
 def _is_endpoint(target: Target) -> bool:
     """Return whether a server is there already, outside of any cluster."""
     return isinstance(target, EndpointTarget | RedisEndpointTarget)
+
+
+def _there(
+    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger
+) -> Assembly:
+    """Return the assembly of servers that are there already; each treatment has its own slot."""
+    there = assemble_redis_endpoints if experiment.redis_targets else assemble_endpoints
+    found = there(experiment, doors, campaign_id=campaign_id, ledger=ledger)
+    return Assembly(
+        engine=found.engine,
+        platforms=found.platforms,
+        stack=_stack(experiment, doors, ledger, None),
+        room=found.room,
+        slots=lambda _: tuple({name: seat} for name, seat in found.seats().items()),
+    )
 
 
 def _in_kubernetes(
@@ -145,32 +162,102 @@ def _local(
     account = server_account({target.run_as for target in targets.values() if target.run_as})
     reach = partial(staged, account=account, processes=doors.processes)
     engine = _engine(experiment, doors, account, reach if ledger is not None else _where_it_is)
-    limited = frozenset(
-        key for treatment in experiment.treatments for key in treatment.asked(Layer.CGROUP)
+    ground = _Ground(
+        campaign_id=campaign_id,
+        account=account,
+        limited=frozenset(
+            key for treatment in experiment.treatments for key in treatment.asked(Layer.CGROUP)
+        ),
+        templates=isinstance(engine, PostgresEngine),
+        ledger=ledger or NoLedger(),
+        doors=doors,
     )
-    by_place: dict[tuple[Path, int | None], Platform] = {}
-    for target in targets.values():
-        root, port = data_root(target), target.port
-        if (root, port) not in by_place:
-            options = LocalOptions(
-                root=root,
-                campaign_id=campaign_id,
-                account=account,
-                port=port,
-                templates=isinstance(engine, PostgresEngine),
-            )
-            number = f"-{len(by_place) + 1}" if by_place else ""
-            plan = GroupPlan(name=f"steelyard-{campaign_id}{number}", keys=limited, place=root)
-            noted = ledger or NoLedger()
-            groups = ServerGroups(plan, doors.cgroups, noted, doors.clock) if limited else None
-            by_place[root, port] = LocalPlatform(
-                options, noted, doors.processes, doors.clock, groups
-            )
-    platforms = {name: by_place[data_root(t), t.port] for name, t in targets.items()}
     stack = _stack(
         experiment, doors, ledger or NoLedger(), _needs(experiment, engine, doors, account)
     )
-    return Assembly(engine=engine, platforms=platforms, stack=stack)
+    return Assembly(
+        engine=engine,
+        platforms=ground.platforms(targets),
+        stack=stack,
+        room=ground.room(),
+        slots=lambda number: tuple(
+            ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What all servers of a campaign on this machine share.
+
+    Attributes:
+        limited: Keys of control groups that any treatment limits.
+        templates: The servers can keep copies of their data.
+    """
+
+    campaign_id: str
+    account: str | None
+    limited: frozenset[str]
+    templates: bool
+    ledger: Ledger
+    doors: Doors
+
+    @property
+    def _means(self) -> PausingMeans:
+        return pausing_means(self.doors.cgroups)
+
+    def platforms(
+        self, targets: Mapping[str, AnyLocalTarget], *, slot: int | None = None
+    ) -> dict[str, LocalPlatform]:
+        """Return the platform of each treatment; those on one target share one.
+
+        Where there are slots, a port that is asked for is that of the first.
+        """
+        by_place: dict[tuple[Path, int | None], LocalPlatform] = {}
+        for target in targets.values():
+            key = data_root(target), target.port
+            if key not in by_place:
+                port = target.port if slot in (None, 1) else None
+                by_place[key] = self._platform(key[0], port, slot, len(by_place))
+        return {name: by_place[data_root(t), t.port] for name, t in targets.items()}
+
+    def _platform(
+        self, root: Path, port: int | None, slot: int | None, number: int
+    ) -> LocalPlatform:
+        options = LocalOptions(
+            root=root,
+            campaign_id=self.campaign_id,
+            account=self.account,
+            port=port,
+            templates=self.templates,
+            slot=slot,
+        )
+        place = (slot or 0) * _PLACES_OF_A_SLOT + number
+        plan = GroupPlan(
+            name=f"steelyard-{self.campaign_id}{f'-{place + 1}' if place else ''}",
+            keys=self.limited,
+            place=root,
+            pausing=slot is not None and self._means.kind is Pausing.FREEZER,
+        )
+        doors = self.doors
+        needed = self.limited or plan.pausing
+        groups = ServerGroups(plan, doors.cgroups, self.ledger, doors.clock) if needed else None
+        return LocalPlatform(options, self.ledger, doors.processes, doors.clock, groups)
+
+    def room(self) -> Room:
+        """Return what this machine offers to servers that are up together."""
+        available = memory_bytes(self.doors.host.read("/proc/meminfo"))
+        usable = capacity(self.doors.host).memory_bytes
+        return Room(
+            pausing=self._means.kind,
+            memory_bytes=min(usable, available.get("MemAvailable", usable)),
+            huge_page_bytes=available.get("HugePages_Free", 0) * available.get("Hugepagesize", 0)
+            if available.get("HugePages_Total", 0)
+            else None,
+        )
+
+
+_PLACES_OF_A_SLOT = 100  # more than one experiment has directories
 
 
 def _engine(

@@ -82,6 +82,11 @@ class Bench:
         return {setting.name: setting.value for setting in self._effective}
 
     @property
+    def host(self) -> Host:
+        """Return the machine that measures."""
+        return self._host
+
+    @property
     def warming_load(self) -> Load:
         """Return the load of every discard: the largest, as a closed loop."""
         return self._experiment.largest_load.as_closed
@@ -105,7 +110,8 @@ class Bench:
         if self._experiment.is_made_anew:
             return
         for treatment in self._experiment.treatments:
-            self._states.prepare(treatment.name, told)
+            if treatment.name in self._platforms:  # a slot may be for one of them
+                self._states.prepare(treatment.name, told)
 
     def state(self, treatment: str) -> PreparedState:
         """Return the prepared state of a treatment."""
@@ -217,9 +223,16 @@ class Bench:
 
     def probes(self, planned: PlannedRun, *, ramp_s: float) -> tuple[Probe, ...]:
         """Return what watches a run of the server in force; none where it is gone."""
+        place = self.place(planned)
+        if place is None:
+            return ()
+        return probes_for(place, self._host, self._clock, ramp_s=ramp_s)
+
+    def place(self, planned: PlannedRun) -> Place | None:
+        """Return what probes see of the server in force; None where it is gone."""
         try:
             platform = self._platforms[planned.treatment]
-            place = Place(
+            return Place(
                 engine=self._engine,
                 address=platform.address,
                 workload=self._experiment.workload(planned.cell.workload),
@@ -227,8 +240,7 @@ class Bench:
                 sight=platform.sight(),
             )
         except TargetError:
-            return ()
-        return probes_for(place, self._host, self._clock, ramp_s=ramp_s)
+            return None
 
     def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
         """Return what the generator is asked for, with its scripts in place.

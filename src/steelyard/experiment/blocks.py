@@ -19,7 +19,7 @@ from steelyard.experiment.validity import (
     validity_of,
 )
 from steelyard.gateways.clock import Clock
-from steelyard.model.campaign import ServerMade
+from steelyard.model.campaign import CampaignRecord, ServerMade
 from steelyard.model.errors import MeasurementError, PreflightError, TargetError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity, Validity
@@ -54,6 +54,16 @@ class Void(Exception):  # noqa: N818 - it ends a try of a block and is no error 
         super().__init__(reason)
         self.findings = findings
 
+    @property
+    def code(self) -> str:
+        """Return the code of the gravest finding; empty where there is none."""
+        return self.findings[0].code if self.findings else ""
+
+    @property
+    def way_out(self) -> str:
+        """Return what the rule behind it advises; empty where there is none."""
+        return rule_of(self.code).remedy if self.findings else ""
+
 
 @dataclass(slots=True, kw_only=True)
 class BlockTaker:
@@ -65,6 +75,7 @@ class BlockTaker:
         void_by: Code of the rule that threw it away.
         way_out: What that rule advises.
         made: Hears of each server that was made for a visit in a cluster.
+        warmed_s: None: the plan says for how long.
     """
 
     experiment: Experiment
@@ -79,10 +90,14 @@ class BlockTaker:
     void_under: str = ""
     void_by: str = ""
     way_out: str = ""
+    warmed_s: float | None = None
     _active: str = ""
     _activated_at: float = 0.0
     _bearing: bool = False
     _restored: set[object] = field(default_factory=set)  # places whose data are as prepared
+
+    def learn(self, record: CampaignRecord) -> None:
+        """Learn nothing: all visits of a campaign are alike."""
 
     def take(
         self,
@@ -122,11 +137,9 @@ class BlockTaker:
                     )
                     run = self._run(planned, place)
                     yield run
-                    _require_valid(run)
+                    require_valid(run)
         except Void as end:
-            gravest = next(iter(end.findings), None)
-            self.void_by = gravest.code if gravest else ""
-            self.way_out = rule_of(gravest.code).remedy if gravest else ""
+            self.void_by, self.way_out = end.code, end.way_out
             self._give_up(str(end))
         # The disk of the data may fill up in the middle of a block: then files refuse.
         except (TargetError, MeasurementError, PreflightError) as error:
@@ -198,24 +211,7 @@ class BlockTaker:
             self._throw_away(planned, settling_s(self.experiment.engine, discard_s))
         label = f"{planned.cell.workload}, {planned.cell.load.label}, {planned.treatment}"
         self.started(block=place.block, label=label)
-        taken = self._take(planned, place)
-        return Run(
-            block=place.block,
-            attempt=place.attempt,
-            visit=place.visit,
-            position=place.position,
-            treatment=planned.treatment,
-            cell=planned.cell,
-            started_at=taken.wall,
-            since_activation_s=round(taken.monotonic - self._activated_at, 3),
-            measurement=taken.measurement,
-            validity=validity_of(taken.findings),
-            findings=taken.findings,
-            raw=self.raw.write_raw(place.raw_name, taken.output),
-            checkpoint=taken.checkpoint,
-            evidence=taken.evidence,
-            latency=taken.latency,
-        )
+        return run_of(planned, place, self._take(planned, place), self._activated_at, self.raw)
 
     def _take(self, planned: PlannedRun, place: Place) -> Taken:
         measure = self.experiment.measure
@@ -229,7 +225,36 @@ class BlockTaker:
         )
 
 
-def _require_valid(run: Run) -> None:
+def run_of(
+    planned: PlannedRun, place: Place, taken: Taken, activated_at: float, raw: RawStore
+) -> Run:
+    """Return a run as the record keeps it, with what the generator printed stored.
+
+    Raises:
+        RecordError: It cannot be written.
+    """
+    return Run(
+        block=place.block,
+        attempt=place.attempt,
+        visit=place.visit,
+        position=place.position,
+        treatment=planned.treatment,
+        cell=planned.cell,
+        started_at=taken.wall,
+        since_activation_s=round(taken.monotonic - activated_at, 3),
+        measurement=taken.measurement,
+        validity=validity_of(taken.findings),
+        findings=taken.findings,
+        raw=raw.write_raw(place.raw_name, taken.output),
+        checkpoint=taken.checkpoint,
+        evidence=taken.evidence,
+        latency=taken.latency,
+        turns=taken.turns,
+    )
+
+
+def require_valid(run: Run) -> None:
+    """Raise Void for a run that does not count."""
     if run.validity is Validity.INVALID:
         grave = [finding for finding in run.findings if finding.severity is Severity.ERROR]
         # A neighbour's redo is limited; where something else is wrong too, that counts.

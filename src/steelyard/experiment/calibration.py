@@ -26,9 +26,20 @@ class WarmupRuns:
     by_workload: dict[str, list[Measurement]] = field(default_factory=dict)
 
 
-def declared_discard(experiment: Experiment) -> DiscardChoice | None:
-    """Return the discard when nothing is to be measured; None asks for a calibration."""
+def declared_discard(experiment: Experiment, *, alternates: bool = False) -> DiscardChoice | None:
+    """Return the discard when nothing is to be measured; None asks for a calibration.
+
+    Where treatments alternate it is counted in seconds under load, and made longer in the next
+    blocks when one of them was still warming up.
+    """
     measure = experiment.measure
+    if alternates and measure.discard_s is None:
+        return DiscardChoice(
+            discard_s=durations.TURNS_DISCARD_S,
+            how="floor",
+            risk="The warm-up is tested in every block, and longer in the next one where a"
+            " treatment was still warming up.",
+        )
     if measure.discard_s is not None:
         return DiscardChoice(
             discard_s=measure.discard_s,

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from steelyard.analysis.campaign_outlook import CampaignOutlook, CheaperDesign
 from steelyard.analysis.outlook import OutlookTerms, needed_s
 from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.design_choice import choose_design
 from steelyard.experiment.differences import switch_cost
 from steelyard.experiment.forecast import Forecast, forecast
 from steelyard.experiment.schedule import mode_for
 from steelyard.model.attribution import Attribution, AttributionKind
-from steelyard.model.experiment import Experiment
+from steelyard.model.experiment import Design, Experiment
 from steelyard.model.load import Load
+from steelyard.model.noise import NoiseOrigin
 from steelyard.model.schedule import Mode
 from steelyard.stats import factorial
 
@@ -136,6 +138,7 @@ def _variants(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
         yield from _fewer_factors(experiment, experiment.attribution)
     elif len(experiment.contenders) > 1:
         yield _contender_each(experiment)
+    yield from _alternating(found, assembly)
     yield from _back_to_back(found, assembly)
     yield from _better_slice(found)
 
@@ -239,6 +242,20 @@ def _places_in(attribution: Attribution, smaller: Attribution) -> list[int] | No
     return [known.index(each) for each in wanted] if set(wanted) <= set(known) else None
 
 
+def _alternating(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
+    """Yield the design in turns where the file asks for another and the noise was measured.
+
+    The assumed noises of the two designs are those of two machines.
+    """
+    experiment = found.experiment
+    measured = found.noise.origin is NoiseOrigin.MEASURED
+    if experiment.design is not Design.ONE_BY_ONE or not measured:
+        return
+    turned = replace(experiment, design=Design.AUTO)
+    if choose_design(turned, assembly.engine, assembly.room).alternates:
+        yield _Variant(change="no `design: one-by-one` in the file: alternating", experiment=turned)
+
+
 def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
     """Yield the design without the restarts that the file asks for and the differences do not."""
     experiment = found.experiment
@@ -251,7 +268,10 @@ def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Varia
 
 def _better_slice(found: CampaignOutlook) -> Iterator[_Variant]:
     experiment = found.experiment
+    if not all(each.slices.advised for each in found.workloads):
+        return
     slice_s = max(each.slices.best_s for each in found.workloads)
     if slice_s != experiment.measure.slice_s:
         changed = replace(experiment, measure=replace(experiment.measure, slice_s=slice_s))
-        yield _Variant(change=f"slices of {slice_s:.0f} s", experiment=changed)
+        what = "turns" if found.mode is Mode.ALTERNATING else "slices"
+        yield _Variant(change=f"{what} of {slice_s:.0f} s", experiment=changed)

@@ -36,6 +36,7 @@ from steelyard.model.measure import SwitchCost
 
 _SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
 _COMMANDS: Final = ("command", "restart_command")
+_OF_TURNS: Final = ("turn", "settling", "reconnections")
 
 
 def checked(draft: Draft) -> Iterator[Issue]:
@@ -129,6 +130,7 @@ def _workload(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
 def _measure(draft: Draft) -> Iterator[Issue]:
     if draft.measure is not None:
         yield from _visits(draft, draft.measure)
+        yield from _turns(draft, draft.measure)
         yield from _calibration(draft.measure)
 
 
@@ -140,6 +142,29 @@ def _visits(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
     if single and measure.rounds is not None and measure.rounds > 1:
         message = f"a single pass runs every cell once, not {measure.rounds} times"
         yield Issue(path=("measure", "rounds"), message=message, hint="Remove one of the two.")
+
+
+def _turns(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
+    if measure.settling >= measure.turn:
+        message = (
+            f"settling ({measure.settling:g} s) takes the whole turn ({measure.turn:g} s), so"
+            " nothing of it would count"
+        )
+        key = "settling" if "settling" in measure.model_fields_set else "turn"
+        hint = "Make `turn` longer: at least twice `settling`."
+        yield Issue(path=("measure", key), message=message, hint=hint)
+    if 2 * measure.turn > measure.slice:
+        message = f"{measure.slice:g} s hold fewer than two turns of {measure.turn:g} s"
+        hint = "Make `slice` longer or `turn` shorter."
+        yield Issue(path=("measure", "turn"), message=message, hint=hint)
+    design = draft.document.at(("design",))
+    if design not in (Design.ONE_BY_ONE, Design.ONCE):
+        return
+    for key in _OF_TURNS:
+        if key in measure.model_fields_set:
+            message = f"`{key}` says how turns are taken, and `design: {design}` takes none"
+            hint = f"Remove it, or `design: {design}`."
+            yield Issue(path=("measure", key), message=message, hint=hint, at_key=True)
 
 
 def _calibration(measure: MeasureForm) -> Iterator[Issue]:

@@ -124,7 +124,8 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
 
     A server that is made for each visit has data that were made for it.
     Back to back on data that no workload changes, there is nothing to reset, and a reset would
-    cost a restart and a warm-up in every block.
+    cost a restart and a warm-up in every block; nor where sessions of one server read the same
+    data.
     """
     if experiment.is_made_anew:
         return Reset.VISIT
@@ -133,6 +134,7 @@ def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
         if asked is not Reset.VISIT and writes and mode is Mode.VISITS:
             _require_kept_data(experiment)
         return asked
-    if mode is Mode.BACK_TO_BACK and not writes:
+    on_one_server = mode is Mode.ALTERNATING and bool(experiment.shared_servers)
+    if (mode is Mode.BACK_TO_BACK or on_one_server) and not writes:
         return Reset.CAMPAIGN
     return Reset.VISIT

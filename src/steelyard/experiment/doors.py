@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from steelyard.gateways.cgroups import Cgroups, SystemCgroups
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.cpu_latency import CpuLatency, SystemCpuLatency
+from steelyard.gateways.families import Families, SystemFamilies
+from steelyard.gateways.guard import Guards, SystemGuards
 from steelyard.gateways.host import Host, LocalHost
 from steelyard.gateways.kernel import KernelFiles, LocalKernelFiles
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.operator import NoOperator, Operator
-from steelyard.gateways.process import Processes, SystemProcesses
+from steelyard.gateways.process import ProcessesHere, SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import PsycopgSql, Sql
 from steelyard.gateways.xfs import Volumes, XfsVolumes
@@ -25,7 +27,7 @@ def _volumes() -> Volumes:
 class Doors:
     """The gateways a campaign uses."""
 
-    processes: Processes
+    processes: ProcessesHere
     sql: Sql
     clock: Clock
     host: Host
@@ -36,6 +38,8 @@ class Doors:
     kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
     redis: RedisDoor = field(default_factory=RedisPy)
     volumes: Volumes = field(default_factory=_volumes)
+    families: Families = field(default_factory=SystemFamilies)
+    guards: Guards = field(default_factory=SystemGuards)
 
 
 def system_doors() -> Doors:

@@ -1,28 +1,54 @@
 """From an experiment on running servers to the engine and platforms that run it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from steelyard.engines.engine import Dataset, Engine
 from steelyard.engines.postgres.endpoint import endpoint_engine
 from steelyard.engines.postgres.factory import Surroundings
 from steelyard.engines.postgres.running import RunningServer, read_running
+from steelyard.engines.postgres.settings import deviations
+from steelyard.experiment.design_choice import Room, can_alternate
 from steelyard.experiment.doors import Doors
 from steelyard.gateways.sql import Sql
 from steelyard.model.command import ServerAddress
-from steelyard.model.errors import PreflightError
+from steelyard.model.errors import PreflightError, TargetError
 from steelyard.model.experiment import Experiment, Layer
 from steelyard.model.measure import SwitchCost
-from steelyard.model.target import Target, is_restarted
+from steelyard.model.target import EndpointTarget, RedisEndpointTarget, Target, is_restarted
+from steelyard.model.turns import Pausing
 from steelyard.platforms.endpoint.connection import keywords_of
 from steelyard.platforms.endpoint.databases import DatasetNeeds
 from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
 from steelyard.platforms.endpoint.restarting import STARTED_AT, Means
-from steelyard.platforms.platform import Ledger, Platform
+from steelyard.platforms.endpoint.sessions import (
+    EndpointSessions,
+    mixed_sessions,
+    shown_settings,
+)
+from steelyard.platforms.paused_generators import PausedGenerators
+from steelyard.platforms.platform import Ledger, PausablePlatform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """Servers that are there already, ready to be measured.
+
+    Attributes:
+        platforms: Of each treatment, by name; those on one server share one.
+        room: What they offer to treatments that take turns.
+        seats: Makes the platform of each treatment for its turns, by name.
+    """
+
+    engine: Engine
+    platforms: Mapping[str, PausablePlatform]
+    room: Room
+    seats: Callable[[], Mapping[str, PausablePlatform]]
 
 
 def assemble_endpoints(
     experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
-) -> tuple[Engine, Mapping[str, Platform]]:
+) -> Endpoints:
     """Return the engine and each treatment's platform; the servers are asked, nothing is changed.
 
     Raises:
@@ -42,22 +68,128 @@ def assemble_endpoints(
     engine = endpoint_engine(
         experiment, {name: servers[target] for name, target in targets.items()}, surroundings
     )
-    needs = dataset_needs(engine.datasets())
-    means = Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
-    platforms = {}
-    for target, server in servers.items():
-        names = settings_on(experiment, target)
-        options = EndpointOptions(
+    room = _room(experiment, engine, entrances, doors.sql)
+    ground = _Ground(
+        experiment=experiment,
+        engine=engine,
+        campaign_id=campaign_id,
+        ledger=ledger,
+        doors=doors,
+        shared=experiment.shared_servers if can_alternate(experiment, engine, room) else {},
+    )
+    options = {
+        target: ground.options(target, entrances[target], server)
+        for target, server in servers.items()
+    }
+    platforms = {target: ground.platform(each) for target, each in options.items()}
+    return Endpoints(
+        engine=engine,
+        platforms={name: platforms[target] for name, target in targets.items()},
+        room=room,
+        seats=lambda: {
+            name: ground.seat(name, platforms[target], options[target])
+            for name, target in targets.items()
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What all servers of a campaign have in common.
+
+    Attributes:
+        shared: Servers on which several treatments take turns, by sessions of their own.
+    """
+
+    experiment: Experiment
+    engine: Engine
+    campaign_id: str
+    ledger: Ledger
+    doors: Doors
+    shared: Mapping[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]
+
+    @property
+    def _means(self) -> Means:
+        doors = self.doors
+        return Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+
+    @property
+    def _paused(self) -> PausedGenerators:
+        return PausedGenerators(self.doors.processes, self.doors.clock)
+
+    def options(
+        self, target: EndpointTarget, entrance: ServerAddress, server: RunningServer
+    ) -> EndpointOptions:
+        """Return how a server is used."""
+        names = settings_on(self.experiment, target)
+        at_once = len(self.shared.get(target, ("one",)))
+        return EndpointOptions(
             target=target,
-            entrance=entrances[target],
-            campaign_id=campaign_id,
-            datasets=needs,
+            entrance=entrance,
+            campaign_id=self.campaign_id,
+            datasets=dataset_needs(self.engine.datasets()),
             settings=names,
-            restarts=restarts_on(experiment, target, names, server),
-            clients=max(load.clients for load in experiment.loads),
+            restarts=target not in self.shared
+            and restarts_on(self.experiment, target, names, server),
+            clients=at_once * max(load.clients for load in self.experiment.loads),
+            sessions=target in self.shared,
         )
-        platforms[target] = EndpointPlatform(options, ledger, means)
-    return engine, {name: platforms[target] for name, target in targets.items()}
+
+    def platform(self, options: EndpointOptions) -> EndpointPlatform:
+        """Return a server."""
+        return EndpointPlatform(options, self.ledger, self._means, paused=self._paused)
+
+    def seat(
+        self, treatment: str, server: EndpointPlatform, options: EndpointOptions
+    ) -> EndpointPlatform:
+        """Return the server of a treatment, or where it has several the treatment's sessions."""
+        names = self.shared.get(options.target)
+        if names is None:
+            return server
+        return EndpointSessions(
+            options,
+            self.ledger,
+            self._means,
+            server=server,
+            number=names.index(treatment) + 1 if self.engine.writes() else None,
+            paused=self._paused,
+        )
+
+
+def _room(
+    experiment: Experiment,
+    engine: Engine,
+    entrances: Mapping[EndpointTarget, ServerAddress],
+    sql: Sql,
+) -> Room:
+    """Return what servers offer that go on in pauses; of one that is shared its sessions are tried.
+
+    They are tried only where nothing else keeps the treatments from taking turns.
+    """
+    room = Room(pausing=Pausing.GENERATOR)
+    if not experiment.shared_servers or not can_alternate(experiment, engine, room):
+        return room
+    troubles = (
+        trouble
+        for target, names in experiment.shared_servers.items()
+        if isinstance(target, EndpointTarget)
+        for trouble in _troubles(experiment, names, entrances[target], sql)
+    )
+    return replace(room, mixed_sessions=next(troubles, ""))
+
+
+def _troubles(
+    experiment: Experiment, names: Sequence[str], entrance: ServerAddress, sql: Sql
+) -> Iterator[str]:
+    """Yield why treatments cannot have sessions with settings of their own on a server."""
+    try:
+        if mixed := mixed_sessions(entrance, sql):
+            yield mixed
+        for treatment in map(experiment.treatment, names):
+            shown = shown_settings(treatment.asked(), entrance, sql)
+            yield from deviations(treatment.settings, shown)
+    except TargetError as error:
+        yield f"sessions there have no settings of their own: {error.message}"
 
 
 def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:

@@ -12,6 +12,7 @@ from steelyard.experiment import durations, sustained
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.capacity import capacity_s
 from steelyard.experiment.ceilings import ceilings_s
+from steelyard.experiment.design_choice import choose_design
 from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.rounds import Rounds, VisitFrame, asked_cycle_s, choose_rounds
 from steelyard.experiment.schedule import blocks_planned, mode_for
@@ -22,6 +23,7 @@ from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.noise import ASSUMED_NOISE, NoiseProfile
 from steelyard.model.plan import RoundsFor, StoppingRule
 from steelyard.model.schedule import Mode
+from steelyard.model.turns import Pausing, SharedMemory
 from steelyard.model.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 
 _EMPTY_DATA_DIRECTORY_BYTES = 64 * MIB  # measured: 39 MB (15) to 46 MB (18) plus WAL segments
@@ -44,6 +46,10 @@ class Forecast:
         sustained_most_s: The same, when each of them falls near its end and is extended.
         rounds: Of each visit.
         capacity_s: Of finding the capacity, which is a part of the preparation.
+        design_reason: Why the treatments alternate or not, as a clause.
+        pausing: What stands still between turns; None where none are taken.
+        memory: Of the servers that are up together; None likewise, and where it is not known.
+        reading: Workloads that only read, which come first in a block of turns.
     """
 
     mode: Mode
@@ -60,6 +66,10 @@ class Forecast:
     sustained_most_s: float = 0.0
     rounds: Rounds = field(default_factory=Rounds)
     capacity_s: float = 0.0
+    design_reason: str = ""
+    pausing: Pausing | None = None
+    memory: SharedMemory | None = None
+    reading: tuple[str, ...] = ()
 
     @property
     def first_look_s(self) -> float:
@@ -88,9 +98,10 @@ def forecast(
     """
     engine = assembly.engine
     switch = switch_cost(experiment, engine)
-    mode = mode_for(switch, single_pass=experiment.is_single_pass)
+    choice = choose_design(experiment, engine, assembly.room)
+    mode = mode_for(switch, single_pass=experiment.is_single_pass, alternates=choice.alternates)
     reset = reset_for(experiment, mode, writes=engine.writes())
-    discard_s = expected_discard_s(experiment, measured)
+    discard_s = expected_discard_s(experiment, measured, alternates=choice.alternates)
     times = _times(experiment, engine, measured)
     cached = _prepared_already(experiment, assembly)
     activation_s = times.restore_s + times.start_s
@@ -132,12 +143,21 @@ def forecast(
             precision=experiment.stop.precision,
         ),
         discard_s=discard_s,
-        disk_bytes=_disk(experiment, assembly, cached_all=cached == len(experiment.treatments)),
+        disk_bytes=_disk(
+            experiment,
+            assembly,
+            cached_all=cached == len(experiment.treatments),
+            together=choice.alternates,
+        ),
         cached=cached,
         sustained_s=sustained_s,
         sustained_most_s=sustained_s + sustained.most_further_s(experiment),
         rounds=rounds,
         capacity_s=finding_s,
+        design_reason=choice.reason,
+        pausing=assembly.room.pausing if choice.alternates else None,
+        memory=choice.memory,
+        reading=tuple(each.name for each in experiment.workloads if engine.only_reads(each)),
     )
 
 
@@ -216,11 +236,15 @@ def require_disk(expected: Forecast) -> None:
             )
 
 
-def expected_discard_s(experiment: Experiment, measured: NoiseProfile | None = None) -> float:
+def expected_discard_s(
+    experiment: Experiment, measured: NoiseProfile | None = None, *, alternates: bool = False
+) -> float:
     """Return the discard as declared, as it was calibrated before, or what it will at least be."""
     measure = experiment.measure
     if measure.discard_s is not None:
         return measure.discard_s
+    if alternates:
+        return durations.TURNS_DISCARD_S
     if measure.calibration is not None:
         before_s = measured.discard_s if measured is not None else None
         return max(before_s or 0.0, measure.calibration.at_least_s)
@@ -294,8 +318,16 @@ def _loading_s(engine: Engine) -> float:
 
 
 def _disk(
-    experiment: Experiment, assembly: Assembly, *, cached_all: bool
+    experiment: Experiment, assembly: Assembly, *, cached_all: bool, together: bool
 ) -> Mapping[Path, tuple[int, int]]:
+    """Return needed and free bytes by directory.
+
+    Args:
+        experiment: As resolved.
+        assembly: Its engine and platforms.
+        cached_all: The data of all treatments are prepared already.
+        together: All servers are up at the same time, each on a copy of its own.
+    """
     data = sum(d.expected_bytes for d in assembly.engine.datasets())
     one = int((_empty_bytes(experiment) + data) * _GROWTH)
     needs: dict[Path, int] = {}
@@ -305,8 +337,12 @@ def _disk(
         states = {assembly.engine.program(t.name).identity for t in here}
         anew = experiment.is_made_anew
         prepared = 0 if cached_all or anew else len(states) * one
+        written = [_written_bytes(treatment, data) for treatment in here]
+        if together:
+            needs[root] = prepared + len(here) * one + sum(written)
+            continue
         live = sum((1 if anew else _copies(here)) * one for _ in states)
-        needs[root] = prepared + live + max(_written_bytes(treatment, data) for treatment in here)
+        needs[root] = prepared + live + max(written)
     return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
 
 

@@ -269,9 +269,11 @@ class ExperimentForm(Form):
         default=None, description="Why the question is asked.", examples=["Before the upgrade."]
     )
     design: values.DesignWord = Field(
-        default="blocks",
-        description="`blocks` compares treatments; `single-pass` runs one treatment once per cell "
-        "in file order, without interval or verdict.",
+        default="auto",
+        description="How treatments are compared in blocks: `alternating` has all of them up and "
+        "lets the load take turns, `one-by-one` brings up one after another, `auto` alternates "
+        "where that can be. `single-pass` runs one treatment once per cell in file order, without "
+        "interval or verdict.",
     )
     baseline: values.Name | None = Field(
         default=None,

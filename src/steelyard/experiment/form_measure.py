@@ -5,6 +5,7 @@ from pydantic import Field
 from steelyard.experiment import form_values as values
 from steelyard.experiment.form_values import Form
 from steelyard.model.measure import DEFAULT_NEIGHBOURS
+from steelyard.model.turns import DEFAULT_TURN_S, LEAST_SETTLING_S
 
 
 class CalibrationForm(Form):
@@ -53,6 +54,21 @@ class MeasureForm(Form):
         description="Runs of each cell in a visit; auto is one, unless the differences or the"
         " making of servers call for more.",
         examples=["auto"],
+    )
+    turn: values.Turn = Field(
+        default=DEFAULT_TURN_S,
+        description="Length of one turn where treatments alternate.",
+        examples=["250ms"],
+    )
+    settling: values.Settling = Field(
+        default=LEAST_SETTLING_S,
+        description="Thrown away at the beginning of each turn.",
+        examples=["100ms"],
+    )
+    reconnections: values.Reconnections = Field(
+        default=0,
+        description="How often the load generators of an alternating run are started anew.",
+        examples=[5],
     )
     prewarm: values.Switch = Field(
         default=False, description="Load the data into memory after each activation."

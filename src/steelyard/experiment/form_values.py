@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from steelyard.experiment.document import WrittenFloat, WrittenInt
 from steelyard.experiment.suggestions import choice, shown
 from steelyard.model.errors import InputError
+from steelyard.model.turns import LEAST_SETTLING_S, SHORTEST_TURN_S
 from steelyard.model.units import parse_duration_s, parse_fraction
 
 REFUSED: Final = "refused"
@@ -20,6 +21,7 @@ SEED_LIMIT: Final = 2**31
 BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
 _EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
 PROTOCOLS: Final = ("simple", "extended", "prepared")
+DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
 
 
 class Form(BaseModel):
@@ -245,6 +247,11 @@ ThreadCounts = Annotated[
 Slice = Annotated[float, PlainValidator(duration(1.0, whole=True)), _schema(**_DURATION)]
 Ramp = Annotated[float, PlainValidator(duration(0.0, whole=True)), _schema(**_DURATION)]
 Length = Annotated[float, PlainValidator(duration(0.0)), _schema(**_DURATION)]
+Turn = Annotated[float, PlainValidator(duration(SHORTEST_TURN_S)), _schema(**_DURATION)]
+Settling = Annotated[float, PlainValidator(duration(LEAST_SETTLING_S)), _schema(**_DURATION)]
+Reconnections = Annotated[
+    int, PlainValidator(whole_number(0, 100)), _schema(type="integer", minimum=0)
+]
 LongLength = Annotated[float, PlainValidator(duration(5.0, whole=True)), _schema(**_DURATION)]
 Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
 Discard = Annotated[float | None, PlainValidator(discard), _schema(**_DURATION)]
@@ -265,8 +272,8 @@ Restore = Annotated[
 ]
 DesignWord = Annotated[
     str,
-    PlainValidator(one_of("blocks", "single-pass")),
-    _schema(enum=["blocks", "single-pass"]),
+    PlainValidator(one_of(*DESIGNS)),
+    _schema(enum=list(DESIGNS)),
 ]
 ResetWord = Annotated[
     str,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,13 @@ from steelyard.experiment.server_leftovers import undo_on_server
 from steelyard.experiment.troubles import raise_all, trouble_of
 from steelyard.experiment.unmounting import unmounted
 from steelyard.gateways.files import remove_tree, tree_bytes
-from steelyard.model.errors import LeftBehindError, PreflightError, RecordError, SteelyardError
+from steelyard.model.errors import (
+    LeftBehindError,
+    PreflightError,
+    RecordError,
+    SteelyardError,
+    TargetError,
+)
 from steelyard.model.outside import (
     InCluster,
     OnServer,
@@ -33,6 +39,7 @@ from steelyard.model.stack import Knob
 from steelyard.model.units import printable
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import remove_group
+from steelyard.platforms.local.pausing import is_frozen, thaw
 from steelyard.platforms.log_place import MEMORY
 from steelyard.record.directory import (
     COPY_NOTE,
@@ -129,6 +136,8 @@ class Leftover:
         foreign: What the record lists and this account's registry does not know: another account,
             another cache or another machine has it, or nobody does. It is left alone.
         mounts: Where file systems of a crash test are mounted.
+        frozen: Of the groups, those that are frozen.
+        stopped: Of the processes, those that a signal stopped.
     """
 
     campaign_id: str
@@ -142,6 +151,8 @@ class Leftover:
     placed: tuple[InCluster, ...] = ()
     foreign: tuple[Created, ...] = ()
     mounts: tuple[Path, ...] = ()
+    frozen: tuple[Path, ...] = ()
+    stopped: tuple[int, ...] = ()
 
     @property
     def has_ours(self) -> bool:
@@ -217,18 +228,24 @@ def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
     names = [Path(made.name) for made in ours if made.resource == "directory"]
     directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
     grouped = [Path(made.name) for made in ours if made.resource == "cgroup"]
+    groups = tuple(path for path in grouped if is_our_group(path, campaign_id, doors.cgroups))
+    # A slot's directory lies in that of its campaign.
+    outermost = [path for path in directories if not set(path.parents) & set(directories)]
+    processes = tuple(pid for path in outermost for pid in doors.processes.within(path))
     leftover = Leftover(
         campaign_id=campaign_id,
         record=record if record.exists() and not is_anothers else None,
         directories=directories,
-        processes=tuple(pid for path in directories for pid in doors.processes.within(path)),
-        size_bytes=sum(tree_bytes(path) for path in directories),
+        processes=processes,
+        size_bytes=sum(tree_bytes(path) for path in outermost),
         things=tuple(made.thing for made in ours if made.thing is not None),
-        groups=tuple(path for path in grouped if is_our_group(path, campaign_id, doors.cgroups)),
+        groups=groups,
         knobs=tuple(made.knob for made in ours if made.knob is not None),
         placed=tuple(made.placed for made in ours if made.placed is not None),
         foreign=foreign,
         mounts=tuple(our_mounts(campaign_id, directories, doors)),
+        frozen=tuple(group for group in groups if is_frozen(group, doors.cgroups)),
+        stopped=doors.families.stopped(processes),
     )
     return leftover if leftover.has_ours or foreign else None
 
@@ -242,11 +259,13 @@ def _is_ours(path: Path, campaign_id: str) -> bool:
 
     A journal may come from somebody else: it must not be able to name what is removed.
     """
-    if not path.is_absolute() or path.is_symlink() or ".." in path.parts:
+    is_slot = path.name != campaign_id and re.fullmatch(r"slot-[0-9]+", path.name)
+    campaign = path.parent if is_slot else path
+    if not path.is_absolute() or path.is_symlink() or campaign.is_symlink() or ".." in path.parts:
         return False
     if path.parent in (Path("/tmp"), MEMORY):  # noqa: S108 - compared, not made
         return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
-    return path.parent.name == "live" and path.name == campaign_id
+    return campaign.parent.name == "live" and campaign.name == campaign_id
 
 
 def undo(leftover: Leftover, doors: Doors) -> None:
@@ -257,8 +276,7 @@ def undo(leftover: Leftover, doors: Doors) -> None:
             server could not be reached, or a knob is not as it was, which keeps nothing else from
             being undone; what was undone is noted.
     """
-    for directory in leftover.directories:
-        end_processes(directory, doors)
+    _end_all_of(leftover, doors)
     for place in leftover.mounts:  # before their directories
         unmounted(place, doors)
     raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
@@ -266,6 +284,50 @@ def undo(leftover: Leftover, doors: Doors) -> None:
         registry.unregister(leftover.campaign_id)
     else:
         forget_if_over(leftover.campaign_id, leftover.record)
+
+
+def _end_all_of(leftover: Leftover, doors: Doors) -> None:
+    """End what works in its directories; thawed first, for what is frozen may not even die."""
+    for group in leftover.frozen:
+        with suppress(TargetError):  # then its processes are named as those that do not end
+            thaw(group, doors.cgroups)
+    for directory in leftover.directories:
+        end_processes(directory, doors)
+
+
+def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
+    """Thaw and end what dead campaigns left standing still, and remove their control groups.
+
+    It holds memory, ports and locks. Its data and what else there is stay for ``clean``, or for a
+    resume.
+
+    Args:
+        doors: To find it.
+        told: Gets a sentence that names it, before anything is done.
+
+    Raises:
+        LeftBehindError: It does not end.
+    """
+    still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
+    for leftover in still:
+        told(_named_still(leftover))
+    tried = [trouble_of(partial(_release, leftover, doors)) for leftover in still]
+    raise_all([trouble for trouble in tried if trouble is not None])
+
+
+def _release(leftover: Leftover, doors: Doors) -> None:
+    _end_all_of(leftover, doors)
+    groups = replace(leftover, things=(), placed=(), knobs=(), directories=())
+    raise_all([*_undone(groups, doors)])
+
+
+def _named_still(leftover: Leftover) -> str:
+    still = [f"control group {group}" for group in leftover.frozen]
+    still += [f"process {pid}" for pid in leftover.stopped]
+    return (
+        f"campaign {leftover.campaign_id}, which is dead, left frozen: {', '.join(still)}; they are"
+        " thawed and ended (`steelyard clean` shows what else it left)"
+    )
 
 
 def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = None) -> None:
@@ -281,6 +343,18 @@ def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = Non
     is_over = stands is not None and stands.status.is_finished
     if not is_here or (is_over and registry.is_noted(campaign_id, record)):
         registry.unregister(campaign_id)
+
+
+def settle(campaign_id: str, record: Path) -> None:
+    """Forget what a campaign made and undid, though it may go on; its record is still locked.
+
+    The record may be moved: then the registry alone says what is left.
+    """
+    stands = _standing(record)
+    if stands is None or not registry.is_noted(campaign_id, record):
+        return
+    if not registry.known(campaign_id, record, stands)[0]:
+        registry.settle(campaign_id)
 
 
 def _standing(record: Path) -> Standing | None:

@@ -6,6 +6,7 @@ obstacle: a plan then goes by an older one, or by the assumed noise.
 
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -29,7 +30,7 @@ from steelyard.model.target import place_of as place_in_cluster
 from steelyard.model.workload import Workload
 from steelyard.platforms.local.machine import capacity, machine_facts
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +59,18 @@ class Found:
 _STORED = TypeAdapter(StoredProfile)
 
 
-def profile_for(experiment: Experiment) -> NoiseProfile:
+def profile_for(experiment: Experiment, *, in_turns: bool = False) -> NoiseProfile:
     """Return the newest profile measured at an experiment's place, else the assumed one."""
-    return find_profile(experiment).profile
+    return find_profile(experiment, in_turns=in_turns).profile
 
 
-def find_profile(experiment: Experiment, host: Host | None = None) -> Found:
+def find_profile(
+    experiment: Experiment, host: Host | None = None, *, in_turns: bool = False
+) -> Found:
     """Return the profile to plan an experiment with; its workloads have the experiment's names.
 
-    One that covers more of the workloads comes before a newer one.
+    One that covers more of the workloads comes first, then one of the design that is planned, then
+    a newer one. One of the other design comes before none.
     """
     place = place_of(experiment, host or system_doors().host)
     candidates: list[NoiseProfile] = []
@@ -78,12 +82,13 @@ def find_profile(experiment: Experiment, host: Host | None = None) -> Found:
         elif stored.place == place:
             candidates.append(_for(experiment, stored))
     matching = [candidate for candidate in candidates if candidate.workloads]
-    best = max(matching, key=_worth, default=ASSUMED_NOISE)
+    best = max(matching, key=partial(_worth, in_turns=in_turns), default=ASSUMED_NOISE)
     return Found(profile=best, findings=tuple(findings))
 
 
-def _worth(profile: NoiseProfile) -> tuple[int, float]:
-    return len(profile.workloads), profile.measured_at or 0.0
+def _worth(profile: NoiseProfile, *, in_turns: bool) -> tuple[int, bool, float]:
+    of_design = profile.is_of_turns is in_turns
+    return len(profile.workloads), of_design, profile.measured_at or 0.0
 
 
 def keep_profile(analysis: CampaignAnalysis, host: Host | None = None) -> Path | None:
@@ -120,6 +125,8 @@ def _profile(
     return NoiseProfile(
         origin=NoiseOrigin.MEASURED,
         workloads=noises,
+        mode=None if plan is None else plan.mode,
+        block_s=None if analysis.noise is None else analysis.noise.block_s,
         switch=None if plan is None else plan.switch,
         start_s=None if plan is None else plan.start_s,
         restore_s=None if plan is None else plan.data_s,
@@ -212,17 +219,23 @@ def _is_sound(stored: StoredProfile) -> bool:
     known = (FORMAT, ASSUMED_NOISE.format)
     if (stored.format, profile.format) != known or len(stored.contents) != len(profile.workloads):
         return False
-    times = (profile.start_s, profile.restore_s, profile.discard_s, profile.measured_at)
+    times = (
+        *(profile.start_s, profile.restore_s, profile.discard_s),
+        *(profile.measured_at, profile.block_s),
+    )
     return all(_is_size(value) for value in times if value is not None) and all(
         _is_sound_noise(noise) for noise in profile.workloads
     )
 
 
 def _is_sound_noise(noise: WorkloadNoise) -> bool:
-    sizes = {name: value for name, value in asdict(noise).items() if name.endswith("_sd")}
+    parts = asdict(noise)
+    turns = parts.pop("turns") or {}
+    known = {**parts, **{f"turns.{name}": value for name, value in turns.items()}}
+    sizes = {name: value for name, value in known.items() if name.endswith("_sd")}
     trend = noise.trend_per_h
     return (
-        all(_is_size(value) for value in sizes.values())
+        all(value is None or _is_size(value) for value in sizes.values())
         and -1.0 <= noise.autocorrelation <= 1.0
         and (trend is None or math.isfinite(trend))
         and math.isfinite(noise.unnamed)

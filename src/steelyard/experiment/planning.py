@@ -15,16 +15,20 @@ from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.analysis.outlook import EFFECTS, OutlookTerms, outlook, precision_s
 from steelyard.experiment.assembly import Assembly
 from steelyard.experiment.cheaper import cheaper_designs
+from steelyard.experiment.design_choice import choose_design
 from steelyard.experiment.durations import GUESSED_SWITCH_S, run_s
 from steelyard.experiment.forecast import Forecast, forecast
 from steelyard.experiment.noise_profiles import profile_for
 from steelyard.model.experiment import Experiment
-from steelyard.model.noise import NoiseProfile, WorkloadNoise
+from steelyard.model.noise import LEAST_STARTS, NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
 from steelyard.stats.planning import (
     PAIR,
     BlockShape,
     optimal_slice_s,
+    optimal_turns,
+    turn_noise,
+    turns_ratio,
     width_ratio,
     within_visits,
 )
@@ -43,7 +47,8 @@ def plan_campaign(
     Raises:
         InputError: The file asks for a switch that is too cheap.
     """
-    noise = profile_for(experiment)
+    choice = choose_design(experiment, assembly.engine, assembly.room)
+    noise = profile_for(experiment, in_turns=choice.alternates)
     expected = forecast(experiment, assembly, measured=noise)
     compared = experiment.compares_throughput and not experiment.is_single_pass
     asked = tuple(sorted({*(effects or EFFECTS), experiment.stop.decide}))
@@ -63,6 +68,9 @@ def plan_campaign(
         sustained_most_s=expected.sustained_most_s,
         rounds=expected.rounds.number,
         rounds_reason=expected.rounds.reason,
+        design_reason=expected.design_reason,
+        pausing=expected.pausing,
+        memory=expected.memory,
         cached=expected.cached,
         disk=tuple(
             DiskNeed(directory=str(place), needed_bytes=needed, free_bytes=free)
@@ -83,6 +91,7 @@ def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
         cells=max(len(experiment.closed_loads), 1),
         slice_s=experiment.measure.slice_s,
         step_s=expected.block_s / arms if visits else run_s(experiment) + GUESSED_SWITCH_S,
+        turns=experiment.measure.turns,
         rounds=expected.rounds.number,
     )
     return OutlookTerms(
@@ -114,15 +123,25 @@ def synergy_terms(experiment: Experiment, terms: OutlookTerms) -> OutlookTerms |
     return replace(terms, weights=weights, headlines=len(told) * len(experiment.workloads))
 
 
-def slice_outlook(noise: WorkloadNoise, experiment: Experiment, expected: Forecast) -> SliceOutlook:
+def slice_outlook(
+    noise: WorkloadNoise, experiment: Experiment, expected: Forecast, *, advises: bool = True
+) -> SliceOutlook:
     """Return the slice of the file beside the best one for this overhead and noise.
 
     The noise floor finds the same length by the same function.
+
+    Args:
+        noise: Of the workload.
+        experiment: As resolved.
+        expected: Its forecast.
+        advises: The noise is known well enough to change how turns are taken.
     """
     shape = outlook_terms(experiment, expected).shape
     cells = len(experiment.workloads) * len(experiment.loads)
     runs = len(experiment.treatments) * cells * shape.rounds
     overhead_s = expected.block_s / runs - shape.slice_s
+    if expected.mode is Mode.ALTERNATING:
+        return _turn_outlook(noise, shape, overhead_s, advises=advises)
     here = within_visits(noise, expected.mode)
     still = replace(here, drift_sd=0.0, trend_per_h=None)
     alone = replace(shape, cells=1)
@@ -134,6 +153,29 @@ def slice_outlook(noise: WorkloadNoise, experiment: Experiment, expected: Foreca
         best_s=best_s,
         cost=width_ratio(here, shape, best_s, overhead_s) ** 2,
     )
+
+
+def _turn_outlook(
+    noise: WorkloadNoise, shape: BlockShape, overhead_s: float, *, advises: bool
+) -> SliceOutlook:
+    """Return the seconds of turns of the file, beside the best where that can be said."""
+    best = optimal_turns([noise], shape, overhead_s=overhead_s) if advises else shape
+    alone = optimal_turns([noise], replace(shape, cells=1), overhead_s=overhead_s)
+    tells = turn_noise(noise).connection_sd is not None
+    return SliceOutlook(
+        slice_s=shape.slice_s,
+        overhead_s=overhead_s,
+        single_s=alone.slice_s,
+        best_s=best.slice_s,
+        cost=turns_ratio(noise, shape, best, overhead_s) ** 2,
+        advised=advises,
+        reconnections=best.turns.reconnections if advises and tells else None,
+    )
+
+
+def advises_turns(noise: NoiseProfile) -> bool:
+    """Return whether a profile is enough to change how turns are taken (METHOD 3.18)."""
+    return noise.is_of_turns and noise.blocks >= LEAST_STARTS
 
 
 def _workloads(
@@ -151,7 +193,7 @@ def _workloads(
             pooled=outlook(part, terms, effects, pooled=True),
             cells=outlook(part, terms, effects, pooled=False) if several else None,
             synergies=outlook(part, pairs, effects, pooled=True) if pairs else None,
-            slices=slice_outlook(part, experiment, expected),
+            slices=slice_outlook(part, experiment, expected, advises=advises_turns(noise)),
             precision_s=precision_s(part, terms),
         )
         for part, group in groupby(named, key=lambda pair: pair[1])

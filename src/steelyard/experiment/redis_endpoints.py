@@ -1,22 +1,25 @@
 """From an experiment on running Redis servers to the engine and platforms that run it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from steelyard.engines.engine import Engine
 from steelyard.engines.redis.datasets import dataset_of, datasets_of
 from steelyard.engines.redis.endpoint import RunningRedis, needs_restart, redis_endpoint_engine
 from steelyard.engines.redis.factory import RedisSurroundings
 from steelyard.engines.redis.growth import growth_bytes
 from steelyard.engines.redis.rights import rights_of
+from steelyard.experiment.design_choice import Room
 from steelyard.experiment.doors import Doors
+from steelyard.experiment.endpoints import Endpoints
 from steelyard.gateways.redis import own_password
 from steelyard.model.command import ServerAddress
 from steelyard.model.errors import PreflightError
 from steelyard.model.experiment import Experiment
 from steelyard.model.measure import SwitchCost
 from steelyard.model.target import RedisEndpointTarget, RedisKubernetesTarget, RedisTarget
-from steelyard.platforms.platform import Ledger, Platform
+from steelyard.model.turns import Pausing
+from steelyard.platforms.paused_generators import PausedGenerators
+from steelyard.platforms.platform import Ledger
 from steelyard.platforms.redis_endpoint.connection import RedisMeans, address_of, asked_number
 from steelyard.platforms.redis_endpoint.platform import (
     RedisEndpointOptions,
@@ -27,7 +30,7 @@ from steelyard.platforms.redis_endpoint.readiness import ServerState
 
 def assemble_redis_endpoints(
     experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
-) -> tuple[Engine, Mapping[str, Platform]]:
+) -> Endpoints:
     """Return the engine and each treatment's platform; the servers are asked, nothing is changed.
 
     Raises:
@@ -43,7 +46,8 @@ def assemble_redis_endpoints(
     platforms = {}
     for target in dict.fromkeys(targets.values()):
         options = _options(experiment, target, campaign_id)
-        platforms[target] = RedisEndpointPlatform(options, ledger, means)
+        paused = PausedGenerators(doors.processes, doors.clock)
+        platforms[target] = RedisEndpointPlatform(options, ledger, means, paused=paused)
     require_different([platform.state for platform in platforms.values()])
     surroundings = RedisSurroundings(
         processes=doors.processes,
@@ -57,7 +61,13 @@ def assemble_redis_endpoints(
         {name: address_of(target, "") for name, target in targets.items()},
         surroundings,
     )
-    return engine, {name: platforms[target] for name, target in targets.items()}
+    by_name = {name: platforms[target] for name, target in targets.items()}
+    return Endpoints(
+        engine=engine,
+        platforms=by_name,
+        room=Room(pausing=Pausing.GENERATOR),
+        seats=lambda: by_name,
+    )
 
 
 def running(state: ServerState) -> RunningRedis:

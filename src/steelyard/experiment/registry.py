@@ -67,6 +67,15 @@ def register(campaign_id: str, record: Path, experiment: Experiment | None = Non
     sync_names(directory())
 
 
+def settle(campaign_id: str) -> None:
+    """Forget what a campaign made that is undone, all of it; it may go on, and makes it anew."""
+    lines = _lines(campaign_id)
+    kept = [lines[0], *(line for line in lines[1:] if line.startswith(_EXPERIMENT))]
+    if lines != kept:
+        write_text(_file(campaign_id), "".join(f"{line}\n" for line in kept))
+        sync_names(directory())
+
+
 def _one_line(path: Path) -> str:
     """Return a path as a line has it.
 

@@ -44,6 +44,7 @@ from steelyard.model.latency import LatencyGoal, LogPolicy
 from steelyard.model.load import Load
 from steelyard.model.measure import Calibration, Measure, Reset, SwitchCost
 from steelyard.model.target import EndpointTarget, LocalTarget, RedisTarget, Target, place_of
+from steelyard.model.turns import TurnTimes
 from steelyard.model.workload import Script, Workload
 from steelyard.tuning.profiles import MachineFacts
 
@@ -256,6 +257,9 @@ def _measure(form: MeasureForm, engine: EngineName) -> Measure:
         switch=None if form.switch == "auto" else SwitchCost(form.switch),
         prewarm=form.prewarm,
         rounds=form.rounds,
+        turns=TurnTimes(
+            turn_s=form.turn, settling_s=form.settling, reconnections=form.reconnections
+        ),
         ceilings=CeilingsAsked(form.ceilings),
         neighbours=form.neighbours,
         log=LogPolicy(form.log),

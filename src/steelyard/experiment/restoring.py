@@ -17,12 +17,15 @@ class Restoring:
     tried_s: tuple[tuple[str, float], ...]
 
 
-def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restoring:
+def choose_means(
+    experiment: Experiment, bench: Bench, clock: Clock, *, alternates: bool = False
+) -> Restoring:
     """Return the means to use for every restore of a campaign.
 
     A reflink copy takes the same fraction of a second at any size, so where it works nothing else
     is tried. Else a copy of the data directory is weighed against copying the databases inside a
-    running server, which restores less (not the WAL position, not the statistics).
+    running server, which restores less (not the WAL position, not the statistics). Servers that
+    alternate start anew in every block, each from a copy of the files.
 
     Raises:
         PreflightError: The means asked for does not work here.
@@ -48,6 +51,8 @@ def choose_means(experiment: Experiment, bench: Bench, clock: Clock) -> Restorin
         return Restoring(
             means="reflink", tried_s=(("reflink", platform.restore(state, "reflink")),)
         )
+    if alternates:
+        return Restoring(means="copy", tried_s=(("copy", platform.restore(state, "copy")),))
     return _weighed(bench, baseline.name, clock)
 
 

@@ -171,8 +171,11 @@ def _round_s(experiment: Experiment, frame: VisitFrame) -> float:
     """Return the seconds of one round in a visit."""
     cells = len(experiment.workloads) * len(experiment.loads)
     runs_s = durations.cells_s(experiment)
+    arms = len(experiment.treatments)
     if frame.mode is Mode.BACK_TO_BACK:
-        return len(experiment.treatments) * (runs_s + cells * frame.times.switch_s)
+        return arms * (runs_s + cells * frame.times.switch_s)
+    if frame.mode is Mode.ALTERNATING:
+        return arms * cells * (experiment.measure.slice_s + durations.connecting_s(experiment))
     return runs_s
 
 
@@ -181,8 +184,10 @@ def _least_round_s(experiment: Experiment, frame: VisitFrame) -> float:
 
     A cycle that is to be covered must be covered also where starting a run takes no time.
     """
-    arms = len(experiment.treatments) if frame.mode is Mode.BACK_TO_BACK else 1
     cells = len(experiment.workloads) * len(experiment.loads)
+    if frame.mode is Mode.ALTERNATING:
+        return len(experiment.treatments) * cells * experiment.measure.slice_s
+    arms = len(experiment.treatments) if frame.mode is Mode.BACK_TO_BACK else 1
     return arms * cells * (experiment.measure.ramp_s + experiment.measure.slice_s)
 
 

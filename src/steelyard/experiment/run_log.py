@@ -6,7 +6,7 @@ of a slice for which memory has no room left.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,10 +75,12 @@ class Logged:
     Attributes:
         latency: None where the log cannot be used.
         trouble: Why not; empty where it can.
+        counted: How many count in each second; of a run in turns in each half of a stretch.
     """
 
     latency: RunLatency | None
     trouble: str = ""
+    counted: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,17 +141,17 @@ class RunLog:
             self._files.remove()
 
     def begin(
-        self, reader: Callable[[float], LogReader], ramp_s: float, *, is_elsewhere: bool = False
+        self, reader: Callable[[float], LogReader], ramp_s: float, *, read_at_end: bool = False
     ) -> None:
         """Watch the log grow from now on.
 
         Args:
             reader: Makes what reads it, from the latest end of the ramp in seconds.
             ramp_s: When the ramp will be over, if connecting takes no time.
-            is_elsewhere: It is written on another machine and read when all of it is here.
+            read_at_end: It is written on another machine, or in turns of which nobody knows yet.
         """
         self._make, self._ramp_s = reader, ramp_s
-        if is_elsewhere:
+        if read_at_end:
             return  # also because nobody knows before when its clock says that it began
         self._thread = threading.Thread(target=self._follow, name="log of the run", daemon=True)
         self._thread.start()
@@ -179,7 +181,7 @@ class RunLog:
         if trouble:
             return Logged(latency=None, trouble=trouble)
         stored = self._order.store.write_raw(f"{self._order.name}.seconds", log.seconds_text())
-        return Logged(latency=replace(latency, seconds=stored))
+        return Logged(latency=replace(latency, seconds=stored), counted=log.counted)
 
     def _whole(self, ramp_s: float) -> TransactionLog:
         self.end()

@@ -14,6 +14,7 @@ from steelyard.analysis.results import CampaignAnalysis
 from steelyard.analysis.stopping import stopping_rule
 from steelyard.engines.engine import Engine
 from steelyard.experiment import durations
+from steelyard.experiment.alternating import AlternatingTaker, Slots
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.blocks import BlockTaker
 from steelyard.experiment.calibration import calibrate, declared_discard
@@ -25,7 +26,8 @@ from steelyard.experiment.capacity import (
     rates_of,
 )
 from steelyard.experiment.ceilings import CeilingTaker
-from steelyard.experiment.completing import BlockCompleter
+from steelyard.experiment.completing import BlockCompleter, TakesBlocks
+from steelyard.experiment.design_choice import Room, choose_design, too_slow
 from steelyard.experiment.differences import reset_for, switch_cost
 from steelyard.experiment.log_choice import choose_logs
 from steelyard.experiment.noise_profiles import profile_for
@@ -50,7 +52,8 @@ from steelyard.model.errors import Interrupted, MeasurementError, SteelyardError
 from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Finding, Severity
 from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
-from steelyard.model.schedule import Schedule
+from steelyard.model.schedule import CellKey, Mode, PlannedRun, Schedule
+from steelyard.model.turns import LONGEST_TURN_S, WorkloadTurns
 from steelyard.model.units import format_duration
 from steelyard.record.directory import CampaignDirectory, read_schedule
 from steelyard.record.entries import (
@@ -62,6 +65,8 @@ from steelyard.record.entries import (
     Provisioned,
     SustainedFinished,
 )
+
+_TRY_S, _TRY_RAMP_S = 1.0, 1.0  # for a mean latency, to about a tenth
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +83,8 @@ class Campaign:
     findings: tuple[Finding, ...] = ()
     ceilings: CeilingTaker | None = None
     cpus: int = 1  # that the generator may use
+    room: Room = field(default_factory=Room)
+    slots: Slots = field(default_factory=Slots)
     _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
     _seen: dict[Fact, None] = field(default_factory=dict)  # of places that came about meanwhile
 
@@ -110,7 +117,7 @@ class Campaign:
             raise
         except BaseException:
             with suppress(SteelyardError):  # likewise
-                self.bench.destroy()
+                self._destroy()
             raise
         return analyse(self.directory.read())
 
@@ -155,16 +162,7 @@ class Campaign:
     def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
         record = self.directory.read()
         completer = BlockCompleter(
-            taker=BlockTaker(
-                experiment=self.experiment,
-                engine=self.engine,
-                bench=self.bench,
-                plan=plan,
-                clock=self.clock,
-                started=self.progress.run_started,
-                raw=self.directory,
-                made=lambda made: self._append(Provisioned(server=made)),
-            ),
+            taker=self._block_taker(plan),
             directory=self.directory,
             told=self.progress.block_ended,
         )
@@ -184,6 +182,32 @@ class Campaign:
             status = self._look(record)
         return status or (Status.PASSED if single else Status.BUDGET)
 
+    def _block_taker(self, plan: CampaignPlan) -> TakesBlocks:
+        """Return what takes the blocks of a plan: in turns, or one visit after another."""
+        if plan.mode is Mode.ALTERNATING:
+            self.bench.stop(keep_data=False)  # from now on servers run in slots
+            self.slots.make(len(self.experiment.treatments))
+            self.slots.prepare(self.progress.stage)
+            return AlternatingTaker(
+                experiment=self.experiment,
+                engine=self.engine,
+                slots=self.slots,
+                plan=plan,
+                clock=self.clock,
+                started=self.progress.run_started,
+                raw=self.directory,
+            )
+        return BlockTaker(
+            experiment=self.experiment,
+            engine=self.engine,
+            bench=self.bench,
+            plan=plan,
+            clock=self.clock,
+            started=self.progress.run_started,
+            raw=self.directory,
+            made=lambda made: self._append(Provisioned(server=made)),
+        )
+
     def _append(self, entry: Entry) -> None:
         self.directory.journal.append(entry)
 
@@ -197,12 +221,23 @@ class Campaign:
     def _freeze(self) -> CampaignPlan:
         """Measure what the plan rests on, draw the schedule, store both before the first run."""
         switch = switch_cost(self.experiment, self.engine)
-        mode = mode_for(switch, single_pass=self.experiment.is_single_pass)
+        choice = choose_design(self.experiment, self.engine, self.room)
+        mode = mode_for(
+            switch, single_pass=self.experiment.is_single_pass, alternates=choice.alternates
+        )
         reset = reset_for(self.experiment, mode, writes=self.engine.writes())
         self.progress.stage("starting every treatment once")
-        restoring = choose_means(self.experiment, self.bench, self.clock)
+        restoring = choose_means(
+            self.experiment, self.bench, self.clock, alternates=choice.alternates
+        )
         times = self._shake_down(restoring.means)
-        discard = self._discard(restoring.means)
+        turns = self._turns() if choice.alternates else ()
+        slow = [each for each in turns if each.times.turn_s > LONGEST_TURN_S]
+        if slow:
+            choice, turns = too_slow(self.experiment, slow[0]), ()
+            mode = mode_for(switch)
+            reset = reset_for(self.experiment, mode, writes=self.engine.writes())
+        discard = self._discard(restoring.means, mode)
         capacities = self._capacities(restoring.means, discard)
         rounds = self._rounds(
             VisitFrame(
@@ -244,6 +279,10 @@ class Campaign:
             rounds_reason=rounds.reason,
             capacities=capacities,
             rates=rates_of(self.experiment, capacities),
+            design_reason=choice.reason,
+            pausing=self.room.pausing if choice.alternates else None,
+            turns=turns,
+            memory=choice.memory,
         )
         self._store(plan)
         blocks = plan.stopping.max_blocks
@@ -253,7 +292,7 @@ class Campaign:
 
     def _rounds(self, frame: VisitFrame) -> Rounds:
         """Choose the rounds of a visit, and note what a single early one cannot see."""
-        noise = profile_for(self.experiment)
+        noise = profile_for(self.experiment, in_turns=frame.mode is Mode.ALTERNATING)
         rounds = choose_rounds(self.experiment, self.engine, frame, noise=noise)
         finding = early_phase_finding(rounds, frame.cycle_s)
         if finding is not None:
@@ -266,6 +305,7 @@ class Campaign:
             mode=plan.mode,
             blocks=plan.stopping.max_blocks,
             rounds=plan.rounds,
+            reading=[w.name for w in self.experiment.workloads if self.engine.only_reads(w)],
         )
         # The schedule first: a plan in the journal promises that the schedule is there.
         self.directory.write_schedule(schedule)
@@ -300,12 +340,35 @@ class Campaign:
         self._write_environment()
         return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
 
+    def _turns(self) -> tuple[WorkloadTurns, ...]:
+        """Return for each workload turns that hold enough of its transactions, by a short try.
+
+        The try is under the load with the most clients, whose transactions take longest.
+
+        Raises:
+            MeasurementError: The generator failed.
+        """
+        self.progress.stage("trying how long a transaction takes")
+        treatment, load = self.experiment.treatments[-1].name, self.experiment.largest_load
+        found = []
+        for workload in self.experiment.workloads:
+            cell = CellKey(workload=workload.name, load=load)
+            planned = PlannedRun(treatment=treatment, cell=cell)
+            taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=_TRY_RAMP_S)
+            if taken.measurement is None:
+                reason = "; ".join(finding.message for finding in taken.findings)
+                raise MeasurementError(reason or "the generator gave no result")
+            mean_s = taken.measurement.latency_mean_s or 0.0
+            times = self.experiment.measure.turns.for_latency(mean_s)
+            found.append(WorkloadTurns(workload=workload.name, times=times))
+        return tuple(found)
+
     @property
     def _taker(self) -> Taker:
         return Taker(engine=self.engine, bench=self.bench, clock=self.clock)
 
-    def _discard(self, means: str) -> DiscardChoice:
-        declared = declared_discard(self.experiment)
+    def _discard(self, means: str, mode: Mode) -> DiscardChoice:
+        declared = declared_discard(self.experiment, alternates=mode is Mode.ALTERNATING)
         calibration = self.experiment.measure.calibration
         if declared is not None or calibration is None:
             assert declared is not None  # noqa: S101 - None only asks for a calibration
@@ -346,6 +409,13 @@ class Campaign:
         self.directory.write_environment(environment)
         self.directory.journal.append(EnvironmentRead(environment=environment))
 
+    def _destroy(self) -> None:
+        """Stop everything and remove everything that was made outside the record."""
+        try:
+            self.slots.destroy()
+        finally:
+            self.bench.destroy()
+
     def _note_failure(self, error: SteelyardError) -> None:
         finding = Finding(
             code="campaign-failed",
@@ -366,12 +436,12 @@ class Campaign:
     def _end(self, status: Status) -> None:
         """Keep the servers' logs, clear up, and say in the journal how it ended."""
         try:
-            logs = self.bench.logs()
+            logs = self.bench.logs() + self.slots.logs()
             if logs:
                 self.directory.write_server_log(logs)
         finally:
             try:
-                self.bench.destroy()
+                self._destroy()
             finally:
                 # Also where something is left behind: then the journal lists it.
                 self.directory.journal.append(Ended(status=status))

@@ -3,7 +3,8 @@
 The comparison is valid because of this coin, whatever the noise: never replace it by a pattern.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,10 +21,12 @@ from steelyard.model.schedule import (
 )
 
 
-def mode_for(switch: SwitchCost, *, single_pass: bool = False) -> Mode:
+def mode_for(switch: SwitchCost, *, single_pass: bool = False, alternates: bool = False) -> Mode:
     """Return how blocks are made: back to back where a running server can change sides."""
     if single_pass:
         return Mode.VISITS
+    if alternates:
+        return Mode.ALTERNATING
     if switch in (SwitchCost.SESSION, SwitchCost.RELOAD):
         return Mode.BACK_TO_BACK
     return Mode.VISITS
@@ -43,12 +46,22 @@ def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:
     )
 
 
-def schedule_of(experiment: Experiment, *, mode: Mode, blocks: int, rounds: int = 1) -> Schedule:
-    """Return the order of an experiment's runs, as its design asks."""
+def schedule_of(
+    experiment: Experiment,
+    *,
+    mode: Mode,
+    blocks: int,
+    rounds: int = 1,
+    reading: Collection[str] = (),
+) -> Schedule:
+    """Return the order of an experiment's runs, as its design asks.
+
+    Workloads that only read are named in ``reading``: alternating blocks begin with them.
+    """
     names = [treatment.name for treatment in experiment.treatments]
     if experiment.is_single_pass:
         return single_pass(names[0], cells_of(experiment), seed=experiment.seed)
-    return make_schedule(
+    drawn = make_schedule(
         treatments=names,
         cells=cells_of(experiment),
         seed=experiment.seed,
@@ -56,6 +69,9 @@ def schedule_of(experiment: Experiment, *, mode: Mode, blocks: int, rounds: int 
         blocks=blocks,
         rounds=rounds,
     )
+    if mode is not Mode.ALTERNATING:
+        return drawn
+    return replace(drawn, blocks=tuple(_reads_first(block, reading) for block in drawn.blocks))
 
 
 def single_pass(treatment: str, cells: Sequence[CellKey], *, seed: int) -> Schedule:
@@ -89,8 +105,9 @@ def make_schedule(
         cells: In a block's visits they come in one random order, the same in all its visits, so
             that warm-up and checkpoints meet both sides alike. Every round has an order of its own.
         seed: Not negative.
-        mode: Visits: one visit per treatment. Back to back: one visit in which each cell runs
-            all treatments, with a coin of its own.
+        mode: Visits: one visit per treatment. Alternating: likewise, and all of them at the same
+            time, the first in the first slot. Back to back: one visit in which each cell runs all
+            treatments, with a coin of its own.
         blocks: How many to plan.
         rounds: Passes over the cells in one visit.
 
@@ -101,17 +118,28 @@ def make_schedule(
         raise ValueError(
             f"no block from {len(treatments)} treatments in {len(cells)} cells, {rounds} times"
         )
-    draw = _visits if mode is Mode.VISITS else _back_to_back
+    draw = _back_to_back if mode is Mode.BACK_TO_BACK else _visits
     planned = tuple(
-        PlannedBlock(index=index, visits=draw(treatments, cells, _coin(seed, index), rounds))
+        PlannedBlock(index=index, visits=draw(treatments, cells, block_coin(seed, index), rounds))
         for index in range(blocks)
     )
     return Schedule(seed=seed, mode=mode, blocks=planned)
 
 
-def _coin(seed: int, index: int) -> np.random.Generator:
-    """Return the random numbers of one block, independent of all other blocks."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(index,))))
+def _reads_first(block: PlannedBlock, reading: Collection[str]) -> PlannedBlock:
+    """Return a block in whose visits what only reads comes first, else in the order drawn."""
+
+    def place(run: PlannedRun) -> bool:
+        return run.cell.workload not in reading
+
+    visits = [replace(visit, runs=tuple(sorted(visit.runs, key=place))) for visit in block.visits]
+    return replace(block, visits=tuple(visits))
+
+
+def block_coin(seed: int, index: int, *further: int) -> np.random.Generator:
+    """Return the random numbers of one block, or of a part of it, independent of all others."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(index, *further))
+    return np.random.Generator(np.random.PCG64(sequence))
 
 
 def _visits(

@@ -8,8 +8,9 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import steelyard
@@ -17,6 +18,7 @@ from steelyard.analysis.campaign import analyse
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.engines.engine import Engine
 from steelyard.experiment import foreign, ledger, registry
+from steelyard.experiment.alternating import Slots
 from steelyard.experiment.assembly import Assembly, assemble
 from steelyard.experiment.bench import Bench
 from steelyard.experiment.ceilings import CeilingTaker
@@ -26,6 +28,7 @@ from steelyard.experiment.kubernetes_resolution import generator_cpus
 from steelyard.experiment.kubernetes_site import SERVER
 from steelyard.experiment.progress import Progress
 from steelyard.experiment.runner import Campaign
+from steelyard.experiment.turns import Slot
 from steelyard.gateways.files import holding_cache
 from steelyard.model.campaign import CampaignRecord
 from steelyard.model.environment import Fact
@@ -125,6 +128,8 @@ def _ended(directory: CampaignDirectory, campaign_id: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        with suppress(Exception):
+            ledger.settle(campaign_id, directory.path)
         directory.close()
         with suppress(Exception):  # then clean must find it, whatever the reason
             _forget_if_clean(campaign_id, directory.path)
@@ -181,6 +186,30 @@ def _campaign(
         findings=findings,
         ceilings=CeilingTaker(experiment, assembly.engine, bench, doors.processes),
         cpus=_generator_cpus(experiment, doors),
+        room=assembly.room,
+        slots=Slots(made=partial(_slots, experiment, assembly, doors), guards=doors.guards),
+    )
+
+
+def _slots(
+    experiment: Experiment, assembly: Assembly, doors: Doors, number: int
+) -> tuple[Slot, ...]:
+    """Return places for so many servers that are up together."""
+    if assembly.slots is None:
+        raise PreflightError("servers of this kind cannot be up together here")
+    shared = experiment.shared_servers.values()
+    return tuple(
+        Slot(
+            bench=Bench(
+                experiment,
+                replace(assembly, platforms=platforms, stack=None, site=None),
+                doors.clock,
+                doors.host,
+            ),
+            platforms=platforms,
+            is_shared=any(set(names) & set(platforms) for names in shared),
+        )
+        for platforms in assembly.slots(number)
     )
 
 

@@ -21,6 +21,7 @@ from steelyard.model.findings import Finding
 from steelyard.model.latency import RunLatency
 from steelyard.model.measurement import CheckpointAge, Measurement, Second
 from steelyard.model.schedule import PlannedRun
+from steelyard.model.turns import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Taken:
     checkpoint: CheckpointAge
     evidence: Evidence | None = None
     latency: RunLatency | None = None
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +159,7 @@ class Taker:
         logged = self._logged(log, done, length)
         latency = logged.latency if logged is not None else self._printed(done)
         facts = replace(
-            self._asked(planned),
+            self.asked(planned),
             measurement=done.measurement,
             asked_s=length.seconds,
             evidence=evidence,
@@ -197,7 +199,7 @@ class Taker:
                 request, started_at=done.clocks(wall), ramp_s=ramp_s, slice_s=length.slice_s
             ),
             length.ramp_s if elsewhere else self.clock.now() - wall + length.ramp_s,
-            is_elsewhere=elsewhere,
+            read_at_end=elsewhere,
         )
 
     def _logged(self, log: RunLog | None, done: _Done, length: _Length) -> Logged | None:
@@ -212,7 +214,7 @@ class Taker:
         """Return the latencies that the generator prints instead of a log."""
         return None if done.measurement is None else self.engine.latency(done.completed)
 
-    def _asked(self, planned: PlannedRun) -> RunFacts:
+    def asked(self, planned: PlannedRun) -> RunFacts:
         """Return what is known of a run beforehand."""
         experiment = self.bench.experiment
         treatment = experiment.treatment(planned.treatment)

@@ -11,7 +11,7 @@ from steelyard.analysis.contrasts import headline_contrasts
 from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import Forecast
 from steelyard.model.errors import InputError
-from steelyard.model.experiment import Design, Experiment, Stop, TwinOf
+from steelyard.model.experiment import Design, Experiment, OtherDesign, Stop, TwinOf
 from steelyard.model.measure import SwitchCost
 
 AGAIN = "again"
@@ -22,13 +22,23 @@ ENOUGH_BLOCKS = 12
 _SECONDS_PER_MINUTE = 60.0
 
 
-def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) -> LoadedExperiment:
+def aa_twin(
+    loaded: LoadedExperiment,
+    *,
+    switch: SwitchCost,
+    budget_s: float,
+    alternates: bool = False,
+    other: OtherDesign | None = None,
+) -> LoadedExperiment:
     """Return an experiment's A/A twin; only its budget ends it.
 
     Args:
         loaded: The experiment, with any number of treatments.
         switch: How the arms are brought together: what its differences need, or as asked.
         budget_s: Seconds from the start of preparation to the end of the last block.
+        alternates: The experiment's treatments do, whatever its twin could: what keeps them from
+            it may be their differences, of which the twin has none.
+        other: The design that it does not take.
 
     Raises:
         InputError: All its loads are open loops.
@@ -47,9 +57,9 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
         name=f"noise of {given.name}",
         description="What can this set-up see? The baseline against itself.",
         treatments=(baseline, replace(baseline, name=again)),
-        measure=replace(given.measure, switch=switch),
+        measure=given.measure if alternates else replace(given.measure, switch=switch),
         stop=Stop(budget_s=budget_s, decide=given.stop.decide, equivalence=given.stop.equivalence),
-        design=Design.BLOCKS,
+        design=given.design if alternates else Design.ONE_BY_ONE,
         sustained_s=None,
         attribution=None,
         goal=None,
@@ -58,6 +68,7 @@ def aa_twin(loaded: LoadedExperiment, *, switch: SwitchCost, budget_s: float) ->
             treatments=len(given.treatments),
             stop=given.stop,
             contrasts=len(headlines),
+            other=other,
             squares=max((sum(w * w for w in each.weights) for each in headlines), default=2.0),
         ),
     )

@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import Protocol
 
 from steelyard.gateways.files import existing_parent, read_text
+from steelyard.gateways.freezer import FREEZE, Freezer, SystemFreezer
 from steelyard.model.cgroup import Controller, parse_cpu_list
 from steelyard.model.command import quoted
 from steelyard.model.errors import InputError, PrivilegeError, TargetError
 
 PROCESSES = "cgroup.procs"
-_V1_NAMES = {Controller.CPU: "cpu", Controller.CPUSET: "cpuset", Controller.IO: "blkio"}
+_V1_NAMES = {
+    Controller.CPU: "cpu",
+    Controller.CPUSET: "cpuset",
+    Controller.IO: "blkio",
+    Controller.FREEZER: "freezer",
+}
 _CPUS_OF_A_GROUP = ("cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpus")
 _ONLINE = "sys/devices/system/cpu/online"
 
@@ -68,6 +74,10 @@ class Cgroups(Protocol):
         """Write a group's file; raises TargetError with the kernel's word when it refuses."""
         ...
 
+    def freezer(self, directory: Path) -> Freezer:
+        """Return what freezes and thaws a group; raises TargetError when it has nothing."""
+        ...
+
     def members(self, directory: Path) -> tuple[int, ...]:
         """Return the ids of the processes in a group."""
         ...
@@ -98,6 +108,8 @@ class SystemCgroups:
         Raises:
             PrivilegeError: No hierarchy has it, it is not enabled there, or it is read-only.
         """
+        if controller is Controller.FREEZER:
+            return self._freezing()
         for directory, kind, options in self._mounts():
             if kind == "cgroup" and _V1_NAMES[controller] in options:
                 return _writable(Hierarchy(root=directory, version=1))
@@ -118,6 +130,32 @@ class SystemCgroups:
             hint="Mount one, run where the container passes it on, or leave out the keys below"
             " `cgroup:` that need it.",
         )
+
+    def _freezing(self) -> Hierarchy:
+        """Return where groups can be frozen: the freezer of version 1, else any of version 2.
+
+        In version 2 it is no controller that is listed and enabled.
+
+        Raises:
+            PrivilegeError: Nowhere, or it is read-only.
+        """
+        found = [
+            Hierarchy(root=directory, version=1)
+            for directory, kind, options in self._mounts()
+            if kind == "cgroup" and _V1_NAMES[Controller.FREEZER] in options
+        ]
+        found += [
+            Hierarchy(root=directory, version=2)
+            for directory, kind, _ in self._mounts()
+            if kind == "cgroup2" and _freezes(directory)
+        ]
+        if not found:
+            raise PrivilegeError(
+                "no hierarchy of control groups can freeze processes",
+                hint="Version 2 can since Linux 5.2; in a container it has to be passed on.",
+            )
+        usable = [each for each in found if os.access(each.root, os.W_OK)]
+        return _writable((usable or found)[0])
 
     def roots(self) -> frozenset[Path]:
         """Return every mounted directory of control groups."""
@@ -187,6 +225,14 @@ class SystemCgroups:
                 hint="Correct the value below `cgroup:`.",
             ) from error
 
+    def freezer(self, directory: Path) -> Freezer:
+        """Return what freezes and thaws a group; its files are open until it is closed.
+
+        Raises:
+            TargetError: The group has none, or it may not be written.
+        """
+        return SystemFreezer(directory)
+
     def members(self, directory: Path) -> tuple[int, ...]:
         """Return the ids of the processes in a group."""
         return tuple(int(pid) for pid in self.read(directory, PROCESSES).split())
@@ -210,6 +256,15 @@ class SystemCgroups:
         if (node / "partition").exists():
             node = node.parent
         return (read_text(node / "dev") or "").strip() or None
+
+
+def _freezes(root: Path) -> bool:
+    """Return whether the groups below a mount of version 2 have the file: since Linux 5.2.
+
+    The root has none. Where there is no other group yet, making one will tell.
+    """
+    others = [entry for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
+    return not others or any((other / FREEZE).exists() for other in others)
 
 
 def _writable(hierarchy: Hierarchy) -> Hierarchy:

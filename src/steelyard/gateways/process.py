@@ -64,6 +64,34 @@ class RunningProcess(Protocol):
         ...
 
 
+class RunningPrograms(Protocol):
+    """Programs that were started together and still run."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the process ids of those that have not ended."""
+        ...
+
+    def all_run(self) -> bool:
+        """Return whether none has ended yet."""
+        ...
+
+    def signal(self, number: int) -> None:
+        """Send a signal to each that has not ended."""
+        ...
+
+    def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
+        """Return what each printed once all have ended; when one fails, the others are ended.
+
+        They have so long from now on; None: as long as they were given when they began.
+        """
+        ...
+
+    def close(self) -> None:
+        """End all that still run; a second time changes nothing."""
+        ...
+
+
 class Processes(Protocol):
     """Runs programs."""
 
@@ -87,6 +115,14 @@ class Processes(Protocol):
 
     def signal(self, pid: int, number: int) -> None:
         """Send a signal to any process; nothing happens when it is gone."""
+        ...
+
+
+class ProcessesHere(Processes, Protocol):
+    """Programs of this machine: they can be paused while they run."""
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start commands at the same time and return them while they run."""
         ...
 
 
@@ -132,6 +168,21 @@ class SystemProcesses:
             for command in commands:
                 together.add(command, _spawn_mortal(command))
             return together.completed()
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> Together:
+        """Start commands at the same time and return them; whoever asks for them closes them.
+
+        Raises:
+            TargetError: A program does not exist or may not be run.
+        """
+        together = Together(timeout_s=timeout_s)
+        try:
+            for command in commands:
+                together.add(command, _spawn_mortal(command))
+        except BaseException:
+            together.close()
+            raise
+        return together
 
     def start(self, command: Command, *, output: Path) -> RunningProcess:
         """Start a command whose standard output and error are appended to a file.

@@ -68,20 +68,60 @@ class Together:
                 self._selector.register(stream, selectors.EVENT_READ, member)
                 member.printed[stream.fileno()] = []
 
-    def completed(self) -> tuple[Completed, ...]:
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the process ids of those that have not ended, in the order of their start.
+
+        The id of one that has may be somebody else's by now.
+        """
+        members = (member.process for member in self._members)
+        return tuple(process.pid for process in members if process.poll() is None)
+
+    def all_run(self) -> bool:
+        """Return whether none has ended yet; what they printed meanwhile no longer fills a pipe."""
+        if self._selector.get_map():
+            self._collect(0.0)
+        return all(member.process.poll() is None for member in self._members)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to each that has not ended."""
+        for member in self._members:
+            if member.process.poll() is None:
+                _signal_group(member.process, number)
+
+    def close(self) -> None:
+        """End all that still run, without regard to what they would have printed."""
+        self.__exit__(RuntimeError)
+
+    def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
         """Return what each printed and how it ended, once all have.
+
+        Args:
+            within_s: From now on; None: in the time that they had from the beginning.
 
         Raises:
             MeasurementError: One did not end in time.
         """
+        if within_s is not None:
+            self._deadline, self._timeout_s = time.monotonic() + within_s, within_s
         while self._selector.get_map():
-            ready = self._selector.select(timeout=self._left_s())
-            for key, _ in ready:
-                chunk = os.read(key.fd, _READ_BYTES)
-                key.data.printed[key.fd].append(chunk)
-                if not chunk:
-                    self._ended(key)
+            for key in self._collect(self._left_s()):
+                self._ended(key)
         return tuple(self._result(member) for member in self._members)
+
+    def _collect(self, timeout_s: float) -> list[selectors.SelectorKey]:
+        """Take what is printed, once something is or the time is over; return what is at its end.
+
+        What is at its end stays registered: who ended may stand still before it is gone, so only
+        who has the time waits for that.
+        """
+        at_end = []
+        for key, _ in self._selector.select(timeout_s):
+            chunk = os.read(key.fd, _READ_BYTES)
+            key.data.printed[key.fd].append(chunk)
+            if not chunk:
+                at_end.append(key)
+        return at_end
 
     def _ended(self, key: selectors.SelectorKey) -> None:
         """Note the end of a stream; with its last one a program has ended, well or not."""

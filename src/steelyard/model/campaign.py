@@ -21,6 +21,8 @@ class BlockOutcome:
         treatment: The one that was in force then; empty when complete or not known.
         cause: Code of the rule that threw it away; empty when complete, when no rule did, and in
             records of versions that did not say.
+        warm_up_s: For how long of load each server was warmed up in turns; None where the plan
+            says it.
     """
 
     index: int
@@ -29,6 +31,7 @@ class BlockOutcome:
     reason: str = ""
     treatment: str = ""
     cause: str = ""
+    warm_up_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

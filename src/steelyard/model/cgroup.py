@@ -17,11 +17,12 @@ _CPU_RANGE: Final = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 
 
 class Controller(StrEnum):
-    """A part of the kernel that limits groups."""
+    """A part of the kernel that limits groups, or lets them stand still."""
 
     CPU = "cpu"
     CPUSET = "cpuset"
     IO = "io"
+    FREEZER = "freezer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

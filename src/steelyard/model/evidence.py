@@ -3,6 +3,11 @@
 Counters are differences over the whole run, from idle before it to idle after it, ramp included:
 PostgreSQL's sessions report at their end, so only then is nothing left out. What is sampled
 (wait events, series) has its place in the run's seconds.
+
+Of a run in turns everything is of the time in which it ran, from the first connection to the end of
+its generators: pauses are left out of totals, of ``seconds`` and of the places in a series. A
+warm-up by the run's own generators is in the totals, and so are their transactions in what these
+are divided by. Wait events are sampled in what counts of its turns alone.
 """
 
 from collections.abc import Mapping
@@ -167,6 +172,14 @@ class Quantity(StrEnum):
     # Counted when a page of the cache becomes dirty, not when it is written; some kernels count
     # the whole large folio that it lies in, many times what the device writes (measured).
     SERVER_WRITTEN_BYTES = "server_written_bytes"
+    # Parts of a run in turns, added up over its turns: right after a switch, and afterwards.
+    SETTLING_S = "settling_s"
+    SETTLING_WRITE_BYTES = "settling_write_bytes"  # of the device of the data
+    SETTLED_S = "settled_s"
+    SETTLED_WRITE_BYTES = "settled_write_bytes"
+    SETTLED_READ_BYTES = "settled_read_bytes"
+    # Of the server's processes in the turns of a run, its warm-up left out.
+    TURNS_MAJOR_FAULTS = "turns_major_faults"
     # The machine; levels at the end.
     CPUS = "cpus"
     MEMORY_BYTES = "memory_bytes"
@@ -244,7 +257,7 @@ class Series:
         subject: ``waits``, ``counters``, ``host``.
         names: Of the columns: ``Quantity`` for differences over the interval, ``WaitClass`` for
             mean sessions in it.
-        end_s: End of each interval, seconds since the run's start.
+        end_s: End of each interval, seconds since the run's start, without pauses.
         rows: One per interval; a value is None where it could not be read.
     """
 
@@ -273,6 +286,8 @@ class OtherProcess:
 class ProbeCost:
     """What the watching itself used of the CPUs during a run, in seconds.
 
+    What is read in the pauses of a run in turns is not in it: it takes nothing from the run.
+
     Attributes:
         own_cpu_s: Of the probes' threads.
         server_cpu_s: Of the server's sessions that answered them; None where not visible.
@@ -287,7 +302,7 @@ class Evidence:
     """Everything the probes saw around one run.
 
     Attributes:
-        seconds: From the first reading to the last: what the totals cover.
+        seconds: From the first reading to the last, without pauses: what the totals cover.
         totals: Differences over it, by ``Quantity``.
         levels: Readings at its end, by ``Quantity``.
         others: The heaviest other processes, at most five.

@@ -12,11 +12,13 @@ from steelyard.model.attribution import Attribution
 from steelyard.model.latency import LatencyGoal
 from steelyard.model.load import Load
 from steelyard.model.measure import Measure, SwitchCost
+from steelyard.model.schedule import Mode
 from steelyard.model.target import (
     AnyLocalTarget,
     CloudNativePgTarget,
     EndpointTarget,
     LocalTarget,
+    RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisTarget,
     Target,
@@ -77,7 +79,9 @@ class GeneratorName(StrEnum):
 class Design(StrEnum):
     """How the runs are brought together."""
 
-    BLOCKS = "blocks"  # interleaved and repeated: what every interval and verdict rests on
+    AUTO = "auto"  # alternating where it can be, else one by one
+    ALTERNATING = "alternating"  # all up at the same time, the load takes turns within a block
+    ONE_BY_ONE = "one-by-one"  # blocks, too: one configuration after another is up
     ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
 
 
@@ -178,6 +182,18 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherDesign:
+    """How the treatments of an experiment could be brought together, and are not.
+
+    Attributes:
+        block_s: Of one block of the experiment itself, foretold.
+    """
+
+    mode: Mode
+    block_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TwinOf:
     """The experiment whose noise an A/A campaign measures in its place.
 
@@ -188,6 +204,7 @@ class TwinOf:
             beside the baseline, which combinations of factors have not.
         squares: Sum of the squared weights of its treatments in a headline: 2 for a pair, less
             for a main effect, to which all combinations contribute.
+        other: The design it does not take; None where there is one only.
     """
 
     name: str
@@ -195,6 +212,7 @@ class TwinOf:
     stop: Stop
     contrasts: int | None = None
     squares: float = 2.0
+    other: OtherDesign | None = None
 
     @property
     def headlines(self) -> int:
@@ -209,7 +227,7 @@ class Experiment:
 
     Attributes:
         engine: The database system all its targets run.
-        design: Blocks, or a single unrepeated pass of one treatment.
+        design: How runs are brought together, as asked; the plan says what it became.
         sustained_s: Least length of one long run per treatment and workload after the last block;
             None: no long runs.
         generator: What puts the load on.
@@ -232,7 +250,7 @@ class Experiment:
     stop: Stop = field(default_factory=Stop)
     seed: int
     engine: EngineName = EngineName.POSTGRES
-    design: Design = Design.BLOCKS
+    design: Design = Design.AUTO
     sustained_s: float | None = None
     generator: GeneratorName = GeneratorName.PGBENCH
     generator_flags: tuple[str, ...] = ()
@@ -281,6 +299,19 @@ class Experiment:
     def endpoint_targets(self) -> dict[str, EndpointTarget]:
         """Return the targets that are there already by treatment."""
         return {t.name: t.target for t in self.treatments if isinstance(t.target, EndpointTarget)}
+
+    @property
+    def shared_servers(self) -> dict[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]:
+        """Return the servers that are there already and have several treatments, with their names.
+
+        Those in a cluster are not among them.
+        """
+        found: dict[EndpointTarget | RedisEndpointTarget, list[str]] = {}
+        for treatment in self.treatments:
+            target = treatment.target
+            if isinstance(target, EndpointTarget | RedisEndpointTarget) and not place_of(target):
+                found.setdefault(target, []).append(treatment.name)
+        return {target: tuple(names) for target, names in found.items() if len(names) > 1}
 
     @property
     def cluster_targets(self) -> dict[str, CloudNativePgTarget]:

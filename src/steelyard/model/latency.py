@@ -26,11 +26,14 @@ class ScriptLatency:
         latency: Counts of microseconds as text, see ``stats.histogram.from_text``; under a rate
             from the scheduled start.
         longest_s: The longest of them, exactly; None without a transaction.
+        cut: Ended in turns too, but a pause of the generator alone fell into them: it is not known
+            how long they took, but for that it was longer than what is told.
     """
 
     script: str
     latency: str
     longest_s: float | None
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,8 @@ class RunLatency:
         retried: Transactions that were tried more than once.
         retries: Further tries in all.
         sampled: Share of the transactions that the log holds.
+        told_to_s: No longer latency can be told, because pauses of the generator alone cut what is
+            longer; None: all can.
         windows: Of 10 s, in long runs only.
         seconds: Name of the stored counts by second and script below the campaign's ``raw/``.
     """
@@ -78,6 +83,7 @@ class RunLatency:
     retried: int = 0
     retries: int = 0
     sampled: float = 1.0
+    told_to_s: float | None = None
     windows: tuple[LatencyWindow, ...] = ()
     seconds: str = ""
 

@@ -1,11 +1,12 @@
 """How runs are taken: lengths, what is thrown away, when data go back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from steelyard.model.ceilings import CeilingsAsked
 from steelyard.model.latency import LogPolicy
+from steelyard.model.turns import TurnTimes
 
 DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
 
@@ -64,6 +65,7 @@ class Measure:
         ceilings: What the place can do at most is measured before the first block.
         neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
             None: as much as they like, and it is noted.
+        turns: Lengths inside a block whose treatments alternate.
         log: What becomes of the generator's log of every transaction.
         log_sampling: Share of the transactions that are logged.
     """
@@ -78,5 +80,6 @@ class Measure:
     rounds: int | None = None
     ceilings: CeilingsAsked = CeilingsAsked.AUTO
     neighbours: float | None = DEFAULT_NEIGHBOURS
+    turns: TurnTimes = field(default_factory=TurnTimes)
     log: LogPolicy = LogPolicy.HISTOGRAMS
     log_sampling: float = 1.0

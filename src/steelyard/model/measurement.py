@@ -7,6 +7,7 @@ from steelyard.model.evidence import Evidence
 from steelyard.model.findings import Finding, Validity
 from steelyard.model.latency import RunLatency
 from steelyard.model.schedule import CellKey
+from steelyard.model.turns import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,8 @@ class Measurement:
         connection_s: Time to open all connections; None if not reported.
         series: One entry per progress interval of the whole run, ramp included.
         tail_transactions: Completed after the measured part, in the tail of an open loop.
+        uncounted: Completed while a run was taken in turns, outside of what counts of them: while
+            connections opened and while turns settled.
         skipped: Never started after the ramp, because they were later than the latency limit; 0
             also in records of versions that did not read it.
     """
@@ -54,6 +57,7 @@ class Measurement:
     series: tuple[Second, ...]
     tail_transactions: float = 0.0
     skipped: int = 0
+    uncounted: float = 0.0
 
     @property
     def tps(self) -> float:
@@ -102,6 +106,7 @@ class Run:
         evidence: What the probes saw; None in records of versions without probes.
         latency: Every transaction; None where none was logged, or where the log cannot be used:
             then a finding says why.
+        turns: Of a run that was taken in turns, in order; empty for one in a single piece.
     """
 
     block: int
@@ -119,6 +124,7 @@ class Run:
     checkpoint: CheckpointAge | None = None
     evidence: Evidence | None = None
     latency: RunLatency | None = None
+    turns: tuple[Turn, ...] = ()
 
     @property
     def place(self) -> RunPlace:

@@ -8,6 +8,7 @@ from steelyard.model.capacity import Capacity, CellRate
 from steelyard.model.experiment import EngineName
 from steelyard.model.measure import Reset, SwitchCost
 from steelyard.model.schedule import Mode
+from steelyard.model.turns import Pausing, SharedMemory, TurnTimes, WorkloadTurns
 
 
 class Status(StrEnum):
@@ -91,7 +92,7 @@ class CampaignPlan:
     """How the blocks are made; a resumed campaign keeps it.
 
     Attributes:
-        mode: Visits or back to back.
+        mode: Alternating, visits or back to back.
         switch: The switch cost of what differs between the treatments.
         reset: When the data are restored.
         restore: The means of restoring: ``reflink``, ``copy``, ``template``, ``vacuum``, or
@@ -105,6 +106,10 @@ class CampaignPlan:
         rounds_reason: The same in one sentence; empty for a single round that nothing asked for.
         capacities: Of the baseline, one per workload; empty where no load is a share of it.
         rates: What the shares became, one per cell that has one.
+        design_reason: Why the treatments alternate or not, as a clause; empty in old records.
+        pausing: What stands still between turns; None where none are taken.
+        turns: Their lengths by workload; empty likewise.
+        memory: Of the servers that are up together; None likewise, and where it is not known.
     """
 
     mode: Mode
@@ -122,6 +127,15 @@ class CampaignPlan:
     rounds_reason: str = ""
     capacities: tuple[Capacity, ...] = ()
     rates: tuple[CellRate, ...] = ()
+    design_reason: str = ""
+    pausing: Pausing | None = None
+    turns: tuple[WorkloadTurns, ...] = ()
+    memory: SharedMemory | None = None
+
+
+def turn_times(plan: CampaignPlan, workload: str) -> TurnTimes:
+    """Return how long things last in the turns of a workload, which are taken."""
+    return next(each.times for each in plan.turns if each.workload == workload)
 
 
 def settling_s(engine: EngineName, discard_s: float) -> int:

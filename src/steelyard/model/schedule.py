@@ -10,6 +10,8 @@ class Mode(StrEnum):
     """How a block brings its treatments together (METHOD.md 3.1)."""
 
     VISITS = "visits"  # a visit per treatment: activate, discard, one run per cell
+    # A visit per treatment, all up at the same time; in each cell the load takes turns.
+    ALTERNATING = "alternating"
     BACK_TO_BACK = "back-to-back"  # one visit; in each cell all treatments one after another
 
 

@@ -67,9 +67,11 @@ class ServerElsewhere(WithCampaignDirectory, ABC):
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
         """Run the generator's commands at the same time, recognisable by their directory."""
+        return self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
+
+    def _placed(self, commands: Sequence[Command]) -> list[Command]:
         directory = self._made(self._live)
-        placed = [replace(command, directory=directory) for command in commands]
-        return self._processes.run_together(placed, timeout_s=timeout_s)
+        return [replace(command, directory=directory) for command in commands]
 
     def copies_by_reflink(self, state: PreparedState) -> bool:
         """Return false: the files of the data are out of reach."""

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from steelyard.gateways.process import RunningPrograms
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting, Fact
 from steelyard.model.findings import Finding
 from steelyard.model.outside import InCluster, OnServer
 from steelyard.model.program import ServerProgram
+from steelyard.model.turns import Pausing
 from steelyard.model.vantage import Vantage
 from steelyard.platforms.kubernetes.sight import PodSight
 
@@ -74,6 +76,36 @@ class LimitsInForce:
 
     effective: tuple[EffectiveSetting, ...] = ()
     deviations: tuple[str, ...] = ()
+
+
+class Standstill(Protocol):
+    """Stops a server with its load generator, or the generator alone, and lets it go on."""
+
+    @property
+    def kind(self) -> Pausing:
+        """Return what stands still."""
+        ...
+
+    def pause(self) -> bool:
+        """Stop everything; return whether nothing runs, in time: else it goes on."""
+        ...
+
+    def proceed(self) -> None:
+        """Let everything go on; what runs already is no error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """What of one place a guard lets go on when Steelyard dies.
+
+    Attributes:
+        groups: Control groups that may be frozen.
+        directory: Whose processes may be stopped: those that work in it.
+    """
+
+    groups: tuple[Path, ...]
+    directory: Path
 
 
 class Platform(Protocol):
@@ -207,4 +239,22 @@ class Platform(Protocol):
 
     def destroy(self) -> None:
         """Stop the server and remove everything that was made for this campaign."""
+        ...
+
+
+class PausablePlatform(Platform, Protocol):
+    """A platform whose server can stay up while others of the same block carry the load."""
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start load generators beside the server and return them while they run."""
+        ...
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what stops the running server and its generators between turns."""
+        ...
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what has to go on when Steelyard dies in a pause."""
         ...

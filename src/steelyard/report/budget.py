@@ -45,8 +45,7 @@ _THREAD_NOTE = (
 )
 _CELL_NOTE = (
     f"Milliseconds, medians over blocks: a closed loop's latency, clients / {RATE}, and its parts."
-    f" As the generator tells it the latency lacks its own time between two {MANY}, and"
-    " has the ramp in it."
+    f" As the generator tells it the latency lacks its own time between two {MANY}"
 )
 
 
@@ -183,7 +182,7 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     ]
     note = " ".join(
         [
-            _CELL_NOTE,
+            _cell_note(analysis),
             time_note(analysis),
             *_beyond(analysis, split),
             *(ended(f"Not split: {text}") for text in missing),
@@ -191,6 +190,12 @@ def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> l
     )
     title = "Latency and its parts in all cells, ms"
     return [Table(title=title, columns=columns, rows=rows, note=note)]
+
+
+def _cell_note(analysis: CampaignAnalysis) -> str:
+    if analysis.is_in_turns:
+        return f"{_CELL_NOTE}, and is of what counts of its turns."
+    return f"{_CELL_NOTE}, and has the ramp in it."
 
 
 def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[str, ...]:

@@ -25,9 +25,15 @@ TITLE = f"What a {ONE} costs"
 POINTWISE = (
     "Intervals are pointwise at 95 %, over blocks (none below 6), and take part in no verdict."
 )
-NOTE = (
-    f"Medians over blocks, per {ONE}, of the whole runs with their ramp. Differences are taken"
-    f" within blocks: relative where both sides are above 0. {POINTWISE}"
+_WITHIN_BLOCKS = (
+    f"Differences are taken within blocks: relative where both sides are above 0. {POINTWISE}"
+)
+_NOTE = f"Medians over blocks, per {ONE}, of the whole runs with their ramp. {_WITHIN_BLOCKS}"
+_NOTE_IN_TURNS = (
+    f"Medians over blocks, per {ONE}, of all the time in which runs went on: of their turns, and of"
+    " what their servers warmed up with; pauses are left out. What a server hands to the kernel in"
+    " its turns may be written in those of another: writes of the device other than the WAL are"
+    f" shared in part. {_WITHIN_BLOCKS}"
 )
 _STEADY_NOTE = (
     "Variation is 1.4826 times the median absolute deviation over blocks, over the median: what"
@@ -103,9 +109,14 @@ def cost_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     tables = [table for table in tables if table.rows]
     if not tables:
         return ()
-    told = (Paragraph(text=NOTE),) if changes else ()
+    told = (Paragraph(text=cost_note(analysis)),) if changes else ()
     blocks: tuple[Block, ...] = (*tables, *told, *_steadiness(reasons))
     return (Section(anchor="costs", title=TITLE, blocks=blocks),)
+
+
+def cost_note(analysis: CampaignAnalysis) -> str:
+    """Return what the figures are of."""
+    return _NOTE_IN_TURNS if analysis.is_in_turns else _NOTE
 
 
 def is_largest(analysis: CampaignAnalysis, change: LedgerChange) -> bool:

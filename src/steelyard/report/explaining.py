@@ -9,9 +9,8 @@ from steelyard.analysis.reasons import Reasons
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.schedule import CellKey
 from steelyard.report.budget import budget_section, change_table, time_note, watching_lines
-from steelyard.report.costs import NOTE as COST_NOTE
 from steelyard.report.costs import change_table as cost_table
-from steelyard.report.costs import cost_section
+from steelyard.report.costs import cost_note, cost_section
 from steelyard.report.document import Block, Document, Paragraph, Section, Tone
 from steelyard.report.filling import filled
 from steelyard.report.formats import ended, utc
@@ -73,7 +72,7 @@ def explain_document(analysis: CampaignAnalysis, choice: Choice) -> Document:
                 blocks=(
                     *watching_lines(reasons),
                     Paragraph(text=time_note(analysis)),
-                    Paragraph(text=COST_NOTE),
+                    Paragraph(text=cost_note(analysis)),
                 ),
             ),
         )

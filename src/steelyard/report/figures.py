@@ -189,6 +189,12 @@ def _contrast_rows(comparison: Comparison) -> Iterator[tuple[Value, ...]]:
             yield (comparison.workload, comparison.treatment, number, contrast, *ends)
 
 
+_WITH_RAMP = "the faded start of each is the ramp, which does not count"
+_IN_TURNS = (
+    "each is that of the turns of one treatment in one block, without the pauses between them"
+)
+
+
 def _strips(analysis: CampaignAnalysis) -> Figure:
     every = _thinning(analysis)
     thinned = (
@@ -197,11 +203,11 @@ def _strips(analysis: CampaignAnalysis) -> Figure:
     return Figure(
         identity="strips",
         kind=ChartKind.STRIPS,
-        title="Second by second",
-        caption=f"{MANY_FIRST} per second of every run, runs in the order they were made; the "
-        f"faded start of each is the ramp, which does not count.{thinned}",
-        alt=f"One-second rates of {count(len(analysis.runs), 'run')}, by workload and load, "
-        "coloured by treatment.",
+        title="Turn by turn" if analysis.is_in_turns else "Second by second",
+        caption=f"{MANY_FIRST} per second of every run, runs in the order they were made; "
+        f"{_IN_TURNS if analysis.is_in_turns else _WITH_RAMP}.{thinned}",
+        alt=f"{'Rates of the turns' if analysis.is_in_turns else 'One-second rates'} of"
+        f" {count(len(analysis.runs), 'run')}, by workload and load, coloured by treatment.",
         columns=("workload", "load", "treatment", "run", "at", "tps", "ramp"),
         rows=tuple(_strip_rows(analysis, every)),
         treatments=_treatments(analysis),
@@ -235,7 +241,8 @@ def _seconds(
     if not series:
         return
     yield (*panel, run.treatment, place, float(place), None, False)  # lifts the pen between runs
-    ramp_s, whole_s = analysis.experiment.measure.ramp_s, series[-1].end_s
+    ramp_s = 0.0 if run.turns else analysis.experiment.measure.ramp_s
+    whole_s = series[-1].end_s
     for second in series:
         if second.seconds > 0 and whole_s > 0:
             at = round(place + 0.1 + 0.9 * second.end_s / whole_s, 4)

@@ -2,13 +2,20 @@
 
 import math
 
-from steelyard.model.units import MS_PER_S, US_PER_S, format_percent, format_utc
+from steelyard.model.units import (
+    MS_PER_S,
+    US_PER_S,
+    format_duration,
+    format_percent,
+    format_utc,
+)
 from steelyard.model.verdicts import Estimate
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
 
 # METHOD.md 3.3: the levels used keep the promise of 95 % with a margin, over all headlines.
 CONFIDENCE = "95 %"
+_S_PER_H = 3600.0
 
 
 def present(value: float | None) -> float | None:
@@ -138,3 +145,13 @@ def part_ms(seconds: float, *, signed: bool = False) -> str:
         return "0"
     digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 else 4
     return f"{value:{'+' if signed else ''},.{digits}f}"
+
+
+def about(seconds: float) -> str:
+    """Return a foretold time without false precision: ``50 min``, ``3 h 20 min``, ``17 h``."""
+    hours = seconds / _S_PER_H
+    if hours < 2.0:
+        return format_duration(seconds)
+    if hours < 10.0:
+        return format_duration(round(hours * 6.0) / 6.0 * _S_PER_H)
+    return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"

@@ -14,6 +14,7 @@ from steelyard.analysis.latency_results import (
     percentile_name,
 )
 from steelyard.analysis.results import CampaignAnalysis
+from steelyard.model.turns import Pausing
 from steelyard.model.units import format_percent
 from steelyard.model.work_words import GENERATOR, MANY, ONE, RATE
 from steelyard.report.attribution import compared_names
@@ -37,10 +38,15 @@ from steelyard.report.formats import (
 )
 from steelyard.report.latency_figures import latency_figures
 from steelyard.report.redis_work import is_clipped, latency_label
+from steelyard.report.turns import ABSOLUTE_LATENCY, CUT_LATENCY
 from steelyard.report.wording import short_load
 
 TITLE = "Latency"
 NOT_ENOUGH = "not enough"
+UNTOLD = (
+    f"No {ONE} was timed: {GENERATOR} keeps no log, and what it prints is of all that it did, its"
+    " pauses included. With `design: one-by-one` its percentiles are told."
+)
 _SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
 CLOSED_LOOP = (
     f"Closed loop: a client sends its next {ONE} when the last one is answered, and latency"
@@ -78,11 +84,17 @@ _CHANGE_NOTE = (
 def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     """Return what the logs of all transactions say; nothing where there are none."""
     found = analysis.latency
+    if found is None and analysis.is_in_turns and not _logs(analysis):
+        return (Section(anchor="latency", title=TITLE, blocks=(Paragraph(text=UNTOLD),)),)
     if found is None:
         return ()
     blocks: list[Block] = [*_lead(analysis, found), *_tables(analysis, found)]
     blocks.extend(latency_figures(analysis, found))
     return (Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
+
+
+def _logs(analysis: CampaignAnalysis) -> bool:
+    return analysis.experiment.generator.logs_transactions
 
 
 def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragraph]:
@@ -96,9 +108,18 @@ def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragr
             f"The logs hold {share} of the {MANY}, drawn by chance: the longest of all may"
             " not be among them."
         )
+    texts += _of_turns(analysis)
     texts += filter(None, (latency_label(analysis.experiment),))
     if texts:
         yield Paragraph(text=" ".join(texts))
+
+
+def _of_turns(analysis: CampaignAnalysis) -> list[str]:
+    """Return what latencies of turns are not."""
+    if not analysis.is_in_turns or analysis.plan is None:
+        return []
+    alone = analysis.plan.pausing is Pausing.GENERATOR
+    return [CUT_LATENCY if alone else ABSOLUTE_LATENCY]
 
 
 def _tables(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Table]:
@@ -126,7 +147,7 @@ def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
     )
     rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
     is_open = any(each.cell.load.is_open for each in told)
-    exact = _LOGGED_NOTE if analysis.experiment.generator.logs_transactions else ""
+    exact = _LOGGED_NOTE if _logs(analysis) else ""
     note = f"{_LEVEL_NOTE}{exact}{_LONGEST_NOTE}{_OPEN_NOTE if is_open else ''}"
     return Table(title=TITLE, columns=columns, rows=rows, note=note)
 
@@ -156,6 +177,8 @@ def level_text(found: PercentileLevel | None) -> str:
     """Return a percentile in ms, with its interval or with what is lacking."""
     if found is None:
         return MISSING
+    if found.beyond_s is not None:
+        return f"above {milliseconds(found.beyond_s)}"
     if found.value_s is None:
         return f"{NOT_ENOUGH} [{found.there:,} of {found.needed:,}]"
     value, pair = milliseconds(found.value_s.value), bounds(found.value_s)

@@ -5,17 +5,19 @@ from collections.abc import Iterator
 from steelyard.analysis.results import CampaignAnalysis
 from steelyard.model.experiment import EngineName, Experiment
 from steelyard.model.measure import Reset, SwitchCost
-from steelyard.model.plan import CampaignPlan, RoundsFor, Status, settling_s
+from steelyard.model.plan import CampaignPlan, DiscardChoice, RoundsFor, Status, settling_s
 from steelyard.model.schedule import Mode
 from steelyard.model.target import is_restarted, place_of
+from steelyard.model.turns import Pausing
 from steelyard.model.units import format_duration
 from steelyard.model.verdicts import Verdict
-from steelyard.model.work_words import ONE
+from steelyard.model.work_words import ONE, RATE
 from steelyard.model.workload import Workload
 from steelyard.report.attribution import warnings
 from steelyard.report.document import BulletList, Paragraph, Section
 from steelyard.report.formats import CONFIDENCE, count, ended, enumeration
 from steelyard.report.redis_work import asked, later, one_key_label
+from steelyard.report.turns import BACKGROUND
 from steelyard.report.wording import cell_name, stopped_early
 from steelyard.stats.two_level import LEAST_INSTANCES
 
@@ -33,17 +35,10 @@ def limits_section(analysis: CampaignAnalysis) -> Section:
 
 def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield f"The unit of replication is: {analysis.unit}. The intervals speak of nothing else."
-    yield (
-        f"Every block held each of {_names(analysis.experiment)} {_times(plan)}, in an order drawn "
-        f"by coin from seed {analysis.experiment.seed}; a machine that drifts treats them alike."
-    )
+    yield _blocks(analysis, plan)
     yield _stopping(analysis, plan)
-    discard = plan.discard
-    yield (
-        f"The first {discard.discard_s:g} s after each activation were thrown away, for all "
-        f"treatments alike ({discard.how}). {ended(discard.risk)}"
-    ).strip()
-    thrown_s = settling_s(analysis.experiment.engine, discard.discard_s)
+    yield _thrown_away(analysis, plan.discard)
+    thrown_s = settling_s(analysis.experiment.engine, plan.discard.discard_s)
     if thrown_s and plan.mode is Mode.BACK_TO_BACK:
         yield (
             f"After each switch on the running server {thrown_s} s of the workload were thrown"
@@ -55,6 +50,42 @@ def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
             f"Thrown away and repeated: {count(tries, 'block')}, as a whole, in all treatments "
             "alike. The findings say why; what a treatment itself brings about is hidden by this."
         )
+
+
+def _blocks(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+    """Return what every block held, and what that makes equal."""
+    experiment = analysis.experiment
+    if not analysis.is_in_turns:
+        return (
+            f"Every block held each of {_names(experiment)} {_times(plan)}, in an order drawn by"
+            f" coin from seed {experiment.seed}; a machine that drifts treats them alike."
+        )
+    if plan.reset is Reset.CAMPAIGN:
+        return (
+            f"In every block sessions of each of {_names(experiment)} read the same data on one"
+            " server, and they carried the load in turns, in orders drawn by coin from seed"
+            f" {experiment.seed}: what drifts or disturbs for longer than some turns treats them"
+            " alike."
+        )
+    return (
+        f"In every block each of {_names(experiment)} was up on a fresh copy of the same data, and"
+        " they carried the load in turns, in orders drawn by coin from seed"
+        f" {experiment.seed}: what drifts or disturbs for longer than some turns treats them alike."
+    )
+
+
+def _thrown_away(analysis: CampaignAnalysis, discard: DiscardChoice) -> str:
+    if analysis.is_in_turns:
+        first, *longer = analysis.warm_ups_s or (discard.discard_s,)
+        later = f", later {enumeration(tuple(f'{s:g} s' for s in longer))}" if longer else ""
+        return (
+            f"Under each workload the first {first:g} s under load after each start{later} were"
+            f" thrown away, for all treatments alike. {ended(discard.risk)}"
+        ).strip()
+    return (
+        f"The first {discard.discard_s:g} s after each activation were thrown away, for all "
+        f"treatments alike ({discard.how}). {ended(discard.risk)}"
+    ).strip()
 
 
 def _names(experiment: Experiment) -> str:
@@ -105,6 +136,7 @@ def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
     yield from _generator(analysis.experiment)
     yield from _bundles(analysis.experiment)
     yield from _unclear(analysis.experiment)
+    yield from _turned(plan)
     yield from _state(plan)
     if any(c.verdict is Verdict.NOT_DISTINGUISHABLE for c in analysis.comparisons):
         yield (
@@ -122,6 +154,12 @@ def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
             f"The sustained rate: the slices of {seconds} s of each visit are spread over the"
             " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
             " later is not in them."
+        )
+    if plan.mode is Mode.ALTERNATING:
+        return (
+            f"The sustained rate: every run is {seconds} s of turns soon after a start and sees the"
+            " early phase of a checkpoint cycle, with little WAL. What changes the cost of"
+            " checkpoints, full-page writes or vacuum may do something else later."
         )
     restarted = all(is_restarted(treatment.target) for treatment in experiment.treatments)
     if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
@@ -233,6 +271,27 @@ def _unclear(experiment: Experiment) -> Iterator[str]:
             "That factors do not change each other's effect, where a synergy is not"
             " distinguishable: its interval is twice as wide as a main effect's."
         )
+
+
+def _turned(plan: CampaignPlan) -> Iterator[str]:
+    """Yield what turns leave open."""
+    if plan.mode is not Mode.ALTERNATING:
+        return
+    yield (
+        f"The {RATE} and the latency of a server alone: they were measured in turns, with the other"
+        " servers of the block in memory. What holds is the ratio."
+    )
+    yield (
+        "What acts by the clock: it goes on in the pauses, so what comes at times"
+        " (autovacuum, the background writer) came more often for the same work, in all treatments."
+    )
+    yield (
+        "That no turn leaves anything to the next one (caches of the CPUs, pages of the kernel): in"
+        " random order it falls on all alike, unless one of them suffers more from it; two rules"
+        " look for that."
+    )
+    if plan.pausing is Pausing.GENERATOR:
+        yield BACKGROUND
 
 
 def _bundles(experiment: Experiment) -> Iterator[str]:

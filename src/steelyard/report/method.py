@@ -5,15 +5,18 @@ import math
 from steelyard.analysis.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
 from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.experiment import Experiment
+from steelyard.model.measure import Reset
 from steelyard.model.plan import ANEW, CampaignPlan, DiscardChoice, RoundsFor, StoppingRule
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_duration, format_percent
 from steelyard.report.document import Command, KeyValues, Paragraph, Section
 from steelyard.report.formats import CONFIDENCE, MISSING, count, ended, p_value, share, utc
+from steelyard.report.turns import shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.report.wording import LABEL, blocks_of_all, ending
 
 _MODE = {
     Mode.VISITS: "a visit per treatment: activate, discard, one run per load",
+    Mode.ALTERNATING: "all treatments of a block up at the same time, the load takes turns",
     Mode.BACK_TO_BACK: "back to back: in each cell all treatments one after another in one visit",
 }
 
@@ -60,7 +63,10 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
             ("discard", _discard(plan.discard)),
             ("data", f"prepared once, by {plan.restore}; not restored between runs"),
         )
+    if plan.mode is Mode.ALTERNATING:
+        return _alternating_pairs(analysis, plan)
     return (
+        *((("design", _design(plan)),) if plan.design_reason else ()),
         ("run", _run(analysis.experiment)),
         ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
         *_rounds(plan),
@@ -68,6 +74,37 @@ def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[
         ("discard", _discard(plan.discard)),
         ("data", _reset(plan)),
     )
+
+
+def _alternating_pairs(
+    analysis: CampaignAnalysis, plan: CampaignPlan
+) -> tuple[tuple[str, str], ...]:
+    return (
+        ("design", _design(plan)),
+        ("mode", _MODE[plan.mode]),
+        *turn_pairs(plan.turns, analysis.experiment.measure.slice_s),
+        *shared_pairs(plan.pausing, plan.memory),
+        *_judging(analysis, plan),
+        ("warm-up", _warm_up(analysis, plan.discard)),
+        ("data", _data_of_turns(plan)),
+    )
+
+
+def _data_of_turns(plan: CampaignPlan) -> str:
+    if plan.reset is Reset.CAMPAIGN:
+        return f"prepared once, by {plan.restore}: sessions of one server read the same data"
+    return f"each treatment from a fresh copy in every block, {_means(plan)}"
+
+
+def _design(plan: CampaignPlan) -> str:
+    return taken_words(plan.mode, plan.design_reason, plan.switch)
+
+
+def _warm_up(analysis: CampaignAnalysis, choice: DiscardChoice) -> str:
+    """Return how long starts were warmed up, and from when on longer."""
+    first, *longer = analysis.warm_ups_s or (choice.discard_s,)
+    more = [f"then {each:g} s, because a treatment was still warming up" for each in longer]
+    return "; ".join((warm_up_words(first), *more))
 
 
 def _run(experiment: Experiment) -> str:
@@ -150,9 +187,13 @@ def _discard(choice: DiscardChoice) -> str:
 def _reset(plan: CampaignPlan) -> str:
     if plan.restore == ANEW:
         return "every visit makes its server and its data from nothing"
+    return f"back to the prepared state every {plan.reset.value} {_means(plan)}"
+
+
+def _means(plan: CampaignPlan) -> str:
     tried = ", ".join(f"{means} {format_duration(s)}" for means, s in plan.restore_s)
     timed = f" (tried: {tried})" if tried else ""
-    return f"back to the prepared state every {plan.reset.value} by {plan.restore}{timed}"
+    return f"by {plan.restore}{timed}"
 
 
 def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:

@@ -1,10 +1,21 @@
 """The noise floor of a set-up: what it can see in which time, what the noise is, what to use."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-from steelyard.analysis.noise_floor import NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.analysis.noise_floor import (
+    EFFECTS,
+    MINUTES,
+    DesignSight,
+    NoiseFloor,
+    Reach,
+    Sight,
+    WorkloadFloor,
+)
 from steelyard.analysis.results import CampaignAnalysis, Comparison
+from steelyard.model.noise import LEAST_STARTS
 from steelyard.model.schedule import Mode
+from steelyard.model.turns import TurnTimes
 from steelyard.model.units import format_duration, format_percent
 from steelyard.model.verdicts import Estimate, Verdict
 from steelyard.report.document import (
@@ -21,7 +32,8 @@ from steelyard.report.document import (
     Tone,
     Value,
 )
-from steelyard.report.formats import CONFIDENCE, MISSING, bounds, count, effect_value, share
+from steelyard.report.formats import CONFIDENCE, MISSING, about, bounds, count, effect_value, share
+from steelyard.report.turns import TAKEN
 from steelyard.report.wording import cell_name
 
 TITLE = "Noise"
@@ -38,6 +50,34 @@ _PARTS_NOTE = (
     "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
     "blocks. Slices and visits are what remains when the noise within the runs is subtracted."
 )
+_TURN_PARTS_NOTE = (
+    "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
+    "blocks. A second of turns falls with the root of the seconds that count; what a start draws "
+    "is in all cells of its block. The line about the next block is what the same runs vary by "
+    "when each is compared with one of the next block, as servers are that are measured one after "
+    "another."
+)
+_UNTOLD = (
+    "With one cell and one set of connections nothing tells what these draw: it is in the starts."
+)
+# By whether generators were connected anew.
+_UNKNOWN = {
+    True: " Whether more connections help is not clear from these.",
+    False: " Whether more connections help is not known: measure with measure.reconnections of 1 or"
+    " more.",
+}
+_LONG = 60
+_DESIGN_NOTE = (
+    "For the experiment itself, pooled over its loads, preparation included: half-width at the "
+    "last look, and the least budget in which nine of ten campaigns decide an effect."
+)
+# By whether turns were measured.
+_OTHER_NOTE = {
+    True: "One by one is foretold from these runs, each compared with one of the next block, and "
+    "from the length that its blocks would have.",
+    False: "Alternating is foretold from what visits say of it at most, else from the assumed "
+    "noise of turns: measure it to know.",
+}
 _HALVES = (
     "With one run per visit, slices and visits cannot be told apart: their sum is measured, and "
     "each is shown with half of its variance."
@@ -53,6 +93,7 @@ def noise_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
     if floor.workloads:
         blocks += [
             _sight_table(analysis, _SEEN, _reaches(floor, pooled=True), _SEES_NOTE),
+            *_design_table(floor),
             *_figure(analysis, floor),
             BulletList(lead="What to use", items=tuple(_advice(analysis, floor))),
             _part_table(floor),
@@ -146,16 +187,47 @@ def _number(fraction: float) -> str:
     return "0" if float(text) == 0.0 else text
 
 
+# --- both designs ---
+
+
+def _design_table(floor: NoiseFloor) -> tuple[Table, ...]:
+    """Return what each design decides in how many minutes, where there are two."""
+    if len({each.mode for each in floor.designs}) < 2:
+        return ()
+    columns = (
+        Column(name="workload"),
+        Column(name="design"),
+        Column(name="block", unit="s", align=Align.RIGHT, spare=True),
+        Column(name="one block varies by", align=Align.RIGHT),
+        *(
+            Column(name=f"half-width after {minutes} min", align=Align.RIGHT, spare=minutes > _LONG)
+            for minutes in MINUTES
+        ),
+        *(Column(name=f"{share(effect)} decided in", align=Align.RIGHT) for effect in EFFECTS),
+    )
+    rows = tuple(Row(cells=_design_cells(each)) for each in floor.designs)
+    note = f"{_DESIGN_NOTE} {_OTHER_NOTE[floor.mode is Mode.ALTERNATING]}"
+    return (Table(title="What each design decides", columns=columns, rows=rows, note=note),)
+
+
+def _design_cells(each: DesignSight) -> tuple[str, ...]:
+    return (
+        each.workload,
+        f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
+        f"{each.block_s:.1f}",
+        format_percent(each.contrast_sd, signed=False),
+        *("no look" if half is None else f"±{_number(half)} %" for half in each.halves),
+        *(MISSING if needed is None else about(needed) for needed in each.needed_s),
+    )
+
+
 # --- what the noise is made of ---
 
 
 def _part_table(floor: NoiseFloor) -> Table:
     names = (workload.workload for workload in floor.workloads)
     lines = (
-        ("from second to second", lambda w: _sized(w.second_sd)),
-        ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
-        ("from slice to slice", lambda w: _sized(w.slice_sd)),
-        ("from visit to visit", lambda w: _visit(w, floor.mode)),
+        *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_visits(floor.mode)),
         ("drift, after one hour", lambda w: _sized(w.walk_sd)),
         ("trend per hour", lambda w: _signed(w.trend_per_h)),
         ("one block, all loads", lambda w: _sized(w.reaches[0].contrast_sd)),
@@ -168,8 +240,21 @@ def _part_table(floor: NoiseFloor) -> Table:
             Row(cells=(name, *(text(workload) for workload in floor.workloads)))
             for name, text in lines
         ),
-        note=" ".join([_PARTS_NOTE, *dict.fromkeys(_remarks(floor))]),
+        note=" ".join([_parts_note(floor), *dict.fromkeys(_remarks(floor))]),
     )
+
+
+def _lines_in_visits(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]:
+    return (
+        ("from second to second", lambda w: _sized(w.second_sd)),
+        ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
+        ("from slice to slice", lambda w: _sized(w.slice_sd)),
+        ("from visit to visit", lambda w: _visit(w, mode)),
+    )
+
+
+def _parts_note(floor: NoiseFloor) -> str:
+    return _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
 
 
 def _remarks(floor: NoiseFloor) -> Iterator[str]:
@@ -178,10 +263,20 @@ def _remarks(floor: NoiseFloor) -> Iterator[str]:
             yield f"{workload.workload}: {workload.missing}."
         if workload.noise is not None and "slice_sd" in workload.noise.assumed:
             yield _HALVES
+        if workload.start_sd is not None and workload.connection_sd is None:
+            yield _UNTOLD
 
 
 def _sized(estimate: Estimate | None) -> str:
     return MISSING if estimate is None else _ranged(estimate)
+
+
+_LINES_IN_TURNS: Final[tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]] = (
+    ("one second of turns", lambda w: _sized(w.second_sd)),
+    ("from start to start", lambda w: _sized(w.start_sd)),
+    ("from connections to connections", lambda w: _sized(w.connection_sd)),
+    ("one run against one of the next block", lambda w: _sized(w.apart_sd)),
+)
 
 
 def _plain(estimate: Estimate | None) -> str:
@@ -215,7 +310,7 @@ def _own(workload: WorkloadFloor) -> str:
 
 
 def _advice(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[str]:
-    yield _slices(floor)
+    yield _slices(floor, analysis.blocks)
     yield _mode(floor)
     decide = analysis.experiment.stop.decide
     for workload in floor.workloads:
@@ -226,7 +321,9 @@ def _advice(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[str]:
     )
 
 
-def _slices(floor: NoiseFloor) -> str:
+def _slices(floor: NoiseFloor, starts: int) -> str:
+    if floor.turns is not None:
+        return _turns(floor, floor.turns, starts)
     present = f"{floor.slice_s:g} s"
     if floor.advised_slice_s is None or floor.narrower is None:
         return (
@@ -246,7 +343,43 @@ def _slices(floor: NoiseFloor) -> str:
     )
 
 
+def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:
+    """Return which seconds of turns and connections are best, from ten starts on."""
+    present = f"{floor.slice_s:g} s of turns"
+    if floor.advised_slice_s is None or floor.narrower is None:
+        return (
+            f"Keep {present}: other lengths are advised from {LEAST_STARTS} starts on, and this"
+            f" campaign has {starts}."
+        )
+    anew = floor.advised_reconnections
+    untold = "" if anew is not None else _UNKNOWN[turns.reconnections > 0]
+    if floor.narrower > 1.0 - _WORTH:
+        best = f"{floor.advised_slice_s:g} s" + ("" if anew is None else f" and {anew}")
+        return (
+            f"Keep {present} and {count(turns.reconnections, 'reconnection')}: nothing else narrows"
+            f" the intervals by {share(_WORTH)} (the best is {best}).{untold}"
+        )
+    more = "" if anew in (None, turns.reconnections) else f" and measure.reconnections to {anew}"
+    gain = format_percent(1.0 - floor.narrower, signed=False)
+    return (
+        f"Set measure.slice to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower in"
+        f" the same time.{untold}"
+    )
+
+
 def _mode(floor: NoiseFloor) -> str:
+    if floor.mode is Mode.ALTERNATING:
+        shares = [
+            f"{format_percent(w.start_share, signed=False)} ({w.workload})"
+            for w in floor.workloads
+            if w.start_share is not None
+        ]
+        drawn = f" Starts and connections bring {', '.join(shares)} of the variance of a cell."
+        part = drawn if shares else ""
+        return (
+            f"Measured in turns.{part} What the seconds bring falls with longer turns, what starts"
+            " bring falls with more blocks only."
+        )
     if floor.mode is Mode.BACK_TO_BACK:
         return (
             "Measured back to back, as a new session or a reload allows: what a restart changes "

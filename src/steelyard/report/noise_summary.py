@@ -1,6 +1,14 @@
 """The noise floor for programs: the part of ``summary.json`` that only an A/A campaign has."""
 
-from steelyard.analysis.noise_floor import NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.analysis.noise_floor import (
+    EFFECTS,
+    MINUTES,
+    DesignSight,
+    NoiseFloor,
+    Reach,
+    Sight,
+    WorkloadFloor,
+)
 from steelyard.model.verdicts import Estimate
 from steelyard.report.json_values import Json, number, percent
 
@@ -15,7 +23,36 @@ def noise_json(floor: NoiseFloor) -> dict[str, Json]:
         "slice_s": number(floor.slice_s),
         "advised_slice_s": number(floor.advised_slice_s),
         "width_ratio": number(floor.narrower),
+        **_advised(floor),
         "workloads": [_workload(workload) for workload in floor.workloads],
+        **({"designs": [_design(each) for each in floor.designs]} if floor.designs else {}),
+    }
+
+
+def _advised(floor: NoiseFloor) -> dict[str, Json]:
+    """Return what only turns have."""
+    if floor.turns is None:
+        return {}
+    return {
+        "reconnections": floor.turns.reconnections,
+        "advised_reconnections": floor.advised_reconnections,
+    }
+
+
+def _design(each: DesignSight) -> dict[str, Json]:
+    return {
+        "workload": each.workload,
+        "mode": each.mode.value,
+        "measured": each.measured,
+        "block_s": number(each.block_s),
+        "contrast_sd_percent": percent(each.contrast_sd),
+        "half_width_percent": {
+            str(minutes): percent(half) for minutes, half in zip(MINUTES, each.halves, strict=True)
+        },
+        "needed_s": {
+            f"{100 * effect:g} %": number(needed)
+            for effect, needed in zip(EFFECTS, each.needed_s, strict=True)
+        },
     }
 
 
@@ -26,6 +63,7 @@ def _workload(workload: WorkloadFloor) -> dict[str, Json]:
         "autocorrelation": _estimate(workload.autocorrelation),
         "slice_sd_percent": _percent(workload.slice_sd),
         "visit_sd_percent": _percent(workload.visit_sd),
+        **_of_turns(workload),
         "drift_sd_percent": _percent(workload.walk_sd),
         "trend_percent_per_h": _percent(workload.trend_per_h),
         "visit_share": number(workload.visit_share),
@@ -33,6 +71,17 @@ def _workload(workload: WorkloadFloor) -> dict[str, Json]:
         "not_measured": [] if workload.noise is None else list(workload.noise.assumed),
         "reason": workload.missing or None,
         "comparisons": [_reach(reach) for reach in workload.reaches],
+    }
+
+
+def _of_turns(workload: WorkloadFloor) -> dict[str, Json]:
+    if workload.start_sd is None:
+        return {}
+    return {
+        "start_sd_percent": _percent(workload.start_sd),
+        "connection_sd_percent": _percent(workload.connection_sd),
+        "apart_sd_percent": _percent(workload.apart_sd),
+        "start_share": number(workload.start_share),
     }
 
 

@@ -1,5 +1,7 @@
 """A plan for people: what a campaign would take, and what it could say."""
 
+from collections.abc import Iterator
+
 from steelyard.analysis.campaign_outlook import (
     CampaignOutlook,
     CheaperDesign,
@@ -9,10 +11,10 @@ from steelyard.analysis.campaign_outlook import (
 from steelyard.analysis.outlook import EffectOutlook, ScopeOutlook
 from steelyard.model.command import quoted
 from steelyard.model.experiment import Experiment
-from steelyard.model.measure import SwitchCost
-from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.model.noise import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.model.schedule import Mode
 from steelyard.model.units import format_bytes, format_duration, format_percent
+from steelyard.model.work_words import MANY
 from steelyard.report.document import (
     Align,
     Block,
@@ -27,10 +29,27 @@ from steelyard.report.document import (
     Tone,
 )
 from steelyard.report.filling import filled
-from steelyard.report.formats import MISSING, count, enumeration, share, utc
+from steelyard.report.formats import MISSING, about, count, enumeration, share, utc
+from steelyard.report.turns import (
+    seconds_words,
+    shared_pairs,
+    taken_words,
+    turn_words,
+    warm_up_words,
+)
 from steelyard.report.wording import looked_for, uncompared
+from steelyard.stats.planning import turn_noise
 
 ASSUMED = "assumed: METHOD's typical profile, nobody measured this machine: run `steelyard noise`"
+ASSUMED_TURNS = (
+    "assumed: what reads varied by in turns on one busy virtual machine with 2 CPUs (METHOD 3.18),"
+    " nobody measured this machine: run `steelyard noise`"
+)
+OTHER_DESIGN = {
+    True: "; it was measured one by one, so that turns show no more than these parts: the assumed"
+    " ones where they are smaller",
+    False: "; it was measured in turns: what one run varied by against one of the next block",
+}
 SINGLE = "Nothing is compared, so no effect is decided."
 _HOW_TO_READ = (
     "A campaign that looks after every block calls an effect of this true size faster or slower,"
@@ -52,14 +71,7 @@ _SYNERGIES = (
     " interval is twice as wide. A campaign ends with its headlines and does not wait for"
     " synergies; with a precision asked for it goes on."
 )
-_SWITCH = {
-    SwitchCost.SESSION: "a new session is enough to switch",
-    SwitchCost.RELOAD: "a reload is enough to switch",
-    SwitchCost.RESTART: "switching needs a restart",
-    SwitchCost.REPROVISION: "switching needs a new server",
-}
 _PART_NAMES = {"slice_sd": "runs", "visit_sd": "restarts", "drift_sd": "drift"}
-_S_PER_H = 3600.0
 _AS_GOOD = 0.05  # of the time: less is not worth a changed file
 
 
@@ -199,16 +211,6 @@ def _times(effect: EffectOutlook, budget_s: float) -> tuple[str, str]:
     return half, f"not within {format_duration(budget_s)} ({needed})"
 
 
-def about(seconds: float) -> str:
-    """Return a foretold time without false precision: ``50 min``, ``3 h 20 min``, ``17 h``."""
-    hours = seconds / _S_PER_H
-    if hours < 2.0:
-        return format_duration(seconds)
-    if hours < 10.0:
-        return format_duration(round(hours * 6.0) / 6.0 * _S_PER_H)
-    return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
-
-
 def _cheaper(found: CampaignOutlook) -> tuple[Section, ...]:
     if not found.cheaper:
         return ()
@@ -227,26 +229,33 @@ def design_sentence(design: CheaperDesign) -> str:
 
 
 def _noise(found: CampaignOutlook) -> Section:
-    pairs = [("noise", noise_origin(found.noise))]
+    in_turns = found.mode is Mode.ALTERNATING
+    pairs = [("noise", noise_origin(found.noise, in_turns=in_turns))]
     for each in found.workloads:
         name = enumeration(each.names)
-        pairs.append((f"parts, {name}", _parts(each.noise) + _not_measured(each, found.noise)))
+        parts = _turn_parts(each.noise) if in_turns else _parts(each.noise)
+        pairs.append((f"parts, {name}", parts + _not_measured(each, found.noise)))
         deviations = [format_percent(each.pooled.contrast_sd, signed=False) + " pooled"]
         if each.cells is not None:
             deviations.append(format_percent(each.cells.contrast_sd, signed=False) + " per cell")
         pairs.append((f"one block varies by, {name}", ", ".join(deviations)))
-        pairs.append((f"slice, {name}", slice_sentence(each.slices)))
+        pairs.append(
+            (f"turns, {name}", turns_sentence(each.slices))
+            if in_turns
+            else (f"slice, {name}", slice_sentence(each.slices))
+        )
     listed = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="noise", title="Noise and slice", blocks=(listed,))
 
 
-def noise_origin(noise: NoiseProfile) -> str:
+def noise_origin(noise: NoiseProfile, *, in_turns: bool = False) -> str:
     """Return where the noise comes from, in words."""
     if noise.origin is NoiseOrigin.ASSUMED:
-        return ASSUMED
+        return ASSUMED_TURNS if in_turns else ASSUMED
     when = f", {utc(noise.measured_at)}" if noise.measured_at is not None else ""
     place = f" on {noise.place}" if noise.place else ""
-    return f"measured{place} by {noise.campaign_id}, {count(noise.blocks, 'block')}{when}"
+    other = "" if noise.is_of_turns is in_turns else OTHER_DESIGN[in_turns]
+    return f"measured{place} by {noise.campaign_id}, {count(noise.blocks, 'block')}{when}{other}"
 
 
 def _parts(noise: WorkloadNoise) -> str:
@@ -254,6 +263,16 @@ def _parts(noise: WorkloadNoise) -> str:
         f"seconds {_deviation(noise.second_sd)} (autocorrelation {noise.autocorrelation:.2g}),"
         f" runs {_deviation(noise.slice_sd)}, restarts {_deviation(noise.visit_sd)},"
         f" drift {_deviation(noise.drift_sd)} per hour (standard deviations)"
+    )
+
+
+def _turn_parts(noise: WorkloadNoise) -> str:
+    turns = turn_noise(noise)
+    drawn = turns.connection_sd
+    connections = "in them" if drawn is None else _deviation(drawn)
+    return (
+        f"starts {_deviation(turns.start_sd)}, connections {connections}, one second of turns"
+        f" {_deviation(turns.second_sd)} (standard deviations)"
     )
 
 
@@ -282,14 +301,26 @@ def slice_sentence(slices: SliceOutlook) -> str:
     return f"{file}; {best} ({gain}); for a single cell without drift {slices.single_s:.0f} s"
 
 
+def turns_sentence(slices: SliceOutlook) -> str:
+    """Return the seconds of turns of the file, and the best ones where they may be said."""
+    file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
+    if not slices.advised:
+        return f"{file}; others are advised by {LEAST_STARTS} starts or more of `steelyard noise`"
+    anew = slices.reconnections
+    with_new = "" if anew is None else f" with {count(anew, 'reconnection')}"
+    saved = 1.0 - slices.cost
+    gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
+    return f"{file}; best for the headline {slices.best_s:.0f} s{with_new} ({gain})"
+
+
 def _time_and_disk(found: CampaignOutlook) -> Section:
     experiment = found.experiment
     cells = len(experiment.workloads) * len(experiment.loads)
     arms = len(experiment.treatments)
     block = format_duration(found.block_s)
-    how = "in visits" if found.mode is Mode.VISITS else "back to back"
     pairs = [
-        ("design", f"{how}, because {_SWITCH[found.switch]}"),
+        ("design", taken_words(found.mode, found.design_reason, found.switch)),
+        *_turns(found),
         ("preparation", _preparation(found)),
         ("block", f"{count(arms, 'treatment')} x {count(cells, 'cell')}, about {block}"),
         *_rounds(found),
@@ -306,6 +337,17 @@ def _time_and_disk(found: CampaignOutlook) -> Section:
     pairs.append(("disk", _disk(found)))
     listed = KeyValues(title="", pairs=tuple(pairs))
     return Section(anchor="time", title="Time and disk", blocks=(listed,))
+
+
+def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
+    """Yield how turns would be taken; nothing where none are."""
+    if found.mode is not Mode.ALTERNATING:
+        return
+    measure = found.experiment.measure
+    yield "turns", f"{turn_words(measure.turns)}; longer for a workload with long {MANY}"
+    yield "measured", seconds_words(measure.turns, measure.slice_s)
+    yield "warm-up", warm_up_words(found.discard_s)
+    yield from shared_pairs(found.pausing, found.memory)
 
 
 def _rounds(found: CampaignOutlook) -> list[tuple[str, str]]:

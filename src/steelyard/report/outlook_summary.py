@@ -2,8 +2,9 @@
 
 from steelyard.analysis.campaign_outlook import CampaignOutlook, WorkloadOutlook
 from steelyard.analysis.outlook import ScopeOutlook
-from steelyard.model.noise import NoiseProfile
+from steelyard.model.noise import NoiseProfile, TurnNoise
 from steelyard.report.summary import FORMAT, Json, number, percent
+from steelyard.report.turns import plan_json
 
 
 def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
@@ -17,6 +18,8 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "baseline": experiment.baseline,
         "mode": found.mode.value,
         "switch": found.switch.value,
+        "design_reason": found.design_reason or None,
+        **plan_json(found.mode, experiment, found.pausing, found.memory),
         "budget_s": number(experiment.stop.budget_s),
         "decide_percent": percent(experiment.stop.decide),
         "precision_percent": percent(experiment.stop.precision),
@@ -25,6 +28,7 @@ def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
         "decides_cells": found.decides_cells if _has_cells(found) else None,
         "preparation_s": number(round(found.preparation_s, 1)),
         **({"capacity_s": number(round(found.capacity_s, 1))} if found.capacity_s else {}),
+        "discard_s": number(found.discard_s),
         "block_s": number(round(found.block_s, 1)),
         "rounds": found.rounds,
         "max_blocks": found.max_blocks,
@@ -71,6 +75,8 @@ def _noise_json(noise: NoiseProfile) -> dict[str, Json]:
         "blocks": noise.blocks,
         "measured_at": number(noise.measured_at),
         "place": noise.place or None,
+        "mode": None if noise.mode is None else noise.mode.value,
+        "block_s": number(noise.block_s),
     }
 
 
@@ -86,16 +92,31 @@ def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, Json]:
             "drift_sd_per_sqrt_h": number(noise.drift_sd),
             "trend_per_h": number(noise.trend_per_h),
             "assumed": list(noise.assumed),
+            **_turns_json(noise.turns),
         },
         "slice_s": number(each.slices.slice_s),
         "overhead_per_run_s": _seconds(each.slices.overhead_s),
         "best_slice_s": _seconds(each.slices.best_s),
         "best_slice_single_cell_s": _seconds(each.slices.single_s),
         "best_slice_cost": number(each.slices.cost),
+        "best_slice_advised": each.slices.advised,
+        "best_reconnections": each.slices.reconnections,
         "precision_reached_s": _seconds(each.precision_s),
         "pooled": _scope_json(each.pooled),
         "cell": None if each.cells is None else _scope_json(each.cells),
         "synergy": None if each.synergies is None else _scope_json(each.synergies),
+    }
+
+
+def _turns_json(turns: TurnNoise | None) -> dict[str, Json]:
+    if turns is None:
+        return {}
+    return {
+        "turns": {
+            "start_sd": number(turns.start_sd),
+            "connection_sd": number(turns.connection_sd),
+            "second_sd": number(turns.second_sd),
+        }
     }
 
 

@@ -30,6 +30,7 @@ from steelyard.report.noise_summary import noise_json
 from steelyard.report.published_requests import requests_json
 from steelyard.report.reasons_summary import reasons_json
 from steelyard.report.statement_summary import statements_json
+from steelyard.report.turns import turns_json
 
 __all__ = ["FORMAT", "Json", "number", "percent", "published_json", "summary"]
 
@@ -52,14 +53,14 @@ def _summary(analysis: CampaignAnalysis) -> dict[str, Json]:
         "baseline": experiment.baseline,
         "workloads": [w.name for w in experiment.workloads],
         "comparisons": [_comparison(c) for c in analysis.comparisons],
-        "cells": [_cell(cell) for cell in analysis.cells],
+        "cells": [_cell(cell, in_turns=analysis.is_in_turns) for cell in analysis.cells],
         "stalls": [_stall(stall) for stall in analysis.stalls],
         "findings": [_finding(finding) for finding in findings.collected(analysis)],
         "settings": [_setting(analysis, difference) for difference in analysis.settings],
         "blocks": analysis.blocks,
         "blocks_redone": list(analysis.blocks_redone),
         "seed": experiment.seed,
-        "design": None if plan is None else _design(plan),
+        "design": None if plan is None else _design(analysis, plan),
         "looks": analysis.looks,
         "unit": analysis.unit or None,
         "measured_s": number(analysis.measured_s),
@@ -304,7 +305,7 @@ def _instances(comparison: Comparison) -> dict[str, Json]:
     }
 
 
-def _cell(cell: CellSummary) -> dict[str, Json]:
+def _cell(cell: CellSummary, *, in_turns: bool) -> dict[str, Json]:
     low, high = bounds(cell.tps) or (None, None)
     measured = cell.runs > 0
     return {
@@ -318,6 +319,7 @@ def _cell(cell: CellSummary) -> dict[str, Json]:
             "high": number(high) if measured else None,
         },
         "latency_mean_s": number(cell.latency_mean_s),
+        **({"in_turns": True} if in_turns else {}),
         "validity": cell.validity.value,
         "stalled": cell.stalled,
         "findings": [_finding(finding) for finding in cell.findings],
@@ -362,10 +364,12 @@ def _has_rounds(plan: CampaignPlan) -> bool:
     return plan.rounds_for is not RoundsFor.ONE
 
 
-def _design(plan: CampaignPlan) -> dict[str, Json]:
+def _design(analysis: CampaignAnalysis, plan: CampaignPlan) -> dict[str, Json]:
     rule, discard = plan.stopping, plan.discard
     return {
         "mode": plan.mode.value,
+        **({"reason": plan.design_reason} if plan.design_reason else {}),
+        **turns_json(plan, analysis.experiment.measure.slice_s, analysis.warm_ups_s),
         "switch": plan.switch.value,
         "reset": plan.reset.value,
         "restore": plan.restore,

@@ -8,7 +8,6 @@ from steelyard.analysis.latency_results import LatencyAnalysis
 from steelyard.analysis.results import CampaignAnalysis, CellSummary, Comparison, StallTest
 from steelyard.analysis.stopping import has_many_cells
 from steelyard.model.environment import Fact
-from steelyard.model.experiment import Experiment
 from steelyard.model.findings import Validity
 from steelyard.model.work_words import RATE, RATE_UNIT
 from steelyard.report.attribution import compared_names
@@ -38,6 +37,7 @@ from steelyard.report.formats import (
 )
 from steelyard.report.levels import level_settings
 from steelyard.report.redis_work import one_key_label
+from steelyard.report.turns import absolute_words
 from steelyard.report.wording import load_name, time_to_decide, tone_of, uncompared, verdict_word
 
 _VALIDITY_TONE = {
@@ -205,14 +205,17 @@ def cell_section(analysis: CampaignAnalysis) -> Section:
         ),
         rows=tuple(_lasting_row(analysis, cell) for cell in analysis.cells),
         tone_column=9 if logged else 8,
-        note=_note(analysis.experiment),
+        note=_note(analysis),
+        brief=absolute_words(analysis.plan),
     )
     return Section(anchor="cells", title="Cells", blocks=(table,))
 
 
-def _note(experiment: Experiment) -> str:
+def _note(analysis: CampaignAnalysis) -> str:
+    experiment = analysis.experiment
     told = _SINGLE_NOTE if experiment.is_single_pass else _CELL_NOTE
-    return " ".join(filter(None, (told, one_key_label(experiment))))
+    turns = absolute_words(analysis.plan)
+    return " ".join(filter(None, (told, turns, one_key_label(experiment))))
 
 
 def _lasting_row(analysis: CampaignAnalysis, cell: CellSummary) -> Row:

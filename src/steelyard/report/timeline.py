@@ -49,9 +49,8 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         kind=ChartKind.TIMELINE,
         title="One block, second by second",
         caption=f"{'; '.join(places)}: the block whose effect is nearest to the median. Sessions of"
-        " the generator by what they do, CPUs by who uses them. The shaded start is the ramp; a"
-        " dashed line is a second in which a checkpoint ended. Each row has the same axis in all"
-        " its panels.",
+        f" the generator by what they do, CPUs by who uses them. {_start(analysis)}; a dashed line"
+        " is a second in which a checkpoint ended. Each row has the same axis in all its panels.",
         alt=f"Seconds of one run each of {enumeration(treatments)}, by workload: {MANY} per"
         " second, sessions by wait class, CPU time, data device. The tables above hold the means"
         " over all blocks.",
@@ -60,6 +59,16 @@ def timeline_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
         treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
     )
     return (Section(anchor="timeline", title=TITLE, blocks=(figure,)),)
+
+
+def _start(analysis: CampaignAnalysis) -> str:
+    """Return what the beginning of the seconds is."""
+    if analysis.is_in_turns:
+        return (
+            "The seconds are those in which the run went on, pauses left out; at first its clients"
+            " connect and its server warms up"
+        )
+    return "The shaded start is the ramp"
 
 
 def _place(analysis: CampaignAnalysis, line: Timeline) -> str:
@@ -84,7 +93,8 @@ def _rows(
             top = max((_top(track) for track in tracks.values()), default=0.0)
             for treatment in treatments if tracks else ():
                 panel = workload, _TRACKS[name], treatment
-                yield (*panel, "ramp", ramp_s, None, None, top)
+                if not analysis.is_in_turns:
+                    yield (*panel, "ramp", ramp_s, None, None, top)
                 if treatment in tracks:
                     for values in _values(tracks[treatment]):
                         yield (*panel, "value", *values, top)

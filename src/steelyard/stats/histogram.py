@@ -35,6 +35,20 @@ class Histogram:
         """Return how many values were counted."""
         return int(self.counts.sum())
 
+    def mean(self) -> float | None:
+        """Return the mean, in the unit of the values and within 0.4 %; None of no value."""
+        if not self.total:
+            return None
+        return float(self.counts @ bucket_values(np.arange(len(self.counts))) / self.total)
+
+    def deviation(self) -> float | None:
+        """Return the standard deviation over all values (divided by their number); None of none."""
+        mean = self.mean()
+        if mean is None:
+            return None
+        squares = (bucket_values(np.arange(len(self.counts))) - mean) ** 2
+        return float(np.sqrt(self.counts @ squares / self.total))
+
     def tells(self, share: float) -> bool:
         """Return whether there are enough values for a quantile, see ``values_needed``."""
         return self.total >= values_needed(share)

@@ -90,12 +90,14 @@ def noise_parts(sample: NoiseSample) -> NoiseParts:
     length = sample.seconds.shape[-1]
     if blocks < LEAST_BLOCKS or length < LEAST_SECONDS:
         raise ValueError(f"no parts of noise from {blocks} blocks of {length} seconds")
-    sums = np.hstack([_step_sums(sample.seconds), _contrast_sums(sample)])
+    sums = np.hstack(
+        [_step_sums(sample.seconds), contrast_sums(sample.contrasts, sample.companions)]
+    )
     separated = not sample.same_visit and bool(sums[:, 7].sum())
     way = _Way(seconds=length, same_visit=sample.same_visit, separated=separated)
     whole = sums.sum(axis=0)
     centre = _components(whole, way)
-    spread = _jackknife_error(_components(whole - sums, way))
+    spread = jackknife_error(_components(whole - sums, way))
     reach = -float(special.stdtrit(blocks - 1, _LEVEL / 2.0)) * spread
     low, high = centre - reach, centre + reach
     return NoiseParts(
@@ -174,24 +176,29 @@ def _step_sums(seconds: FloatArray) -> FloatArray:
     return np.stack([column.sum(axis=1) for column in columns], axis=1)
 
 
-def _contrast_sums(sample: NoiseSample) -> FloatArray:
-    """Return each block's squared contrasts and shared products, with numbers, shape (n, 4)."""
-    blocks, cells = sample.contrasts.shape
-    own, kept = _centred(sample.contrasts)
+def contrast_sums(contrasts: FloatArray, companions: FloatArray) -> FloatArray:
+    """Return each block's squared contrasts and shared products, with numbers, shape (n, 4).
+
+    Args:
+        contrasts: Shape (n, cells), n >= 2, log ratio; they are centred cell by cell.
+        companions: Shape (n, others), what a single cell shares its block with.
+    """
+    blocks, cells = contrasts.shape
+    own, kept = centred(contrasts)
     # One degree of freedom went into each centre.
     stretch = blocks / (blocks - 1)
     if cells > 1:
         products = (own.sum(axis=1) ** 2 - (own**2).sum(axis=1)) / 2.0
         pairs = (kept.sum(axis=1) ** 2 - kept.sum(axis=1)) / 2.0
     else:
-        other, other_kept = _centred(sample.companions)
+        other, other_kept = centred(companions)
         products = own[:, 0] * other.sum(axis=1)
         pairs = kept[:, 0] * other_kept.sum(axis=1)
     squares = (own**2).sum(axis=1)
     return np.stack([stretch * squares, kept.sum(axis=1), stretch * products, pairs], axis=1)
 
 
-def _centred(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+def centred(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return deviations from each cell's centre, 0 where left out, and which are kept."""
     if not contrasts.shape[1]:
         return contrasts, contrasts
@@ -201,7 +208,7 @@ def _centred(contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(kept, deviations, 0.0), kept.astype(float)
 
 
-def _jackknife_error(left_out: FloatArray) -> FloatArray:
+def jackknife_error(left_out: FloatArray) -> FloatArray:
     """Return the standard error of each component, from the estimates without one block each."""
     blocks = len(left_out)
     return np.asarray(np.sqrt((blocks - 1) * left_out.var(axis=0)))

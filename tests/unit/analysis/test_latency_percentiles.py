@@ -168,6 +168,58 @@ def test_a_difference_is_relative_and_called_where_it_is_clear() -> None:
     assert "a block has as few as 2,000, and it takes 10,000" in changes[0.999].reason
 
 
+def a_cut_record(told_to_s: float, cut: int) -> CampaignRecord:
+    """Return blocks in turns of a generator that stood still alone; so many were cut in each."""
+
+    def changed(run: Run) -> Run:
+        assert run.latency is not None
+        scripts = tuple(replace(each, cut=cut) for each in run.latency.scripts)
+        return replace(run, latency=replace(run.latency, scripts=scripts, told_to_s=told_to_s))
+
+    record = a_logged_record(20_000, slower=1.2)
+    return replace(record, runs=tuple(map(changed, record.runs)))
+
+
+def test_nothing_is_told_above_what_pauses_cut() -> None:
+    """Neither a level nor a difference nor a curve: with the reason, and what it is above."""
+    whole = latency_of(a_logged_record(20_000, slower=1.2))
+    limit_s = next(level.at(0.95) for level in whole.levels).value_s.value * 1.3  # type: ignore[union-attr]
+    found = latency_of(a_cut_record(limit_s, cut=0))
+    for level, before in zip(found.levels, whole.levels, strict=True):
+        for now, then in zip(level.percentiles, before.percentiles, strict=True):
+            assert then.value_s is not None
+            highest_s = then.value_s.high or then.value_s.value
+            if then.value_s.value > limit_s:
+                assert (now.value_s, now.basis, now.beyond_s) == (None, Basis.BEYOND, limit_s)
+                assert "cut what is longer" in now.reason
+            elif highest_s < 0.9 * limit_s:
+                assert now == then
+    assert found.levels[0].at(0.5) == whole.levels[0].at(0.5)
+    assert found.levels[0].at(0.999).value_s is None  # type: ignore[union-attr]
+    changes = {each.share: each for each in found.changes}
+    assert changes[0.5].change is not None
+    assert changes[0.999].change is None
+    assert "cut what is longer" in changes[0.999].reason
+    assert max(point.latency_s for curve in found.tails for point in curve.points) <= limit_s
+    assert any(value is None for each in found.slices for _, value in each.values)
+
+
+def test_what_was_cut_is_longer_than_all_that_is_told() -> None:
+    """Ranks are of all of them: a twentieth without a latency is above all that have one."""
+    whole, found = (
+        latency_of(record).levels[0]
+        for record in (a_logged_record(20_000), a_cut_record(10.0, 1053))
+    )
+    assert found.transactions == BLOCKS * 21_053
+    told, higher = found.at(0.9), whole.at(0.95)
+    assert told is not None
+    assert higher is not None
+    assert told.value_s is not None
+    assert higher.value_s is not None
+    assert whole.at(0.9).value_s.value < told.value_s.value <= higher.value_s.value  # type: ignore[union-attr]
+    assert [found.at(share).basis for share in (0.95, 0.99, MAXIMUM)] == [Basis.BEYOND] * 3  # type: ignore[union-attr]
+
+
 def test_equals_are_called_nothing() -> None:
     """Blocks that differ from one another are no difference of treatments."""
     assert {each.called for each in latency_of(a_logged_record()).changes} == {""}

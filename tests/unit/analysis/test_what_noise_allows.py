@@ -76,7 +76,7 @@ def test_blocks_are_counted_from_what_they_took() -> None:
     """Ten minutes less one of preparation hold five blocks of 100 s, two hours hold 71."""
     sights = floor_of(a_campaign(twin())).workloads[0].reaches[0].sights
     assert [sight.minutes for sight in sights] == [*MINUTES]
-    assert [sight.blocks for sight in sights] == [5, 17, 35, 71]
+    assert [sight.blocks for sight in sights] == [5, 11, 35, 71]
     assert sights[0].half_width is None  # the first look comes at eight
     halves = [sight.half_width.value for sight in sights[1:] if sight.half_width is not None]
     assert halves == sorted(halves, reverse=True)

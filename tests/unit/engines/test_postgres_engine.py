@@ -1,5 +1,7 @@
 """PostgreSQL under pgbench as the runner sees it, without a server."""
 
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -220,3 +222,55 @@ def test_the_switch_cost_is_asked_of_the_treatments_own_binary() -> None:
 def test_a_run_is_given_up_well_after_its_end() -> None:
     """A generator that hangs is not waited for until the end of the budget."""
     assert _engine().deadline_s(7) == 67
+
+
+def test_what_reads_alone_is_known_for_certain() -> None:
+    """A builtin that reads; an own script may write, whatever is in it."""
+    engine = _engine(_READS, _WRITES, _OWN)
+    assert [engine.only_reads(each) for each in (_READS, _WRITES, _OWN)] == [True, False, False]
+
+
+def test_a_server_needs_memory_for_all_its_data_once() -> None:
+    """Two workloads of one scale share their data; another scale has data of its own."""
+    one = _engine(_READS).memory_bytes("old")
+    assert _engine(_READS, _WRITES).memory_bytes("old") == one
+    larger = Workload(name="more", builtin="select-only", scale_factor=100)
+    more = _engine(_READS, larger).memory_bytes("old") - one
+    assert more == dataset_of(larger).expected_bytes > 10**9
+
+
+@pytest.mark.parametrize(
+    ("name", "is_timed"),
+    [
+        ("synchronous_commit", True),
+        ("WAL_writer_delay", True),
+        ("autovacuum_naptime", True),
+        ("bgwriter_delay", True),
+        ("checkpoint_timeout", False),  # after minutes: that is told apart
+        ("max_wal_size", False),
+        ("shared_buffers", False),
+        ("commit_delay", False),
+    ],
+)
+def test_what_acts_by_the_clock(name: str, *, is_timed: bool) -> None:
+    """Work that comes at times shorter than a block, whatever the load."""
+    assert _engine().timed_settings(("work_mem", name)) == ((name,) if is_timed else ())
+
+
+def test_a_generator_in_turns_reports_no_progress_and_ends_by_its_own_timer() -> None:
+    """Intervals with pauses in them say nothing; SIGALRM is how pgbench ends its time."""
+    request = RunRequest(
+        workload=_READS,
+        load=Load(clients=8, threads=2),
+        protocol="prepared",
+        seconds=60,
+        address=_ADDRESS,
+        log=Path("/x/log"),
+        in_turns=True,
+    )
+    (command,) = _engine().run_commands(request)
+    assert not [word for word in command.argv if word.startswith("--progress")]
+    assert "--log" in command.argv
+    assert _engine().turns_end_signal == signal.SIGALRM
+    (visit,) = _engine().run_commands(replace(request, in_turns=False))
+    assert "--progress=1" in visit.argv

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from recorded import VERSIONS, catalogue_text
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.engines.postgres import settings
+from steelyard.engines.postgres import checkpoints, settings
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import ExitCode, PreflightError
 from steelyard.model.experiment import Layer, Setting
@@ -273,3 +273,19 @@ def test_an_empty_configuration_is_gone_afterwards() -> None:
 def test_quantities_are_compared_by_their_units(one: str, other: str, *, same: bool) -> None:
     """Two values with units are the same amount or not; of anything else nothing is claimed."""
     assert settings.same_quantity(one, other) is same
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_any_session_may_have_is_in_its_context(version: int) -> None:
+    """Of a user when the session begins; not what takes a superuser, a reload or a restart."""
+    catalogue = settings.parse_catalogue(catalogue_text(version))
+    own = ("work_mem", "enable_seqscan", "random_page_cost", "jit")
+    others = ("shared_buffers", "max_wal_size", "log_statement", "pg_nothing.of_the_kind")
+    assert settings.beyond_sessions([*own, *others], catalogue) == others
+
+
+def test_what_others_pay_for_is_named_whatever_its_case() -> None:
+    """What a session leaves unwritten or unflushed; what it uses itself is its own."""
+    names = ("Synchronous_Commit", "commit_delay", "wal_compression", "work_mem", "jit")
+    assert checkpoints.paid_by_others(names) == names[:3]
+    assert checkpoints.paid_by_others(("work_mem",)) == ()

@@ -52,11 +52,16 @@ def _recorded() -> RedisReader:
     return RedisReader(ToldSession(answers), _RecordedClock(_TOLD["times_s"]))
 
 
-def _run_recorded() -> tuple[RedisReader, dict[str, float]]:
-    """Return what the reader made of the recorded run, and the reader at its end."""
+def _run_recorded(pause_s: float = 0.0) -> tuple[RedisReader, dict[str, float]]:
+    """Return what the reader made of the recorded run, and the reader at its end.
+
+    Args:
+        pause_s: Of the time between two looks, in which nothing went on.
+    """
     read = _recorded()
     before = read.counters()
     for _ in range(_TOLD["looks"]):
+        read.skip(pause_s)
         read.waits()
     after = read.settled_counters()
     return read, {name: after[name] - before[name] for name in before}
@@ -85,6 +90,14 @@ def test_the_log_was_rewritten_once_and_the_fork_is_told() -> None:
     assert 0.002 < found[Quantity.FORK_S] < 0.003
     assert found[Quantity.RDB_SAVES] == found[Quantity.RDB_SAVING_S] == 0.0
     assert read.levels()[Quantity.WORST_FORK_S] == 0.002
+
+
+def test_pauses_are_in_no_sum_over_time() -> None:
+    """With half of the time between looks in pauses a rewrite took half as long; counts stay."""
+    (_, whole), (_, paused) = _run_recorded(), _run_recorded(pause_s=0.05)
+    took_s = whole[Quantity.AOF_REWRITING_S]
+    assert paused[Quantity.AOF_REWRITING_S] == pytest.approx(took_s / 2, rel=0.2)
+    assert paused[Quantity.AOF_BYTES] == whole[Quantity.AOF_BYTES]
 
 
 def test_the_main_thread_is_told_apart_from_the_others() -> None:

@@ -16,10 +16,12 @@ from steelyard.experiment.noise_profiles import (
     profile_for,
 )
 from steelyard.model.experiment import Experiment
-from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin
+from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, TurnNoise
+from steelyard.model.schedule import Mode
 from steelyard.model.target import EndpointTarget
 from steelyard.model.workload import Script, Workload
 
+TURNS = TurnNoise(start_sd=0.04, connection_sd=None, second_sd=0.06)
 HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 8388608 kB\n", "/proc/cpuinfo": ""})
 OTHER_HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 16777216 kB\n", "/proc/cpuinfo": ""})
 
@@ -127,11 +129,67 @@ def test_one_that_covers_more_workloads_comes_first() -> None:
     assert find_profile(measured().experiment, HOST).profile.campaign_id == "old"
 
 
+def in_turns(campaign: str, at: float) -> CampaignAnalysis:
+    """Return the same of an A/A campaign in turns."""
+    analysis = with_both(measured(campaign, at), 0.03)
+    assert analysis.noise is not None
+    assert analysis.plan is not None
+    noises = tuple(
+        replace(each, noise=replace(each.noise, turns=TURNS)) if each.noise is not None else each
+        for each in analysis.noise.workloads
+    )
+    return replace(
+        analysis,
+        plan=replace(analysis.plan, mode=Mode.ALTERNATING),
+        noise=replace(analysis.noise, mode=Mode.ALTERNATING, workloads=noises, block_s=24.0),
+    )
+
+
+def test_a_profile_of_the_planned_design_comes_before_a_newer_one() -> None:
+    """One of the other design is better than none, and says that it is one."""
+    experiment = measured().experiment
+    keep_profile(with_both(measured("visits", 1000.0), 0.01), HOST)
+    of_visits = find_profile(experiment, HOST, in_turns=True).profile
+    assert (of_visits.campaign_id, of_visits.is_of_turns) == ("visits", False)
+    keep_profile(in_turns("turns", 2000.0), HOST)
+    keep_profile(with_both(measured("later", 3000.0), 0.01), HOST)
+    of_turns = find_profile(experiment, HOST, in_turns=True).profile
+    assert (of_turns.campaign_id, of_turns.is_of_turns) == ("turns", True)
+    assert find_profile(experiment, HOST).profile.campaign_id == "later"
+
+
+def test_the_parts_of_turns_are_kept() -> None:
+    """With the design, and with what a block took."""
+    analysis = in_turns("turns", 2000.0)
+    keep_profile(analysis, HOST)
+    profile = find_profile(analysis.experiment, HOST, in_turns=True).profile
+    assert profile.of("reads").turns == TURNS
+    assert (profile.mode, profile.block_s) == (Mode.ALTERNATING, 24.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "instead"),
+    [('"start_sd": 0.04', '"start_sd": -0.04'), ('"format": 2\n}', '"format": 1\n}')],
+    ids=["a deviation below 0", "the form before turns"],
+)
+def test_what_no_profile_in_turns_can_be_is_passed_over(found: str, instead: str) -> None:
+    """A plan then goes by the assumed noise, and says which file it passed over."""
+    analysis = in_turns("turns", 2000.0)
+    path = keep_profile(analysis, HOST)
+    assert path is not None
+    text = path.read_text("utf-8")
+    assert found in text
+    path.write_text(text.replace(found, instead), "utf-8")
+    told = find_profile(analysis.experiment, HOST, in_turns=True)
+    assert told.profile is ASSUMED_NOISE
+    assert [finding.code for finding in told.findings] == ["noise-profile-unreadable"]
+
+
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [
         ("{", ""),
-        ('"format": 1', '"format": 99'),
+        ('"format": 2', '"format": 99'),
         ('"second_sd": 0.05', '"second_sd": -0.05'),
         ('"second_sd": 0.05', '"second_sd": NaN'),
         ('"second_sd": 0.05', '"second_sd": "five"'),

@@ -7,13 +7,12 @@ import pytest
 from experiment_texts import FACTS
 
 from steelyard.analysis.published import _published
-from steelyard.experiment.durations import SwitchTimes, block_s
 from steelyard.experiment.files import load_experiment
 from steelyard.experiment.presets import preset_names, preset_summary, preset_text
 from steelyard.experiment.schedule import cells_of, schedule_of
 from steelyard.model.errors import ExitCode, ExperimentFileError, InputError
 from steelyard.model.load import Load
-from steelyard.model.measure import Calibration, Reset, SwitchCost
+from steelyard.model.measure import SwitchCost
 from steelyard.model.schedule import Mode
 from steelyard.model.target import (
     RedisEndpointTarget,
@@ -35,6 +34,7 @@ def test_the_presets_are_these() -> None:
         "aa",
         "attribution",
         "aws-defaults",
+        "fitted",
         "high-availability",
         "protocol",
         "published-matrix",
@@ -61,27 +61,38 @@ def test_a_preset_loads_and_takes_fifteen_minutes_at_most(name: str) -> None:
     assert loaded.text == preset_text(name)
     assert loaded.source == f"preset:{name}"
     assert loaded.experiment.stop.budget_s <= 900
-    assert all((workload.scale_factor or 0) <= 10 for workload in loaded.experiment.workloads)
+    assert all((workload.scale_factor or 0) <= 20 for workload in loaded.experiment.workloads)
     assert loaded.experiment.description
     assert len(preset_summary(name)) > 30
     assert load_experiment(f"preset:{name}", facts=FACTS, seed=3).experiment == loaded.experiment
 
 
 def test_quick_is_what_run_promises() -> None:
-    """Default against fitted settings, reads and writes, sized for six minutes."""
+    """Small against large shared buffers, reads and writes, sized for six minutes."""
     experiment = load_experiment("preset:quick", facts=FACTS).experiment
-    default, fitted = experiment.treatments
-    assert (default.name, default.settings, experiment.baseline) == ("default", (), "default")
-    assert fitted.profiles == ("fitted",)
-    assert fitted.settings
+    small, large = experiment.treatments
+    assert (small.name, experiment.baseline) == ("small", "small")
+    assert (small.asked(), large.asked()) == (
+        {"shared_buffers": "64MB"},
+        {"shared_buffers": "512MB"},
+    )
     assert [workload.builtin for workload in experiment.workloads] == [
         "select-only",
         "simple-update",
     ]
     assert experiment.loads == (Load(clients=8, threads=4),)
-    assert experiment.measure.calibration == Calibration(restarts=2, run_s=10.0, at_least_s=3.0)
-    assert experiment.measure.prewarm
-    assert experiment.stop.budget_s == 360.0
+    assert (experiment.measure.calibration, experiment.measure.discard_s) == (None, None)
+    assert (experiment.stop.budget_s, experiment.stop.equivalence) == (360.0, 0.05)
+
+
+def test_fitted_compares_the_defaults_with_settings_for_this_machine() -> None:
+    """Default against fitted settings, the beginning of a checkpoint cycle alone."""
+    experiment = load_experiment("preset:fitted", facts=FACTS).experiment
+    default, fitted = experiment.treatments
+    assert (default.name, default.settings, experiment.baseline) == ("default", (), "default")
+    assert fitted.profiles == ("fitted",)
+    assert fitted.settings
+    assert experiment.measure.rounds == 1
 
 
 def test_aa_compares_a_server_with_itself_across_restarts() -> None:
@@ -116,18 +127,15 @@ def test_scalability_has_loads_for_a_curve() -> None:
     assert experiment.contenders == ("fitted",)
 
 
-def test_attribution_is_a_full_factorial_that_fits_its_budget() -> None:
-    """Three factors, 8 combinations; 8 blocks of 8 visits are less than the budget."""
+def test_attribution_is_a_full_factorial() -> None:
+    """Three factors, 8 combinations, which take turns."""
     experiment = load_experiment("preset:attribution", facts=FACTS, seed=3).experiment
     attribution = experiment.attribution
     assert attribution is not None
     assert attribution.is_full
-    assert [factor.name for factor in attribution.factors] == ["huge-pages", "commit", "buffers"]
+    factors = [factor.name for factor in attribution.factors]
+    assert factors == ["huge-pages", "statements", "buffers"]
     assert len(experiment.treatments) == 8
-    assert len(experiment.loads) == 2
-    times = SwitchTimes(restore_s=0.5, start_s=1.0)
-    block = block_s(experiment, mode=Mode.VISITS, reset=Reset.VISIT, discard_s=1.0, times=times)
-    assert 9 * block < experiment.stop.budget_s
     asked = {s.name: s.value for s in experiment.treatment("huge-pages").settings}
     assert asked["huge_pages"] == "on"
 
@@ -341,7 +349,7 @@ def test_a_preset_runs_on_any_target(name: str) -> None:
     assert len(experiment.endpoint_targets) == len(experiment.treatments)
 
 
-@pytest.mark.parametrize("name", ["quick", "aws-defaults"])
+@pytest.mark.parametrize("name", ["fitted", "aws-defaults"])
 def test_a_preset_that_fits_this_machine_stays_here(name: str) -> None:
     """Settings from this machine's memory are not put on a server somewhere else."""
     with pytest.raises(ExperimentFileError) as refused:

@@ -11,8 +11,9 @@ from steelyard.experiment.files import LoadedExperiment
 from steelyard.experiment.forecast import Forecast
 from steelyard.experiment.schedule import mode_for
 from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
-from steelyard.model.experiment import Design, Stop
+from steelyard.model.experiment import Design, OtherDesign, Stop
 from steelyard.model.measure import Reset, SwitchCost
+from steelyard.model.schedule import Mode
 
 
 def given(text: str = SMALL, *overrides: str) -> LoadedExperiment:
@@ -38,8 +39,23 @@ def test_work_and_loads_stay() -> None:
     assert (twin.workloads, twin.loads) == (loaded.experiment.workloads, loaded.experiment.loads)
     assert twin.measure == replace(loaded.experiment.measure, switch=SwitchCost.SESSION)
     assert twin.seed == loaded.experiment.seed
-    assert twin.design is Design.BLOCKS
     assert twin.sustained_s is None
+
+
+def test_the_design_is_that_of_the_experiment() -> None:
+    """Also where the twin could alternate, because it has none of the differences."""
+    loaded = given()
+    other = OtherDesign(mode=Mode.VISITS, block_s=60.0)
+    turns, visits = (
+        aa_twin(
+            loaded, switch=SwitchCost.RESTART, budget_s=600.0, alternates=alternates, other=other
+        ).experiment
+        for alternates in (True, False)
+    )
+    assert (turns.design, visits.design) == (Design.AUTO, Design.ONE_BY_ONE)
+    assert (turns.measure.switch, visits.measure.switch) == (None, SwitchCost.RESTART)
+    assert turns.twin_of is not None
+    assert turns.twin_of.other == other
 
 
 def test_the_experiment_behind_it_is_remembered() -> None:

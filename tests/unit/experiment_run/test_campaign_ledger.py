@@ -2,6 +2,8 @@
 
 import shutil
 import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from steelyard.experiment.doors import Doors
 from steelyard.experiment.ledger import JournalLedger
 from steelyard.model.command import Command
 from steelyard.model.errors import ExitCode, LeftBehindError, RecordError
+from steelyard.model.outside import Foreign, OnServer
 from steelyard.model.plan import Status
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Ended, Started
@@ -139,6 +142,35 @@ def test_a_campaign_that_left_nothing_is_forgotten_when_it_is_finished(
     shutil.rmtree(campaign.path)
     assert ledger.find_leftovers(doors) == ()
     assert _registered() == []
+
+
+@pytest.mark.parametrize("undone", [True, False])
+def test_what_is_undone_is_not_undone_again_when_the_record_was_moved(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, *, undone: bool
+) -> None:
+    """Others may have come to what it had made; what it did not undo stays known."""
+    campaign = _Campaign(tmp_path, processes)
+    thing = OnServer(
+        resource=Foreign.DATABASE,
+        host="db",
+        port=5432,
+        user="bench",
+        database="steelyard_s1",
+        entrance="postgres",
+        mark="steelyard campaign night-1",
+    )
+    journal = JournalLedger(campaign.directory.journal, _ID)
+    journal.changed(thing)
+    if undone:
+        journal.undone(thing)
+        journal.removed(campaign.live)
+    campaign.directory.journal.append(Ended(status=Status.INTERRUPTED))
+    ledger.settle(_ID, campaign.path)
+    campaign.die()
+    assert registry.began(_ID, campaign.path, an_experiment())  # it may go on
+    campaign.path.rename(tmp_path / "moved")
+    found = ledger.find_leftovers(doors)
+    assert [leftover.things for leftover in found] == ([] if undone else [(thing,)])
 
 
 @pytest.mark.parametrize("damage", ["deleted", "damaged"])
@@ -268,6 +300,75 @@ def test_a_journal_cannot_name_what_is_removed(
     assert foreign.exists()
 
 
+def test_slots_of_a_dead_campaign_go_with_it(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """Their servers are ended, in each; nothing is left, whichever was noted."""
+    campaign = _Campaign(tmp_path, processes)
+    servers = []
+    for number in (1, 2, 12):
+        slot = campaign.live / f"slot-{number}"
+        JournalLedger(campaign.directory.journal, _ID).created(slot)
+        data = slot / "state" / "data"
+        data.mkdir(parents=True)
+        command = Command(argv=("server",), directory=data)
+        servers.append(processes.start(command, output=campaign.path / "log"))
+    campaign.die()
+    (leftover,) = ledger.find_leftovers(doors)
+    slots = {campaign.live / f"slot-{number}" for number in (1, 2, 12)}
+    assert set(leftover.directories) == {campaign.live, *slots}
+    assert set(leftover.processes) == {server.pid for server in servers}
+    ledger.undo(leftover, doors)
+    assert all(server.exit_status() is not None for server in servers)
+    assert not campaign.live.exists()
+    assert left_over(campaign.path) == ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"live/{_ID}/slot-",
+        f"live/{_ID}/slot-1a",
+        f"live/{_ID}/slot-one",
+        f"live/{_ID}/slot-1/state",
+        f"live/{_ID}/other",
+        f"live/{_ID}/slot-1/slot-1",
+        "live/night-2/slot-1",
+        f"precious/{_ID}/slot-1",
+        "live/slot-1",
+    ],
+)
+def test_what_is_no_slot_of_this_campaign_is_left_alone(
+    name: str, tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """A journal cannot name it to have it removed."""
+    campaign = _Campaign(tmp_path, processes)
+    foreign = tmp_path / "else" / name
+    foreign.mkdir(parents=True)
+    JournalLedger(campaign.directory.journal, _ID).created(foreign)
+    campaign.directory.close()
+    assert ledger.find_leftovers(doors, [campaign.path]) == ()
+    assert foreign.exists()
+
+
+def test_a_slot_behind_a_link_is_left_alone(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """Neither it nor the directory of its campaign may lead elsewhere."""
+    campaign = _Campaign(tmp_path, processes)
+    precious = tmp_path / "precious" / "slot-1"
+    precious.mkdir(parents=True)
+    links = [tmp_path / "a" / "live" / _ID, tmp_path / "b" / "live" / _ID / "slot-1"]
+    for link, to in zip(links, (precious.parent, precious), strict=True):
+        link.parent.mkdir(parents=True)
+        link.symlink_to(to)
+    for name in (links[0] / "slot-1", links[1]):
+        JournalLedger(campaign.directory.journal, _ID).created(name)
+    campaign.directory.close()
+    assert ledger.find_leftovers(doors, [campaign.path]) == ()
+    assert precious.exists()
+
+
 @pytest.mark.parametrize(("name", "ours"), [("steelyard-0f3a9c2d", True), ("PostgreSQL.17", False)])
 def test_logs_in_memory_are_found_and_removed(
     tmp_path: Path,
@@ -344,6 +445,152 @@ def test_control_groups_of_a_dead_campaign_are_removed(
     assert ledger.find_leftovers(doors) == ()
     assert record == "deleted" or left_groups(campaign.path) == ()
     assert _registered() == ([] if record == "deleted" else [_ID])
+
+
+def test_a_slot_within_the_live_directory_counts_once(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """Its bytes and its processes are those of the campaign's directory, too."""
+    campaign = _Campaign(tmp_path, processes)
+    slot = campaign.live / "slot-1"
+    JournalLedger(campaign.directory.journal, _ID).created(slot)
+    server = campaign.work()
+    whole = ledger.tree_bytes(campaign.live)
+    slot.mkdir()
+    command = Command(argv=("server",), directory=slot)
+    second = processes.start(command, output=campaign.path / "log")
+    (slot / "table").write_bytes(b"x" * 5000)
+    campaign.die()
+    (leftover,) = ledger.find_leftovers(doors)
+    assert set(leftover.directories) == {campaign.live, slot}
+    assert leftover.processes == (server.pid, second.pid)
+    assert whole < leftover.size_bytes == ledger.tree_bytes(campaign.live)
+    ledger.undo(leftover, doors)
+    assert not campaign.live.exists()
+
+
+_FREEZER = Path("/fake/cgroup/freezer") / f"steelyard-{_ID}-101-server"
+
+
+class _Frozen:
+    """A dead campaign whose server is frozen: it hears of no signal before it is thawed."""
+
+    def __init__(self, root: Path, processes: FakeProcesses, cgroups: FakeCgroups) -> None:
+        self.campaign = _Campaign(root, processes)
+        self.server = self.campaign.work()
+        self.cgroups = cgroups
+        JournalLedger(self.campaign.directory.journal, _ID).group_made(_FREEZER)
+        cgroups.make(_FREEZER)
+        cgroups.within = self._members
+        cgroups.freezer(_FREEZER).freeze()
+        self.hears = self.server.signal
+        self.server.signal = self._hear  # type: ignore[method-assign]
+        self.campaign.die()
+
+    def _members(self, _: Path) -> tuple[int, ...]:
+        return () if self.server.exit_status() is not None else (self.server.pid,)
+
+    def _hear(self, number: int) -> None:
+        if _FREEZER not in self.cgroups.frozen():
+            self.hears(number)
+
+
+@pytest.fixture
+def frozen(tmp_path: Path, processes: FakeProcesses, cgroups: FakeCgroups) -> _Frozen:
+    """Return what a kill of campaign and guard leaves."""
+    return _Frozen(tmp_path, processes, cgroups)
+
+
+def test_what_is_frozen_is_thawed_before_it_is_ended(frozen: _Frozen, doors: Doors) -> None:
+    """In version 1 it would survive even SIGKILL."""
+    (leftover,) = ledger.find_leftovers(doors)
+    assert leftover.groups == leftover.frozen == (_FREEZER,)
+    ledger.undo(leftover, doors)
+    assert frozen.server.signals == [signal.SIGQUIT]
+    assert not frozen.campaign.live.exists()
+    assert frozen.cgroups.groups == frozen.cgroups.frozen() == set()
+    assert ledger.find_leftovers(doors) == ()
+
+
+def test_what_does_not_thaw_is_told_by_its_processes(frozen: _Frozen, doors: Doors) -> None:
+    """It stays listed."""
+    frozen.cgroups.refuses = {"freezer.state"}
+    (leftover,) = ledger.find_leftovers(doors)
+    with pytest.raises(LeftBehindError, match=f"{frozen.server.pid} .*do not end"):
+        ledger.undo(leftover, doors)
+    assert ledger.find_leftovers(doors) == (leftover,)
+
+
+def test_the_next_campaign_ends_what_is_frozen_and_leaves_the_rest(
+    frozen: _Frozen, doors: Doors
+) -> None:
+    """It is named before it is touched; data are for ``clean``, and a second time is silent."""
+    told: list[str] = []
+
+    def tell(what: str) -> None:
+        assert frozen.cgroups.frozen() == {_FREEZER}
+        told.append(what)
+
+    ledger.release_frozen(doors, tell)
+    (sentence,) = told
+    assert f"control group {_FREEZER}" in sentence
+    assert _ID in sentence
+    assert frozen.server.signals == [signal.SIGQUIT]
+    assert frozen.cgroups.groups == set()
+    assert left_groups(frozen.campaign.path) == ()
+    assert frozen.campaign.live.exists()
+    ledger.release_frozen(doors, tell)
+    assert len(told) == 1
+    (leftover,) = ledger.find_leftovers(doors)
+    assert (leftover.directories, leftover.frozen) == ((frozen.campaign.live,), ())
+
+
+def test_a_server_that_a_signal_stopped_is_named_and_ended(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors
+) -> None:
+    """Where there was no freezer: nobody is there to continue it."""
+    campaign = _Campaign(tmp_path, processes)
+    server = campaign.work()
+    campaign.die()
+    doors = replace(doors, families=_AllStopped())
+    (leftover,) = ledger.find_leftovers(doors)
+    assert (leftover.frozen, leftover.stopped) == ((), (server.pid,))
+    told: list[str] = []
+    ledger.release_frozen(doors, told.append)
+    assert f"process {server.pid}" in told[0]
+    assert server.exit_status() is not None
+
+
+class _AllStopped:
+    """Families in which everybody was stopped."""
+
+    def of(self, first: Iterable[int]) -> Mapping[int, bool]:
+        """Return them, as still as they are."""
+        return dict.fromkeys(first, False)
+
+    def stopped(self, pids: Iterable[int]) -> tuple[int, ...]:
+        """Return all."""
+        return tuple(pids)
+
+
+def test_what_runs_or_is_somebody_elses_is_not_released(
+    tmp_path: Path, processes: FakeProcesses, doors: Doors, cgroups: FakeCgroups
+) -> None:
+    """A dead campaign that runs on is ``clean``'s; a living one and a stranger's are nobody's."""
+    dead = _Campaign(tmp_path, processes)
+    server = dead.work()
+    stranger = Path("/fake/cgroup/freezer/steelyard-other-1-server")
+    JournalLedger(dead.directory.journal, _ID).group_made(stranger)
+    JournalLedger(dead.directory.journal, _ID).group_made(_FREEZER)
+    for group in (stranger, _FREEZER):
+        cgroups.make(group)
+        cgroups.freezer(group).freeze()
+    ledger.release_frozen(doors, pytest.fail)  # it lives
+    cgroups.freezer(_FREEZER).thaw()
+    dead.die()
+    ledger.release_frozen(doors, pytest.fail)
+    assert cgroups.frozen() == {stranger}
+    assert server.exit_status() is None
 
 
 def test_a_group_alone_is_a_leftover(

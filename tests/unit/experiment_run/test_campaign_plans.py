@@ -122,7 +122,7 @@ def test_the_noise_says_where_it_comes_from(
         campaign_id="20261122-1",
         place="this machine",
     )
-    monkeypatch.setattr(planning, "profile_for", lambda _: measured)
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: measured)
     found = planned(replace(five_loads(), name="measured"), tmp_path)
     text = text_of(found)
     assert "measured on this machine by 20261122-1, 20 blocks" in text
@@ -136,7 +136,7 @@ def test_measured_times_take_the_place_of_guesses(
     """A restart that was seen to take a minute makes blocks and the best slice longer."""
     guessed = planned(five_loads(), tmp_path)
     slow = replace(ASSUMED_NOISE, origin=NoiseOrigin.MEASURED, start_s=60.0, restore_s=10.0)
-    monkeypatch.setattr(planning, "profile_for", lambda _: slow)
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: slow)
     found = planned(replace(five_loads(), name="slow"), tmp_path)
     assert found.block_s == pytest.approx(guessed.block_s + 2 * 70.0, abs=5.0)
     before, after = (each.workloads[0].slices.single_s for each in (guessed, found))
@@ -150,7 +150,7 @@ def test_workloads_of_unlike_noise_have_tables_of_their_own(
     typical = ASSUMED_NOISE.workloads[0]
     loud = replace(typical, workload="writes", slice_sd=0.1)
     profile = replace(ASSUMED_NOISE, workloads=(replace(typical, workload="reads"), loud))
-    monkeypatch.setattr(planning, "profile_for", lambda _: profile)
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: profile)
     both = an_experiment(loads=1, workloads=("reads", "writes"), measure=MEASURE)
     reads, writes = planned(replace(both, stop=Stop(budget_s=14400.0)), tmp_path).workloads
     assert (reads.names, writes.names) == (("reads",), ("writes",))

@@ -177,7 +177,7 @@ def test_measured_noise_says_whence_and_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Campaign, date, blocks; the parts that were assumed; a workload that was not measured."""
-    monkeypatch.setattr(planning, "profile_for", lambda _: MEASURED)
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: MEASURED)
     both = an_experiment(loads=5, workloads=("reads", "writes"), measure=MEASURE)
     found = planned(both, tmp_path)
     text = text_of(found)
@@ -192,7 +192,7 @@ def test_measured_noise_says_whence_and_what_it_lacks(
 def test_measured_parts_are_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The assumed parts are raised by a tenth for what is in none of them."""
     assumed = planned(an_experiment(measure=MEASURE), tmp_path).workloads[0].pooled
-    monkeypatch.setattr(planning, "profile_for", lambda _: MEASURED)
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: MEASURED)
     measured = planned(replace(an_experiment(measure=MEASURE), name="m"), tmp_path)
     assert measured.workloads[0].pooled.contrast_sd == pytest.approx(assumed.contrast_sd / 1.1)
 

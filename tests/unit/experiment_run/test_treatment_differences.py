@@ -16,7 +16,7 @@ from steelyard.model.errors import ExitCode, InputError
 from steelyard.model.experiment import EngineName, Experiment, Layer, ManualStep, Setting, Treatment
 from steelyard.model.measure import Measure, Reset, SwitchCost
 from steelyard.model.schedule import Mode
-from steelyard.model.target import CloudNativePgTarget, LocalTarget
+from steelyard.model.target import CloudNativePgTarget, EndpointTarget, LocalTarget
 
 
 def _treatment(name: str, **settings: str) -> Treatment:
@@ -167,3 +167,27 @@ def test_the_reset_asked_for_counts(mode: Mode, *, writes: bool) -> None:
     automatic = reset_for(an_experiment(), mode, writes=writes)
     once = mode is Mode.BACK_TO_BACK and not writes
     assert automatic is (Reset.CAMPAIGN if once else Reset.VISIT)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "writes", "reset"),
+    [
+        ("aa", False, Reset.CAMPAIGN),
+        ("aa", True, Reset.VISIT),
+        ("ab", False, Reset.VISIT),
+        ("ab", True, Reset.VISIT),
+    ],
+)
+def test_sessions_of_one_server_that_read_need_no_reset(
+    hosts: str, reset: Reset, *, writes: bool
+) -> None:
+    """They read the same data; who writes, or has a server of its own, has fresh ones."""
+    experiment = an_experiment()
+    treatments = tuple(
+        replace(each, target=EndpointTarget(host=host))
+        for each, host in zip(experiment.treatments, hosts, strict=True)
+    )
+    experiment = replace(experiment, treatments=treatments)
+    assert bool(experiment.shared_servers) is (hosts == "aa")
+    assert reset_for(experiment, Mode.ALTERNATING, writes=writes) is reset
+    assert reset_for(experiment, Mode.VISITS, writes=writes) is Reset.VISIT

@@ -16,6 +16,7 @@ tmpfs /sys/fs/cgroup tmpfs rw 0 0
 cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0
 cgroup /sys/fs/cgroup/cpuset cgroup rw,relatime,cpuset 0 0
 cgroup /sys/fs/cgroup/blkio cgroup rw,relatime,blkio 0 0
+cgroup /sys/fs/cgroup/freezer cgroup rw,relatime,freezer 0 0
 cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
 """
 _TOGETHER = """\
@@ -62,6 +63,7 @@ def test_version_1_has_a_directory_for_each_controller(tmp_path: Path) -> None:
         "cpu": "cpu",
         "cpuset": "cpuset",
         "io": "blkio",
+        "freezer": "freezer",
     }
 
 
@@ -106,11 +108,35 @@ def test_a_hybrid_machine_has_each_controller_where_it_is(tmp_path: Path) -> Non
         machine.hierarchy(Controller.CPUSET)
 
 
+def test_version_2_freezes_without_a_controller(tmp_path: Path) -> None:
+    """Nothing is listed or enabled for it; groups there tell whether the kernel can."""
+    machine = _machine(tmp_path, _UNIFIED)
+    assert machine.hierarchy(Controller.FREEZER).version == 2
+    group = tmp_path / "sys/fs/cgroup/system.slice"
+    group.mkdir()
+    with pytest.raises(PrivilegeError, match="can freeze processes") as caught:
+        machine.hierarchy(Controller.FREEZER)  # a kernel before 5.2
+    assert "Linux 5.2" in caught.value.hint
+    (group / "cgroup.freeze").write_text("0\n")
+    assert machine.hierarchy(Controller.FREEZER).version == 2
+
+
+def test_the_freezer_of_version_1_comes_first(tmp_path: Path) -> None:
+    """Unless it may not be written, as in a container that has version 2 to itself."""
+    machine = _machine(tmp_path, _SEPARATE)
+    assert machine.hierarchy(Controller.FREEZER).version == 1
+    first = tmp_path / "sys/fs/cgroup/freezer"
+    first.rmdir()  # for root everything that is there may be written
+    assert machine.hierarchy(Controller.FREEZER).version == 2
+
+
 def test_a_machine_without_control_groups_is_refused(tmp_path: Path) -> None:
     """With both names of the controller, because documents use either."""
     machine = _machine(tmp_path, "proc /proc proc rw 0 0\n")
     with pytest.raises(PrivilegeError, match=r"`io` \(`blkio` in version 1\)"):
         machine.hierarchy(Controller.IO)
+    with pytest.raises(PrivilegeError, match="can freeze processes"):
+        machine.hierarchy(Controller.FREEZER)
     assert machine.roots() == set()
 
 
@@ -201,3 +227,79 @@ def test_what_the_kernel_refuses_is_told(tmp_path: Path) -> None:
     assert "cgroup" in caught.value.hint
     with pytest.raises(TargetError, match="cannot be made"):
         machine.make(gone / "below")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_frozen_group_is_thawed_by_the_files_of_its_version(tmp_path: Path, version: int) -> None:
+    """State and question are one file in version 1; in version 2 the kernel tells by events."""
+    group = _freezable(tmp_path, version)
+    freezer = SystemCgroups().freezer(group)
+    assert not freezer.is_frozen()
+    freezer.freeze()
+    if version == 1:
+        assert (group / "freezer.state").read_text() == "FROZEN\n"
+    else:
+        assert (group / "cgroup.freeze").read_text() == "1\n"
+        assert not freezer.is_frozen()  # asked for, and not yet so
+        (group / "cgroup.events").write_text("populated 1\nfrozen 1\n")
+    assert freezer.is_frozen()
+    freezer.thaw()
+    name, word = ("freezer.state", "THAWED") if version == 1 else ("cgroup.freeze", "0")
+    assert (group / name).read_text() == f"{word}\n"
+    freezer.freeze()
+    freezer.close()
+    freezer.close()
+    assert (group / name).read_text() == f"{word}\n"
+
+
+def _freezable(root: Path, version: int) -> Path:
+    """Return a group with the files of its version, as a kernel makes them."""
+    group = root / "group"
+    group.mkdir()
+    files = {"freezer.state": "THAWED\n"}
+    if version == 2:
+        files = {"cgroup.freeze": "0\n", "cgroup.events": "populated 1\nfrozen 0\n"}
+    _write(group, files)
+    return group
+
+
+def test_a_group_on_its_way_is_not_frozen(tmp_path: Path) -> None:
+    """In version 1 the kernel says FREEZING until nothing in it runs."""
+    group = _freezable(tmp_path, 1)
+    freezer = SystemCgroups().freezer(group)
+    (group / "freezer.state").write_text("FREEZING\n")
+    assert not freezer.is_frozen()
+    freezer.close()
+
+
+def test_a_group_without_a_freezer_is_told(tmp_path: Path) -> None:
+    """As below a kernel that cannot, or when the group is gone."""
+    with pytest.raises(TargetError, match=r"cannot be frozen: No such file.*cgroup.freeze") as told:
+        SystemCgroups().freezer(tmp_path)
+    assert "Linux 5.2" in told.value.hint
+
+
+@pytest.mark.parametrize("kind", ["tree", "fake", "fake of version 2"])
+def test_what_was_frozen_is_frozen_until_it_is_thawed(tmp_path: Path, kind: str) -> None:
+    """Whoever holds the files; freezing and thawing twice is no error."""
+    groups: Cgroups = FakeCgroups(version=2 if "2" in kind else 1)
+    if kind == "tree":
+        groups = _machine(tmp_path, _SEPARATE)
+    group = groups.hierarchy(Controller.FREEZER).root / "steelyard-c-server"
+    groups.make(group)
+    if kind == "tree":
+        (group / "freezer.state").write_text("THAWED\n")
+    freezer = groups.freezer(group)
+    assert not freezer.is_frozen()
+    freezer.freeze()
+    freezer.freeze()
+    assert freezer.is_frozen()
+    freezer.thaw()
+    freezer.thaw()
+    assert not freezer.is_frozen()
+    freezer.freeze()
+    freezer.close()
+    assert groups.read(group, "freezer.state") in ("", "THAWED")
+    assert groups.read(group, "cgroup.freeze") in ("", "0")
+    with pytest.raises(TargetError, match="cannot be frozen"):
+        groups.freezer(group.with_name("nothing"))

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -22,19 +21,9 @@ from steelyard.gateways import process
 from steelyard.gateways.process import SystemProcesses, account_entry
 from steelyard.model.command import Command
 from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
+from support.waiting import eventually
 
 _SECRET = "planted-secret-5d41"
-_WAIT_S = 20.0
-
-
-def _eventually(holds: Callable[[], bool]) -> bool:
-    """Return whether something becomes true before a deadline that no healthy machine needs."""
-    deadline = time.monotonic() + _WAIT_S
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def _is_waiting(frame: FrameType | None) -> bool:
@@ -120,7 +109,7 @@ def test_a_timeout_ends_the_whole_group(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError):
         SystemProcesses().run(Command(argv=("/bin/sh", "-c", script, stubborn)), timeout_s=2.0)
     pid = int(pid_file.read_text())
-    assert _eventually(lambda: not _lives(pid))
+    assert eventually(lambda: not _lives(pid))
 
 
 def test_an_interruption_ends_the_whole_group(tmp_path: Path) -> None:
@@ -179,12 +168,12 @@ def test_kill_9_of_the_parent_ends_the_child(tmp_path: Path, number: signal.Sign
     pid_file = tmp_path / "pid"
     with subprocess.Popen([sys.executable, "-c", _PARENT, str(pid_file), str(number)]) as parent:
         try:
-            assert _eventually(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+            assert eventually(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
             child = int(pid_file.read_text())
             assert _lives(child)
         finally:
             parent.kill()
-    assert _eventually(lambda: not _lives(child))
+    assert eventually(lambda: not _lives(child))
 
 
 def test_an_unknown_account_is_a_privilege_error() -> None:

@@ -321,3 +321,19 @@ def test_undoing_takes_the_time_it_needs() -> None:
     first = [number for number in made if number == 0 or number - 1 not in made]
     assert all(changes[number - 1] == "SET statement_timeout = 0" for number in first)
     assert 0 not in first
+
+
+def test_generators_that_are_no_processes_here_cannot_be_paused() -> None:
+    """Nobody is told that something stands still which does not."""
+    place = _Place()
+    with pytest.raises(TargetError, match="cannot be paused"):
+        place.platform.standstill.pause()
+    with pytest.raises(TargetError, match="cannot be paused"):
+        place.platform.begin_together([], timeout_s=1.0)
+
+
+def test_a_guard_continues_the_generators_in_our_directory() -> None:
+    """No control group is made for them."""
+    guarded = _Place().platform.guarded
+    assert guarded.groups == ()
+    assert guarded.directory.name == "night-1"

@@ -1,5 +1,6 @@
 """A local server with limits: in its groups from the start, limited when ready, lifted to stop."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
 from steelyard.model.command import Command
 from steelyard.model.errors import PrivilegeError, TargetError
+from steelyard.model.turns import Pausing
 from steelyard.platforms.local.groups import GroupPlan, ServerGroups
 from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
 
@@ -21,7 +23,7 @@ _KEYS = frozenset({"cpus", "generator_cpuset"})
 class _Bench:
     """A platform on fake groups, with a prepared state."""
 
-    def __init__(self, root: Path, *, limited: bool = True) -> None:
+    def __init__(self, root: Path, *, limited: bool = True, keys: frozenset[str] = _KEYS) -> None:
         self.processes = FakeProcesses(FakeClock())
         self.processes.on("fake-init", answer=Answer(does=lambda c: Path(c.argv[1]).mkdir()))
         self.processes.on("cp", answer=Answer(does=lambda c: Path(c.argv[-1]).mkdir()))
@@ -30,7 +32,7 @@ class _Bench:
         self.processes.on_start("fake-server")
         self.cgroups, self.ledger = FakeCgroups(within=self._members), FakeLedger()
         options = LocalOptions(root=root, campaign_id="c-1", account=None, port=None)
-        plan = GroupPlan(name="steelyard-c-1", keys=_KEYS, place=root)
+        plan = GroupPlan(name="steelyard-c-1", keys=keys, place=root, pausing=not keys)
         clock = self.processes.clock
         groups = ServerGroups(plan, self.cgroups, self.ledger, clock) if limited else None
         self.platform = LocalPlatform(options, self.ledger, self.processes, clock, groups)
@@ -173,5 +175,75 @@ def test_without_limits_nothing_is_made(tmp_path: Path) -> None:
         assert bench.platform.groups() == ()
         assert bench.processes.started[-1].command.groups == ()
         assert bench.cgroups.groups == set()
+    finally:
+        bench.platform.destroy()
+
+
+@pytest.fixture
+def pausing(tmp_path: Path) -> Iterator[_Bench]:
+    """Return a platform that takes turns and limits nothing."""
+    made = _Bench(tmp_path / "cache", keys=frozenset())
+    yield made
+    made.platform.destroy()
+
+
+def test_a_server_that_takes_turns_starts_where_it_can_be_frozen(pausing: _Bench) -> None:
+    """It is no group that limits, so no counter of throttling is looked for there."""
+    pausing.start()
+    (group,) = pausing.processes.started[-1].command.groups
+    assert group == pausing.platform.guarded.groups[1]
+    assert pausing.platform.groups() == ()
+    assert pausing.platform.limit({}).deviations == ()
+    pausing.cgroups.within = lambda _: ()
+    (sentence,) = pausing.platform.limit({}).deviations
+    assert "outside their control group" in sentence
+
+
+def test_stopping_and_destroying_thaw_before_any_signal(pausing: _Bench) -> None:
+    """A frozen server hears none; a server that is started afterwards has a standstill anew."""
+    for end in (lambda: pausing.platform.stop(keep_data=True), pausing.platform.destroy):
+        pausing.start()
+        frozen: list[set[Path]] = []
+        server = pausing.processes.started[-1]
+        server.signals = _Heard(lambda seen=frozen: seen.append(pausing.cgroups.frozen()))
+        assert pausing.platform.standstill.pause()
+        assert len(pausing.cgroups.frozen()) == 2
+        end()
+        assert frozen
+        assert not any(frozen)
+        assert pausing.cgroups.frozen() == set()
+    assert pausing.cgroups.groups == set()
+
+
+def test_a_group_that_is_gone_does_not_keep_the_server_from_stopping(pausing: _Bench) -> None:
+    """Somebody removed it, so there is nothing to thaw."""
+    pausing.start()
+    pausing.platform.standstill.pause()
+    pausing.cgroups.refuses = {"freezer.state"}
+    pausing.platform.stop(keep_data=True)
+    assert not pausing.platform.is_running
+    pausing.cgroups.refuses = set()
+
+
+def test_without_groups_the_standstill_is_by_signals(tmp_path: Path) -> None:
+    """Of the server that runs, and not of the one before it."""
+    bench = _Bench(tmp_path / "cache", limited=False)
+    try:
+        with pytest.raises(TargetError, match="not running"):
+            _ = bench.platform.standstill
+        bench.start()
+        first = bench.platform.standstill
+        assert first.kind is Pausing.SIGNALS
+        assert first.pause()
+        server = bench.processes.started[-1]
+        assert server.signals == [signal.SIGSTOP]
+        bench.platform.stop(keep_data=True)
+        assert server.signals[:2] == [signal.SIGSTOP, signal.SIGCONT]
+        bench.start()
+        assert bench.platform.standstill is not first
+        assert bench.platform.guarded.groups == ()
+        assert bench.processes.started[-1].command.directory is not None
+        data = bench.processes.started[-1].command.directory
+        assert data.is_relative_to(bench.platform.guarded.directory)
     finally:
         bench.platform.destroy()

@@ -13,10 +13,11 @@ from steelyard.gateways.cgroups import SystemCgroups
 from steelyard.model.cgroup import KEYS, Controller, Limits
 from steelyard.model.environment import EffectiveSetting
 from steelyard.model.errors import ExitCode, LeftBehindError, PrivilegeError, TargetError
-from steelyard.platforms.local.groups import GroupPlan, ServerGroups
+from steelyard.platforms.local.groups import GroupPlan, ServerGroups, remove_group
 
 _ROOT = Path("/fake/cgroup")
 _PLAN = GroupPlan(name="steelyard-c-1", keys=frozenset(KEYS), place=Path("/data"))
+_PAUSING = replace(_PLAN, pausing=True)
 _ALL = Limits(
     cpus=0.6,
     cpuset=(0,),
@@ -80,6 +81,121 @@ def test_version_2_has_one_group_for_all() -> None:
     made.groups.make()
     assert made.groups.server == (_ROOT / "steelyard-c-1-server",)
     assert made.groups.generator == (_ROOT / "steelyard-c-1-generator",)
+
+
+@pytest.mark.parametrize("plan", [_PAUSING, replace(_PAUSING, keys=frozenset())])
+@pytest.mark.parametrize("version", [1, 2])
+def test_who_takes_turns_is_in_groups_that_freeze(version: int, plan: GroupPlan) -> None:
+    """Server and generator, limited or not; of version 2 in the groups of their limits."""
+    made = _Made(FakeCgroups(version=version), plan)
+    root = _ROOT / "freezer" if version == 1 else _ROOT
+    generator, server = (root / f"steelyard-c-1-{role}" for role in ("generator", "server"))
+    assert made.groups.freezing == (generator, server)
+    assert made.cgroups.groups == set()
+    made.groups.make()
+    assert generator in made.groups.generator
+    assert server in made.groups.server
+    assert {path for _, path in made.ledger.groups} == made.cgroups.groups
+    limiting = {path for path in made.groups.server if version == 2 or path != server}
+    assert set(made.groups.limiting) == (limiting if plan.keys else set())
+
+
+def test_the_freezer_limits_nothing() -> None:
+    """What is in force, asked for and read back is as without it; so are the files."""
+    made, other = _Made(FakeCgroups(), _PAUSING), _Made(FakeCgroups())
+    for each in (made, other):
+        each.groups.make()
+        each.groups.put(_ALL)
+    assert made.cgroups.files == other.cgroups.files
+    assert made.groups.in_force() == _ALL
+    assert made.groups.effective() == other.groups.effective()
+    assert made.groups.deviations() == ()
+
+
+def test_a_server_outside_the_freezer_is_a_stranger() -> None:
+    """It would go on in the turns of others."""
+    made = _Made(FakeCgroups(), _PAUSING)
+    made.groups.make()
+    outside = made.groups.freezing[1]
+    made.cgroups.within = lambda path: () if path == outside else (5,)
+    assert made.groups.strangers(frozenset({5})) == {5}
+
+
+def test_who_never_takes_turns_has_no_standstill(made: _Made) -> None:
+    """Nothing of the freezer is asked for."""
+    made.cgroups.lacks = frozenset({Controller.FREEZER})
+    made.groups.make()
+    assert made.groups.standstill is None
+    assert made.groups.freezing == ()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_removing_thaws_first(version: int) -> None:
+    """In version 1 a frozen process does not even die, and its group would stay for ever."""
+    made = _Made(FakeCgroups(version=version), _PAUSING)
+    made.groups.make()
+    standstill = made.groups.standstill
+    assert standstill is not None
+    assert made.groups.standstill is standstill
+    assert standstill.pause()
+    assert len(made.cgroups.frozen()) == 2
+    made.groups.remove()
+    made.groups.note_removed()
+    assert made.cgroups.frozen() == made.cgroups.groups == set()
+    assert standstill._server.closed  # type: ignore[attr-defined] # of a fake
+    assert standstill._generator.closed  # type: ignore[attr-defined]
+    made.groups.make()
+    assert made.groups.standstill is not standstill
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("restless", [3, 10**6])
+def test_a_quota_that_is_used_up_does_not_keep_a_server_from_freezing(
+    version: int, restless: int
+) -> None:
+    """It is away from the order to freeze until nothing runs, or that is given up; then as before.
+
+    What else is limited stays so, and what has no quota is not written.
+    """
+    made = _Made(FakeCgroups(version=version, restless=restless), _PAUSING)
+    made.groups.make()
+    made.groups.put(_ALL)
+    files, standstill = dict(made.cgroups.files), made.groups.standstill
+    assert standstill is not None
+    made.cgroups.written.clear()
+    assert standstill.pause() is (restless == 3)
+    names = [path.name for path, _ in made.cgroups.written]
+    freezes, quota = (
+        ("freezer.state", ["cpu.cfs_period_us", "cpu.cfs_quota_us"])
+        if version == 1
+        else ("cgroup.freeze", ["cpu.max"])
+    )
+    assert names[: 2 + 2 * len(quota)] == [freezes, freezes, *quota, *quota]
+    assert made.cgroups.written[1 + len(quota)][1] in {"-1", "max 100000"}
+    standstill.proceed()
+    assert {p: t for p, t in made.cgroups.files.items() if p.name != freezes} == files
+    made.groups.lift()
+    made.cgroups.written.clear()
+    standstill.pause()
+    assert {path.name for path, _ in made.cgroups.written} == {freezes}
+
+
+@pytest.mark.parametrize("refuses", [set(), {"freezer.state"}])
+def test_a_frozen_group_that_somebody_left_is_thawed_and_removed(refuses: set[str]) -> None:
+    """Where the kernel does not thaw it, what is in it is named."""
+    cgroups, clock = FakeCgroups(), FakeClock()
+    group = cgroups.hierarchy(Controller.FREEZER).root / "steelyard-c-1-server"
+    cgroups.make(group)
+    cgroups.freezer(group).freeze()
+    cgroups.refuses = refuses
+    if refuses:
+        cgroups.busy, cgroups.within = 10**6, lambda _: (77,)
+        with pytest.raises(LeftBehindError, match="processes in it: 77"):
+            remove_group(group, cgroups, clock)
+        assert cgroups.groups == {group}
+    else:
+        remove_group(group, cgroups, clock)
+        assert cgroups.frozen() == cgroups.groups == set()
 
 
 def test_only_the_controllers_that_are_needed_are_used() -> None:
@@ -244,9 +360,18 @@ def test_who_is_not_root_is_refused(made: _Made) -> None:
     assert caught.value.exit_code is ExitCode.PRIVILEGE
 
 
+def test_who_takes_turns_without_limits_and_is_not_root_is_refused() -> None:
+    """No key is named, as none asks for it."""
+    groups = _Made(FakeCgroups(privileged=False), replace(_PAUSING, keys=frozenset())).groups
+    with pytest.raises(PrivilegeError, match="servers take turns") as caught:
+        groups.require_ready()
+    assert "cgroup:" not in caught.value.hint
+
+
 @pytest.mark.parametrize("controller", list(Controller))
-def test_a_controller_that_is_missing_is_refused(made: _Made, controller: Controller) -> None:
+def test_a_controller_that_is_missing_is_refused(controller: Controller) -> None:
     """Before anything is started."""
+    made = _Made(FakeCgroups(), _PAUSING)
     made.groups.require_ready()
     made.cgroups.lacks = frozenset({controller})
     with pytest.raises(PrivilegeError, match=f"`{controller}`"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from steelyard.engines.reading import Waiting
 from steelyard.experiment.probes.probe import Part
@@ -35,6 +36,11 @@ class FakeReader:
     closed: bool = False
     readings: int = 0
     hangs: threading.Event | None = None
+    skipped: list[float] = field(default_factory=list)
+
+    def skip(self, seconds: float) -> None:
+        """Note how long nothing went on."""
+        self.skipped.append(seconds)
 
     def _called(self, name: str) -> None:
         if self.closed:
@@ -97,6 +103,43 @@ def _every_tenth(
     until_s: float, waiting: Sequence[Waiting]
 ) -> list[tuple[float, Sequence[Waiting]]]:
     return [(n / 10, waiting) for n in range(1, round(until_s * 10) + 1)]
+
+
+def test_pauses_are_told_to_the_reader() -> None:
+    """What it sums over time leaves them out: 0.75 s between samples 0.25 s of the run apart."""
+    clock, reader = FakeClock(), FakeReader()
+    probe = ServerProbe(open_reader=lambda: reader, ramp_s=0.0, nearby=None, clock=clock)
+    probe.begin()
+    for at_s, passed_s in ((0.25, 0.25), (0.5, 1.0)):
+        clock.advance(passed_s)
+        probe.sample(at_s)
+    clock.advance(3.0)
+    probe.finish(0.75, lost=0)
+    assert reader.skipped == pytest.approx([0.0, 0.75, 2.75])
+
+
+def test_a_run_in_one_piece_has_no_pauses() -> None:
+    """Its reader is told of none, however late a sample is."""
+    reader = FakeReader()
+    _run(reader, [(0.1, [_CPU]), (0.5, [_CPU])])
+    assert reader.skipped == []
+
+
+def test_a_sample_that_is_forgotten_is_in_no_average() -> None:
+    """Nor in the timeline; an earlier one stays."""
+    reader = FakeReader()
+    probe = _probe(reader)
+    probe.begin()
+    reader.waiting = [_CPU]
+    probe.sample(0.1)
+    reader.waiting = [_SYNC]
+    probe.sample(0.2)
+    probe.forget(0.2)
+    probe.forget(0.2)
+    waits = probe.finish(0.3, lost=1).waits
+    assert waits is not None
+    assert waits.samples == 1
+    assert [event.kind for event in waits.events] == ["CPU"]
 
 
 def test_sessions_are_averaged_by_event() -> None:
@@ -221,7 +264,7 @@ def test_a_probe_that_never_began_says_so() -> None:
 
 def test_a_reading_that_hangs_is_ended_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch gives it up, which closes the session and frees the thread."""
-    monkeypatch.setattr("steelyard.experiment.probes.watch._BEGIN_WITHIN_S", 0.2)
+    monkeypatch.setattr("steelyard.experiment.probes.watch.BEGIN_WITHIN_S", 0.2)
     reader = FakeReader(hangs=threading.Event())
     watch = Watch(probes=[_probe(reader)], clock=SystemClock())
     watch.around(lambda: None)

@@ -6,13 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE, UNNAMED_NOISE, WorkloadNoise
+from steelyard.model.noise import (
+    ALL_NAMED,
+    ASSUMED_NOISE,
+    ASSUMED_TURNS,
+    UNNAMED_NOISE,
+    TurnNoise,
+    WorkloadNoise,
+)
 from steelyard.model.schedule import Mode
+from steelyard.model.turns import TurnTimes
 from steelyard.stats.noise import NoiseSample, mean_variance, noise_parts
 from steelyard.stats.planning import (
     BlockShape,
     contrast_sd,
     optimal_slice_s,
+    optimal_turns,
+    turn_noise,
+    turns_ratio,
     width_ratio,
     within_visits,
 )
@@ -201,3 +212,86 @@ def test_measured_parts_hold_neighbours_and_need_no_factor() -> None:
     seen = float(np.mean([contrast_scale(column).estimate for column in contrasts.T]))
     assert planned == pytest.approx(seen, rel=0.05)
     assert contrast_sd(replace(measured, unnamed=UNNAMED_NOISE), shape, pooled=False) > 1.05 * seen
+
+
+TURNS = TurnNoise(start_sd=0.04, connection_sd=0.03, second_sd=0.06)
+TURNED = replace(SILENT, turns=TURNS)
+IN_TURNS = BlockShape(
+    mode=Mode.ALTERNATING,
+    treatments=2,
+    cells=3,
+    slice_s=5.0,
+    step_s=1.0,
+    turns=TurnTimes(turn_s=0.25, settling_s=0.1, reconnections=1),
+)
+
+
+def test_the_parts_of_turns_add_up_by_hand() -> None:
+    """A start, two sets of connections, and three seconds that count, on each side."""
+    of_run = 0.03**2 / 2 + 0.06**2 / 3.0
+    alone, pooled = (contrast_sd(TURNED, IN_TURNS, pooled=pooled) for pooled in (False, True))
+    assert alone == pytest.approx(math.sqrt(2 * (0.04**2 + of_run)))
+    assert pooled == pytest.approx(math.sqrt(2 * (0.04**2 + of_run / 3)))
+
+
+def test_drift_cancels_in_turns() -> None:
+    """What moves the machine for longer than some turns moves both sides."""
+    moved = replace(TURNED, drift_sd=3.0, trend_per_h=5.0, visit_sd=1.0, slice_sd=1.0)
+    assert contrast_sd(moved, IN_TURNS, pooled=True) == contrast_sd(TURNED, IN_TURNS, pooled=True)
+
+
+def test_connections_that_are_not_known_promise_nothing() -> None:
+    """More of them change nothing then, and are not advised."""
+    unknown = replace(TURNED, turns=replace(TURNS, connection_sd=None))
+    more = replace(IN_TURNS, turns=replace(IN_TURNS.turns, reconnections=7))
+    assert contrast_sd(unknown, more, pooled=True) == contrast_sd(unknown, IN_TURNS, pooled=True)
+    best = optimal_turns([unknown], IN_TURNS, overhead_s=3.0)
+    assert best.turns.reconnections == IN_TURNS.turns.reconnections
+
+
+def test_the_best_turns_are_best_by_trying() -> None:
+    """No other length or number of sets gives narrower intervals in the same time."""
+    best = optimal_turns([TURNED], IN_TURNS, overhead_s=3.0)
+    reached = turns_ratio(TURNED, IN_TURNS, best, 3.0)
+    for seconds in (4.0, 8.0, 16.0, 30.0):
+        for number in range(8):
+            turns = replace(IN_TURNS.turns, reconnections=number)
+            other = replace(IN_TURNS, slice_s=seconds, turns=turns)
+            assert turns_ratio(TURNED, IN_TURNS, other, 3.0) >= reached
+    assert turns_ratio(TURNED, IN_TURNS, IN_TURNS, 3.0) == 1.0
+
+
+def test_dear_starts_call_for_longer_turns_and_loud_connections_for_more_of_them() -> None:
+    """Each part of the cost is paid against the part of the noise that it lowers."""
+    cheap, dear = (optimal_turns([TURNED], IN_TURNS, overhead_s=s) for s in (1.0, 60.0))
+    assert dear.slice_s > cheap.slice_s
+    loud, quiet = (replace(TURNED, turns=replace(TURNS, connection_sd=s)) for s in (0.3, 0.001))
+    many, few = (optimal_turns([each], IN_TURNS, overhead_s=3.0) for each in (loud, quiet))
+    assert (many.turns.reconnections, few.turns.reconnections) == (7, 0)
+
+
+def test_a_set_of_connections_has_two_rounds_at_least() -> None:
+    """Sets of long turns are not cut into pieces that hold none."""
+    loud = replace(TURNED, turns=replace(TURNS, connection_sd=0.3))
+    slow = replace(IN_TURNS, turns=replace(IN_TURNS.turns, turn_s=1.0))
+    best = optimal_turns([loud], slow, overhead_s=3.0)
+    sets = best.turns.sets(best.turns.turns_in(best.slice_s))
+    assert len(sets) > 1
+    assert min(map(len, sets)) >= 2
+
+
+def test_noise_of_visits_bounds_that_of_turns() -> None:
+    """A calm machine is calm in turns; what a noisy one would be in turns is assumed."""
+    calm = replace(SILENT, visit_sd=0.004, second_sd=0.01)
+    noisy = replace(SILENT, visit_sd=0.2, second_sd=0.3)
+    assert turn_noise(calm) == TurnNoise(start_sd=0.004, connection_sd=None, second_sd=0.01)
+    assert turn_noise(noisy) == ASSUMED_TURNS
+    assert turn_noise(TURNED) is TURNS
+
+
+def test_the_assumed_noise_of_turns_is_that_of_the_table() -> None:
+    """METHOD 3.18: blocks of reads with 4 and with 12 s of turns varied by 7.9 and by 6.4 %."""
+    times = TurnTimes(turn_s=0.25, settling_s=0.05)
+    for seconds, varied in ((4.0, 0.079), (12.0, 0.064)):
+        shape = replace(IN_TURNS, cells=1, slice_s=seconds, turns=times)
+        assert contrast_sd(TYPICAL, shape, pooled=True) == pytest.approx(varied, rel=0.05)

@@ -7,6 +7,7 @@ from steelyard.analysis.judging.keyspace_rules import KEYSPACE_RULES
 from steelyard.analysis.judging.machine_rules import MACHINE_RULES
 from steelyard.analysis.judging.persistence_rules import PERSISTENCE_RULES
 from steelyard.analysis.judging.storage_rules import STORAGE_RULES
+from steelyard.analysis.judging.turn_rules import TURN_RULES
 from steelyard.analysis.judging.work_rules import WORK_RULES
 from steelyard.analysis.numerals import count
 from steelyard.analysis.observations import Observations
@@ -19,6 +20,7 @@ CAMPAIGN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
     *MACHINE_RULES,
     *STORAGE_RULES,
     *WORK_RULES,
+    *TURN_RULES,
     *PERSISTENCE_RULES,
     *KEYSPACE_RULES,
 )

@@ -65,7 +65,7 @@ def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
         runs = [run for run in facts.runs_of(treatment) if run.cell.workload == workload]
         by_block: dict[int, list[float]] = {}
         for run in runs:
-            change = half_change(run, ramp_s)
+            change = half_change(run, 0.0 if run.turns else ramp_s)
             if change is not None:
                 by_block.setdefault(run.block, []).append(change)
         if len(by_block) < TREND_FROM:

@@ -181,10 +181,12 @@ def _what(leftover: "Leftover") -> "Iterator[str]":
     yield from (f"directory {directory}" for directory in leftover.directories)
     yield from (f"file system mounted at {place}" for place in leftover.mounts)
     yield from (thing.label for thing in leftover.things)
-    yield from (f"control group {group}" for group in leftover.groups)
+    for group in leftover.groups:
+        yield f"control group {group}{' (frozen)' if group in leftover.frozen else ''}"
     yield from (f"knob {knob.label}" for knob in leftover.knobs)
     yield from (thing.label for thing in leftover.placed)
-    yield from (f"process {pid}" for pid in leftover.processes)
+    for pid in leftover.processes:
+        yield f"process {pid}{' (stopped)' if pid in leftover.stopped else ''}"
 
 
 def _clean_cache(*, dry_run: bool, yes: bool) -> None:

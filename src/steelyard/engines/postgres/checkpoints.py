@@ -30,6 +30,15 @@ CYCLE_SETTINGS = {
     "wal_log_hints": "whole pages also where only hint bits change, after each checkpoint",
     "wal_recycle": "whether segments are recycled or made anew after a checkpoint",
 }
+# Settings of what is done at times, whatever the work; `synchronous_commit` leaves it to the WAL
+# writer, which wakes up by the clock. Documentation: "Resource Consumption", "Write Ahead Log",
+# "Automatic Vacuuming".
+_TIMED_SETTINGS = ("synchronous_commit", "wal_writer_delay", "wal_writer_flush_after")
+_PAID_BY_OTHERS = (
+    *("synchronous_commit", "commit_delay", "commit_siblings", "wal_compression"),
+    "backend_flush_after",
+)
+_TIMED_FAMILIES = ("autovacuum", "bgwriter_")
 # A restart from a clean shutdown writes no checkpoint, but begins a cycle: the checkpointer's clock
 # starts, and every page is older than the last checkpoint. Its time is that of its beginning, and
 # is told when it is complete (pg_control_checkpoint, since 9.6), in whole seconds.
@@ -43,6 +52,26 @@ FROM pg_control_checkpoint()
 def cycle_settings(names: Sequence[str]) -> tuple[str, ...]:
     """Return those of these settings whose effect changes over a checkpoint cycle."""
     return tuple(name for name in names if name.lower() in CYCLE_SETTINGS)
+
+
+def timed_settings(names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these settings that act by the clock, at times shorter than a block.
+
+    A checkpoint comes after minutes, or after so much WAL, which is work.
+    """
+    return tuple(
+        name
+        for name in names
+        if name.lower() in _TIMED_SETTINGS or name.lower().startswith(_TIMED_FAMILIES)
+    )
+
+
+def paid_by_others(names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these settings of a session that others pay for, or are spared by.
+
+    What one session leaves in the WAL or does not write others flush, and a checkpoint writes.
+    """
+    return tuple(name for name in names if name.lower() in _PAID_BY_OTHERS)
 
 
 def cycle_s(effective: Sequence[EffectiveSetting]) -> float | None:

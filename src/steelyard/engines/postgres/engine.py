@@ -2,11 +2,12 @@
 
 import secrets
 import shlex
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from steelyard.engines.engine import Complaint, Dataset, RunRequest
-from steelyard.engines.postgres import checkpoints, checks, generators, pgbench, settings
+from steelyard.engines.postgres import checkpoints, checks, generators, memory, pgbench, settings
 from steelyard.engines.postgres.ceilings import PostgresCeilings
 from steelyard.engines.postgres.installation import Installation
 from steelyard.engines.postgres.reader import open_reader
@@ -28,6 +29,7 @@ from steelyard.model.latency import RunLatency
 from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.stored_keys import stored_key
+from steelyard.model.turns import Pausing, Stretch
 from steelyard.model.workload import Workload
 
 _BUILD_TIMEOUT_S = 6 * 3600.0
@@ -172,6 +174,33 @@ class PostgresEngine:
     def writes(self) -> bool:
         """Return whether any workload may change the data."""
         return any(w.builtin not in pgbench.READ_ONLY_BUILTINS for w in self._workloads)
+
+    def only_reads(self, workload: Workload) -> bool:
+        """Return whether a workload leaves the data as they are, for certain."""
+        return workload.builtin in pgbench.READ_ONLY_BUILTINS
+
+    def memory_bytes(self, treatment: str) -> int:
+        """Return about the most memory that a treatment's server takes with its data."""
+        clients = max(load.clients for load in self._experiment.loads)
+        data = sum(dataset.expected_bytes for dataset in self.datasets())
+        return memory.most_bytes(self._experiment.treatment(treatment), clients) + data
+
+    def huge_page_bytes(self, treatment: str) -> int | None:
+        """Return what a treatment's server takes of a pool of huge pages; None: what is there."""
+        asked = self._experiment.treatment(treatment)
+        return None if memory.may_take_huge_pages(asked) else memory.huge_bytes(asked)
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect is one of the clock, not of the work."""
+        return checkpoints.timed_settings(names)
+
+    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings that no user can have for own sessions alone."""
+        return settings.beyond_sessions(names, self._catalogues[treatment])
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings of a session that cost or spare other sessions work."""
+        return checkpoints.paid_by_others(names)
 
     def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
         """Make a data set: database, generator's tables, own scripts, vacuum and analyse.
@@ -333,6 +362,20 @@ class PostgresEngine:
             for part in generators.divided(request)
         )
 
+    @property
+    def turns_end_signal(self) -> int:
+        """Return the signal of the timer by which pgbench ends a run (``setalarm``, pgbench.c)."""
+        return signal.SIGALRM
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return how long all pgbench processes took to open their connections."""
+        whole = self.parse_run(completed, ramp_s=0.0, started_at=0.0)
+        return whole.connection_s or 0.0
+
+    def turn_counter(self, request: RunRequest) -> None:  # noqa: ARG002 - by its protocol
+        """Return None: pgbench logs when each transaction ended."""
+        return
+
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
         return seconds + _DEADLINE_BEYOND_RUN_S
@@ -369,6 +412,7 @@ class PostgresEngine:
         started_at: float | Sequence[float],
         ramp_s: float,
         slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
     ) -> LogReader | SeveralLogs:
         """Return what reads pgbench's logs of a run."""
         workload = request.workload
@@ -381,7 +425,17 @@ class PostgresEngine:
             sampled=request.sampling,
         )
         clocks = [started_at] if isinstance(started_at, float) else list(started_at)
-        readers = [LogReader(form, started_at=at, ramp_s=ramp_s, slice_s=slice_s) for at in clocks]
+        readers = [
+            LogReader(
+                form,
+                started_at=at,
+                ramp_s=ramp_s,
+                slice_s=slice_s,
+                stretches=stretches,
+                alone=request.in_turns is Pausing.GENERATOR,
+            )
+            for at in clocks
+        ]
         return readers[0] if len(readers) == 1 else SeveralLogs(readers)
 
     def ceilings(self) -> PostgresCeilings:

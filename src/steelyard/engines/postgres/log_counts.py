@@ -4,7 +4,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class TransactionLog:
         service: Likewise, from the start to the end.
         longest_us: The longest after the ramp, by script number; -1 without a transaction.
         unsuccessful: How many transactions had no latency.
+        cut: How many count whose latency a pause has cut, by second and script number; the cells
+            have them on the other side of the ramp's end.
         late: Took longer than the limit, after the ramp.
         retried: Tried more than once, after the ramp; skipped ones are not among them.
         retries: Further tries in all, after the ramp.
@@ -76,6 +78,7 @@ class TransactionLog:
     service: IntArray = field(default_factory=_NOWHERE.copy)
     longest_us: Mapping[int, int] = field(default_factory=dict)
     unsuccessful: Mapping[Kind, int] = field(default_factory=dict)
+    cut: Mapping[tuple[int, int], int] = field(default_factory=dict)
     late: int = 0
     retried: int = 0
     retries: int = 0
@@ -86,6 +89,18 @@ class TransactionLog:
     def transactions(self) -> int:
         """Return how many succeeded, the ramp included, as logged: not scaled by sampling."""
         return int(self.cells.counts.sum())
+
+    @property
+    def counted(self) -> Mapping[int, int]:
+        """Return how many succeeded in each second of the measured part, by its number."""
+        owners = self.cells.keys // (BUCKETS * len(self.form.scripts))
+        found: Counter[int] = Counter()
+        for (second, _), count in self.cut.items():
+            found[second] += count
+        for owner, count in zip(owners.tolist(), self.cells.counts.tolist(), strict=True):
+            if owner % 2:
+                found[owner // 2] += count
+        return found
 
     @property
     def failed(self) -> Mapping[str, int]:
@@ -111,7 +126,8 @@ class TransactionLog:
                 counts = whole.setdefault(slot.script, _NOWHERE.copy())
                 counts += slot.histogram.counts
         ramped = [(kind, n) for kind, n in self.unsuccessful.items() if kind.ramped]
-        ran = sorted({*whole, *(kind.script for kind, _ in ramped)})
+        cut = {script for _, script in self.cut}
+        ran = sorted({*whole, *cut, *(kind.script for kind, _ in ramped)})
         return RunLatency(
             scripts=tuple(self._script(n, whole.get(n, _NOWHERE)) for n in ran),
             lag=to_text(Histogram(counts=self.lag)),
@@ -167,6 +183,7 @@ class TransactionLog:
             script=self.form.scripts[number],
             latency=to_text(Histogram(counts=counts)),
             longest_s=None if longest_us is None else longest_us / US_PER_S,
+            cut=sum(count for (_, script), count in self.cut.items() if script == number),
         )
 
     def _windows(self, length_s: float) -> Iterator[LatencyWindow]:
@@ -212,9 +229,11 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
             hint="Merge the logs of generators that were started together.",
         )
     unsuccessful: Counter[Kind] = Counter()
+    cut: Counter[tuple[int, int]] = Counter()
     longest: dict[int, int] = {}
     for part in parts:
         unsuccessful.update(part.unsuccessful)
+        cut.update(part.cut)
         for script, value in part.longest_us.items():
             longest[script] = max(value, longest.get(script, 0))
     return TransactionLog(
@@ -226,6 +245,7 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
         service=np.sum([part.service for part in parts], axis=0),
         longest_us=longest,
         unsuccessful=dict(unsuccessful),
+        cut=dict(cut),
         late=sum(part.late for part in parts),
         retried=sum(part.retried for part in parts),
         retries=sum(part.retries for part in parts),
@@ -236,6 +256,7 @@ def merge(logs: Iterable[TransactionLog]) -> TransactionLog:
 
 def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
     """Return a block of lines, counted."""
+    cut, lines = _set_apart(lines)
     ramped = lines.ramped
 
     def after(values: IntArray | None) -> IntArray:
@@ -258,11 +279,20 @@ def log_of(lines: Lines, form: LogForm, origin: Origin) -> TransactionLog:
             Kind(second=each.second, ramped=each.ramped, script=each.script, word=each.word)
             for each in lines.unsuccessful
         ),
+        cut=cut,
         late=_late(time_us, form),
         retried=int(np.count_nonzero(retries)) + sum(number > 0 for number in tries),
         retries=int(retries.sum()) + sum(tries),
         damaged=lines.damaged,
     )
+
+
+def _set_apart(lines: Lines) -> tuple[Counter[tuple[int, int]], Lines]:
+    """Return how many are cut by second and script, and lines of which those are in no sum."""
+    if lines.cut is None or lines.ramped is None or not lines.cut.any():
+        return Counter(), lines
+    places = zip(lines.second[lines.cut].tolist(), lines.script[lines.cut].tolist(), strict=True)
+    return Counter(places), replace(lines, ramped=lines.ramped & ~lines.cut)
 
 
 def _dense(values: IntArray) -> IntArray:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from steelyard.engines.postgres.log_form import LogForm
+from steelyard.engines.postgres.turn_clock import TurnClock
 from steelyard.model.units import US_PER_S
 from steelyard.stats.histogram import LARGEST
 
@@ -41,11 +42,14 @@ class Origin:
         ramp_us: What ended before this much later is in no sum of the whole run.
         end_us: Of an open loop: in these sums is what was scheduled from ``ramp_us`` to this,
             whenever it ended; None: what ended after the ramp.
+        turns: When the generator ran, where it was paused in between; then a "second" is half a
+            turn, and what counts is in its turns instead of after a ramp.
     """
 
     started_us: int
     ramp_us: int
     end_us: int | None = None
+    turns: TurnClock | None = None
 
     def holds(self, since_us: int) -> bool:
         """Return whether what was so long after the start lies in the measured part."""
@@ -83,6 +87,7 @@ class Lines:
             between its end and that of the measured part; None: all were.
         lag_us: Shape (n,), from the scheduled start to the start; None in a closed loop.
         retries: Shape (n,); None where they are not logged.
+        cut: Shape (n,), those that count and whose latency a pause has cut; None: none of them.
         unsuccessful: All others.
         damaged: Lines that are none of pgbench's.
     """
@@ -93,6 +98,7 @@ class Lines:
     ramped: Truths | None
     lag_us: IntArray | None
     retries: IntArray | None
+    cut: Truths | None
     unsuccessful: tuple[Unsuccessful, ...]
     damaged: int
 
@@ -114,7 +120,7 @@ def parse_lines(pieces: Iterable[bytes | memoryview], form: LogForm, origin: Ori
         return _fitting_together(regular, form)
     parsed = [_one(line, form, origin) for line in odd]
     rows = [row for row in parsed if isinstance(row, tuple)]
-    joined = _joined(regular, np.array(rows, np.int64).reshape(-1, 6))
+    joined = _joined(regular, np.array(rows, np.int64).reshape(-1, 7))
     lines = _fitting_together(joined, form)
     return replace(
         lines,
@@ -204,8 +210,16 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
     def column(number: int) -> IntArray:
         return _numbers(padded, fields.ends[:, number], fields.widths[:, number])
 
-    second, ramped = _placed(padded, fields, origin)
     time_us = column(_TIME)
+    ramped: Truths | None
+    cut: Truths | None = None
+    if origin.turns is not None:
+        ended_us = column(_EPOCH) * US_PER_S + column(_US)
+        cut = origin.turns.cut(ended_us, time_us)
+        time_us, second, ramped = origin.turns.placed(ended_us, time_us)
+        cut &= ramped
+    else:
+        second, ramped = _placed(padded, fields, origin)
     if origin.end_us is not None:
         ended_us = column(_EPOCH) * US_PER_S + column(_US) - origin.started_us
         scheduled_us = ended_us - time_us
@@ -218,6 +232,7 @@ def _regular(padded: bytes, fields: _Fields, form: LogForm, origin: Origin) -> L
         ramped=ramped,
         lag_us=column(_LAG) if form.open_loop else None,
         retries=column(form.columns - 1) if form.retries else None,
+        cut=cut,
         unsuccessful=(),
         damaged=0,
     )
@@ -308,7 +323,7 @@ def _numbers(padded: bytes, ends: IntArray, widths: IntArray) -> IntArray:
 
 
 def _one(line: bytes, form: LogForm, origin: Origin) -> tuple[int, ...] | Unsuccessful | None:
-    """Return time, script, second, ramped, lag and retries; None: it is no such line."""
+    """Return time, script, second, ramped, lag, retries and cut; None: it is no such line."""
     fields = line.split(b" ")
     if len(fields) != form.columns or len(line) > LONGEST_LINE:
         return None
@@ -323,10 +338,12 @@ def _one(line: bytes, form: LogForm, origin: Origin) -> tuple[int, ...] | Unsucc
     script, retries = int(fields[_SCRIPT]), int(fields[-1]) if form.retries else 0
     since_us = int(fields[_EPOCH]) * US_PER_S + int(fields[_US]) - origin.started_us
     second = since_us // US_PER_S
+    if origin.turns is not None:
+        return _one_in_turns(fields, retries, form, origin.turns)
     if time.isdigit() and len(time) <= _MOST_DIGITS[_TIME]:
         lag = int(fields[_LAG]) if form.open_loop else 0
         placed_us = since_us if origin.end_us is None else since_us - int(time)
-        return int(time), script, second, origin.holds(placed_us), lag, retries
+        return int(time), script, second, origin.holds(placed_us), lag, retries, False
     known = script < len(form.scripts) and abs(second) <= FURTHEST_S
     if _WORD.fullmatch(time) is None or not known:
         return None
@@ -339,6 +356,25 @@ def _one(line: bytes, form: LogForm, origin: Origin) -> tuple[int, ...] | Unsucc
     )
 
 
+def _one_in_turns(
+    fields: list[bytes], retries: int, form: LogForm, turns: TurnClock
+) -> tuple[int, ...] | Unsuccessful | None:
+    """Return the same of a line that a generator wrote which was paused in between."""
+    time, script = fields[_TIME], int(fields[_SCRIPT])
+    ended_us = np.array([int(fields[_EPOCH]) * US_PER_S + int(fields[_US])])
+    latency = time.isdigit() and len(time) <= _MOST_DIGITS[_TIME]
+    took_us = np.array([int(time) if latency else 0])
+    time_us, second, ramped = (values[0].item() for values in turns.placed(ended_us, took_us))
+    if latency:
+        cut = ramped and turns.cut(ended_us, took_us)[0].item()
+        return time_us, script, second, ramped, 0, retries, cut
+    if _WORD.fullmatch(time) is None or script >= len(form.scripts):
+        return None
+    return Unsuccessful(
+        word=time.decode(), script=script, second=second, ramped=ramped, retries=retries
+    )
+
+
 def _joined(lines: Lines, rows: IntArray) -> Lines:
     """Return the transactions of regular lines and of those that were read one by one."""
     if not len(rows):
@@ -348,6 +384,7 @@ def _joined(lines: Lines, rows: IntArray) -> Lines:
         return None if values is None else np.concatenate((values, rows[:, number]))
 
     ramped = np.ones(len(lines.time_us), bool) if lines.ramped is None else lines.ramped
+    cut = None if lines.cut is None else np.concatenate((lines.cut, rows[:, 6] > 0))
     return replace(
         lines,
         time_us=np.concatenate((lines.time_us, rows[:, 0])),
@@ -356,6 +393,7 @@ def _joined(lines: Lines, rows: IntArray) -> Lines:
         ramped=np.concatenate((ramped, rows[:, 3] > 0)),
         lag_us=with_column(lines.lag_us, 4),
         retries=with_column(lines.retries, 5),
+        cut=cut,
     )
 
 
@@ -382,5 +420,6 @@ def _fitting_together(lines: Lines, form: LogForm) -> Lines:
         ramped=None if lines.ramped is None else lines.ramped[fit],
         lag_us=None if lag_us is None else lag_us[fit],
         retries=None if lines.retries is None else lines.retries[fit],
+        cut=None if lines.cut is None else lines.cut[fit],
         damaged=len(fit) - int(np.count_nonzero(fit)),
     )

@@ -153,8 +153,7 @@ def run_arguments(request: RunRequest) -> tuple[str, ...]:
         f"--client={request.load.clients}",
         f"--jobs={request.load.threads}",
         f"--protocol={request.protocol}",
-        "--progress=1",
-        "--progress-timestamp",
+        *(() if request.in_turns else ("--progress=1", "--progress-timestamp")),
     ]
     if request.workload.builtin is not None:
         arguments.append(f"--builtin={request.workload.builtin}")

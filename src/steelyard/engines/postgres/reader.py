@@ -89,6 +89,9 @@ class PostgresReader:
             return (*self._lacking, hidden)
         return tuple(self._lacking)
 
+    def skip(self, seconds: float) -> None:
+        """Do nothing: no counter of it is one of time that goes by."""
+
     def waits(self) -> Sequence[Waiting]:
         """Return what the generator's sessions do now; also those that wait for their client."""
         rows = self._rows(waits.WAITS)

@@ -28,6 +28,7 @@ _SWITCH_COST = {
     "sighup": SwitchCost.RELOAD,
     "postmaster": SwitchCost.RESTART,
 }
+_OF_ANY_SESSION = frozenset({"user", "backend"})
 # With these a treatment would take the server from the platform's hands; each with the way out.
 _FIXED_BY_STEELYARD = {
     "port": "Use `target: {port: ...}`.",
@@ -143,6 +144,18 @@ def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> 
     return max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
 
 
+def beyond_sessions(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> tuple[str, ...]:
+    """Return those that not every user may set when a session of theirs begins.
+
+    Those that the catalogue does not know are among them.
+    """
+    return tuple(
+        name
+        for name in names
+        if name not in catalogue or catalogue[name].context not in _OF_ANY_SESSION
+    )
+
+
 def refused_names(names: Sequence[str]) -> Mapping[str, str]:
     """Return the settings that an experiment may not set, with what to do instead.
 
@@ -254,6 +267,12 @@ def _close(wanted: float, actual: float, *, converted: bool) -> bool:
     """Return whether two numbers are equal, up to rounding to whole units when converted."""
     rounding = 0.5 if converted and actual == int(actual) else 0.0
     return abs(wanted - actual) <= max(rounding, 1e-9 * abs(actual))
+
+
+def as_boolean(text: str) -> str:
+    """Return ``on`` or ``off`` for each of their spellings, any other word in small letters."""
+    word = text.strip().lower()
+    return _BOOLEANS.get(word, word)
 
 
 def in_unit(text: str, unit: str | None) -> float | None:

@@ -12,6 +12,7 @@ Source: PostgreSQL 18, ``doLog`` and ``processXactStats`` in pgbench.c; recordin
 """
 
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -20,7 +21,9 @@ import numpy as np
 from steelyard.engines.postgres.log_counts import TransactionLog, log_of, merge
 from steelyard.engines.postgres.log_form import LogForm, form_of
 from steelyard.engines.postgres.log_lines import LONGEST_LINE, Lines, Origin, parse_lines
+from steelyard.engines.postgres.turn_clock import TurnClock
 from steelyard.model.errors import MeasurementError
+from steelyard.model.turns import Stretch
 from steelyard.model.units import US_PER_S
 
 __all__ = ["LogForm", "LogReader", "TransactionLog", "form_of", "merge"]
@@ -50,7 +53,14 @@ class LogReader:
     """
 
     def __init__(
-        self, form: LogForm, *, started_at: float, ramp_s: float, slice_s: float | None = None
+        self,
+        form: LogForm,
+        *,
+        started_at: float,
+        ramp_s: float,
+        slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
+        alone: bool = False,
     ) -> None:
         """Start without a transaction.
 
@@ -60,6 +70,8 @@ class LogReader:
             ramp_s: The ramp ends no later than ``started_at + ramp_s``.
             slice_s: Of an open loop: what was scheduled within so long after the ramp counts,
                 whenever it ended; None: what ended after the ramp does.
+            stretches: When the generator ran, where it was paused in between.
+            alone: The server was not.
         """
         self._form = form
         self._slice_us = None if slice_s is None else round(slice_s * US_PER_S)
@@ -68,6 +80,7 @@ class LogReader:
             started_us=round(started_at * US_PER_S),
             ramp_us=round(ramp_s * US_PER_S),
             end_us=self._slice_us,
+            turns=TurnClock.of(stretches, alone=alone) if stretches else None,
         )
         self._open_lines: dict[str, bytes] = {}
         self._whole: _Pieces = []
@@ -172,7 +185,7 @@ class LogReader:
     def _counted_or_held(self, pieces: _Pieces) -> TransactionLog | _Undecided:
         """Return the counts of a block that lies after the ramp for certain, else the block."""
         lines = parse_lines(pieces, self._form, self._origin)
-        if _is_decided(lines):
+        if self._origin.turns is not None or _is_decided(lines):
             return log_of(lines, self._form, self._origin)
         return _Undecided(pieces=pieces)
 

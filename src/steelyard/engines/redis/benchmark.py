@@ -153,6 +153,8 @@ def run_arguments(request: RunRequest, *, requests: int, dbnum: int) -> tuple[st
         *("-P", f"{request.load.pipeline}"),
         *("--dbnum", f"{dbnum}"),
         *("--precision", "3"),  # of 0 to 4: latencies to 0.1 %, which is the default
+        # In turns nobody reads what it prints while it runs, and a full pipe would stop it.
+        *(("--csv",) if request.in_turns else ()),
     ]
     if work.space.keys > 1:
         arguments += ["-r", f"{work.space.keys}"]

@@ -1,5 +1,6 @@
 """Redis under its load generators, as the runner sees it."""
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +18,15 @@ from steelyard.engines.redis.reader import open_reader
 from steelyard.engines.redis.server import RedisProgram
 from steelyard.engines.redis.settings import Catalogue
 from steelyard.engines.redis.trial import Trial
+from steelyard.engines.redis.turn_counter import COUNTER_PATIENCE_S, CommandCounter
 from steelyard.engines.redis.values import same_value
+from steelyard.engines.redis.words import commands_of
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.network import LOOPBACK
 from steelyard.gateways.redis import RedisDoor
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import TargetError
+from steelyard.model.errors import MeasurementError, TargetError
 from steelyard.model.experiment import Experiment, Setting
 from steelyard.model.findings import Finding
 from steelyard.model.latency import RunLatency
@@ -31,11 +34,21 @@ from steelyard.model.measure import SwitchCost
 from steelyard.model.measurement import CheckpointAge, Measurement
 from steelyard.model.redis_commands import changes_keys
 from steelyard.model.target import RedisLocalTarget
+from steelyard.model.turns import Stretch
+from steelyard.model.units import MIB
 from steelyard.model.workload import Workload
 
 _SIGKILL = 9
+# Of those that are ended together: when the first is gone the others are killed.
+_ENDED = (-signal.SIGTERM, -signal.SIGKILL)
 _DEADLINE_BEYOND_RUN_S = 60.0
 _DEADLINE_FACTOR = 10.0  # a guess: so much slower than it was a moment ago may a server become
+# Persistence and housekeeping by the clock: an fsync per second, a save after so many seconds.
+_TIMED = (
+    *("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "hz", "dynamic-hz"),
+    *("auto-aof-rewrite-percentage", "auto-aof-rewrite-min-size", "aof-use-rdb-preamble"),
+    *("activerehashing", "activedefrag", "rdb-save-incremental-fsync"),
+)
 _NO_CYCLE = "Redis has no checkpoint cycle"
 
 
@@ -156,6 +169,30 @@ class RedisEngine:
     def writes(self) -> bool:
         """Return whether any workload may change the data."""
         return any(changes_keys(workload) for workload in self._experiment.workloads)
+
+    def only_reads(self, workload: Workload) -> bool:
+        """Return whether a workload leaves the keys as they are, for certain."""
+        return not changes_keys(workload)
+
+    def memory_bytes(self, treatment: str) -> int:  # noqa: ARG002 - equal for all
+        """Return about the most memory that a server takes, with the copy of a child that saves."""
+        return 2 * sum(dataset.expected_memory_bytes for dataset in self.datasets()) + 64 * MIB
+
+    def huge_page_bytes(self, treatment: str) -> int | None:  # noqa: ARG002 - by its protocol
+        """Return 0: it knows no such pool."""
+        return 0
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect is one of the clock, not of the work."""
+        return tuple(name for name in names if name.lower() in _TIMED)
+
+    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
+        """Return all: a setting of Redis holds for everybody."""
+        return tuple(names)
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return none: no session has a setting of its own."""
+        return ()
 
     def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:  # noqa: ARG002 - by its protocol
         """Load a data set on a running server.
@@ -281,6 +318,30 @@ class RedisEngine:
             for line in lines
         )
 
+    @property
+    def turns_end_signal(self) -> int:
+        """Return the signal that ends either generator at once: what it would print is no use."""
+        return signal.SIGTERM
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return 0.0: neither generator tells it. Both ask for all connections at their start.
+
+        Raises:
+            MeasurementError: One ended by itself.
+        """
+        for each in completed:
+            if each.exit_status not in _ENDED:
+                raise MeasurementError(
+                    f"{self._experiment.generator} exited with {each.exit_status} in its turns:"
+                    f" {each.tail(3)}"
+                )
+        return 0.0
+
+    def turn_counter(self, request: RunRequest) -> CommandCounter:
+        """Return what counts the commands of the workload on its server."""
+        session = self._redis.connect(request.address, timeout_s=COUNTER_PATIENCE_S)
+        return CommandCounter(session, commands_of(request.workload))
+
     def deadline_s(self, seconds: float) -> float:
         """Return when a run of that length is given up."""
         return seconds * _DEADLINE_FACTOR + _DEADLINE_BEYOND_RUN_S
@@ -318,6 +379,7 @@ class RedisEngine:
         started_at: float | Sequence[float],
         ramp_s: float,
         slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
     ) -> LogReader:
         """Refuse: nothing is logged."""
         raise NotImplementedError

@@ -100,6 +100,12 @@ def answering_s(told: Told) -> float:
     return sum(_usec(told, n) for n in _commands(told) if _command(n) in _WATCHING) / US_PER_S
 
 
+def calls_of(told: Told, command: str) -> int:
+    """Return how often a command was called, with those below it; 0 where it is not told."""
+    found = [name for name in _commands(told) if _command(name) == command]
+    return sum(int(number(parts(told[name]), "calls") or 0) for name in found)
+
+
 def behind_bytes(told: Told) -> float | None:
     """Return how far the last of the replicas is behind; None without a replica.
 

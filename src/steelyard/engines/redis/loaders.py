@@ -11,7 +11,7 @@ from typing import Protocol
 
 from steelyard.engines.engine import RunRequest
 from steelyard.engines.redis import benchmark, memtier
-from steelyard.engines.redis.pace import Pace, PaceKey
+from steelyard.engines.redis.pace import MOST_REQUESTS, Pace, PaceKey
 from steelyard.engines.redis.printed import Printed, measurement
 from steelyard.model.command import Completed, ServerAddress
 from steelyard.model.experiment import GeneratorName
@@ -78,7 +78,10 @@ class RedisBenchmark:
         self.pace.learn(_key(request), round(done.transactions), done.seconds)
 
     def runs(self, request: RunRequest, number: int) -> tuple[tuple[str, ...], ...]:
-        """Return the command line of each process of a run."""
+        """Return the command line of each process of a run; in turns it ends when it is ended."""
+        if request.in_turns:
+            each = benchmark.processes(request.load)
+            return self._lines(request, MOST_REQUESTS * each, number)
         return self._lines(request, self.pace.requests(_key(request), request.seconds), number)
 
     def _lines(

@@ -40,6 +40,14 @@ _SHELL: Final = (
     " | cat >&4; } 3>&1); "
     'exit "$status"'
 )
+# In turns nobody reads what it prints while it runs, and a full pipe would stop it; the last words
+# of one that failed are kept.
+_SHELL_IN_TURNS: Final = (
+    "exec 4>&2; "
+    'status=$({ { "$@" --out-file=/dev/null 2>&1 >/dev/null 3>&-; echo $? >&3; }'
+    " | tail -c 4000 >&4; } 3>&1); "
+    'exit "$status"'
+)
 _OWN_FLAGS: Final = {
     **dict.fromkeys(("-s", "--server", "-h", "--host", "-p", "--port", "-u", "--uri"), "target"),
     **dict.fromkeys(("-S", "--unix-socket", "--tls", "--cacert", "--cert", "--key"), "target"),
@@ -93,10 +101,13 @@ def environment(address: ServerAddress) -> Mapping[str, str]:
 def command_line(program: str, request: RunRequest, *, dbnum: int) -> tuple[str, ...]:
     """Return the command line of one process of a run; its JSON is its standard output.
 
+    In turns it has no output: it ends by a signal, and tells nothing then.
+
     Raises:
         InputError: The workload cannot be asked of memtier_benchmark.
     """
-    return ("/bin/sh", "-c", _SHELL, "sh", program, *run_arguments(request, dbnum=dbnum))
+    shell = _SHELL_IN_TURNS if request.in_turns else _SHELL
+    return ("/bin/sh", "-c", shell, "sh", program, *run_arguments(request, dbnum=dbnum))
 
 
 def run_arguments(request: RunRequest, *, dbnum: int) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class RedisReader:
         self._session = session
         self._replica = replica
         self._clock = clock
+        self._skipped_s = 0.0
         self._commands = 0
         self._in_bytes = 0
         self._out_bytes = 0
@@ -88,6 +89,10 @@ class RedisReader:
     def absent(self) -> tuple[Absence, ...]:
         """Return what this version or this user does not show."""
         return (_NO_WAITS, *self._lacking)
+
+    def skip(self, seconds: float) -> None:
+        """Take note that for so long nothing went on: what is summed over time leaves it out."""
+        self._skipped_s += seconds
 
     def waits(self) -> Sequence[Waiting]:
         """Return nothing; a look is taken at what INFO says of the moment only."""
@@ -143,7 +148,7 @@ class RedisReader:
 
     def _look(self, sections: tuple[str, ...]) -> Told:
         told = self._info(*(sections if self._several else _ALL_OF_OLD))
-        self._passing.look(told, self._clock.monotonic())
+        self._passing.look(told, self._clock.monotonic() - self._skipped_s)
         self._compare(told)
         return told
 

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from steelyard.engines.redis.words import COMMANDS, DATA, NUMBER, OTHER_NAMES
+from steelyard.engines.redis.words import COMMANDS, DATA, MIX, NUMBER, OTHER_NAMES
 from steelyard.model.workload import Workload
 
-_MIX: Final = ("get", "set")  # of memtier_benchmark
 _NO_KEY: Final = frozenset({"ping"})
 _ANY_KEY: Final = frozenset({"sort", "sort_ro"})  # BY and GET take a right to all
 # Source: the commands with subcommands of Redis 7.4; a right to one of them is one to all of its.
@@ -55,7 +54,7 @@ def _rules(workload: Workload) -> Iterator[str]:
         return
     asked = workload.builtin or ""
     named = OTHER_NAMES.get(asked, asked)
-    for command in [COMMANDS[named]] if named in COMMANDS else [COMMANDS[name] for name in _MIX]:
+    for command in [COMMANDS[named]] if named in COMMANDS else [COMMANDS[name] for name in MIX]:
         verb = command[0].lower()
         yield f"+{verb}"
         if verb not in _NO_KEY:

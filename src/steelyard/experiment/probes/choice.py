@@ -1,15 +1,22 @@
 """Which probes watch a run: the server's own account always, and what can be seen around it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from steelyard.engines.engine import Engine
+from steelyard.experiment.probes.crowd import Crowd
 from steelyard.experiment.probes.machine import MachineProbe
+from steelyard.experiment.probes.machine_in_turns import MachineInTurns
 from steelyard.experiment.probes.pods import PodProbe
 from steelyard.experiment.probes.probe import Probe
+from steelyard.experiment.probes.processes import own_process
 from steelyard.experiment.probes.server import ServerProbe
+from steelyard.experiment.probes.turn_watch import TurnWatch
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import Host
 from steelyard.model.command import ServerAddress
+from steelyard.model.evidence import Absence
 from steelyard.model.vantage import Vantage
 from steelyard.model.workload import Workload
 from steelyard.platforms.kubernetes.sight import PodSight
@@ -44,3 +51,63 @@ def probes_for(place: Place, host: Host, clock: Clock, *, ramp_s: float) -> tupl
     if place.sight is not None:
         return (server, PodProbe(sight=place.sight, host=host, clock=clock))
     return (server, MachineProbe(host=host, vantage=place.vantage))
+
+
+_PACE_IN_TURNS = "in turns"
+_OF_ALL_SESSIONS = Absence(
+    subject="server",
+    reason="Sessions of other treatments are on the same server, which counts what all of them do.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceInTurns:
+    """One of several servers that are up together, and where its generators will be.
+
+    Attributes:
+        place: None where its server is gone.
+        generators: Returns the ids of its load generators' processes.
+        is_shared: Others of them are sessions of the same server.
+    """
+
+    place: Place | None
+    generators: Callable[[], Sequence[int]]
+    is_shared: bool = False
+
+
+def turn_watches(places: Sequence[PlaceInTurns], host: Host, clock: Clock) -> tuple[TurnWatch, ...]:
+    """Return what watches runs that take turns with one another, one per place.
+
+    To none of them the others' processes are neighbours.
+    """
+    vantages = [one.place.vantage for one in places if one.place is not None]
+    own = own_process(host)
+    ours = {pid for each in vantages if each is not None for pid in (each.pid, *each.beside)}
+    crowd = Crowd(host=host, clock=clock, ours=frozenset(ours | ({own.pid} if own else set())))
+    return tuple(_turn_watch(one, crowd, host, clock) for one in places)
+
+
+def _turn_watch(one: PlaceInTurns, crowd: Crowd, host: Host, clock: Clock) -> TurnWatch:
+    place = one.place
+    if place is None:
+        return TurnWatch(clock=clock)
+    server = ServerProbe(
+        open_reader=lambda: place.engine.reader(place.address, place.workload),
+        ramp_s=0.0,
+        nearby=host if place.vantage is not None else None,
+        pace=_PACE_IN_TURNS,
+        clock=clock,
+    )
+    return TurnWatch(
+        clock=clock,
+        server=None if one.is_shared else server,
+        absent=(_OF_ALL_SESSIONS,) if one.is_shared else (),
+        machine=partial(
+            MachineInTurns,
+            host=host,
+            vantage=place.vantage,
+            crowd=crowd,
+            generators=one.generators,
+            clock=clock,
+        ),
+    )

@@ -1,6 +1,6 @@
 """What the load generator uses: the programs that Steelyard runs during a run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steelyard.experiment.probes.processes import children, own_process
@@ -15,9 +15,13 @@ class GeneratorProcesses:
 
     Their whole CPU time is known at the end, when Steelyard has waited for them; run-queue time
     is that of the last sample before.
+
+    Attributes:
+        chosen: Tells which of them it is about; None: all.
     """
 
     host: Host
+    chosen: Callable[[], Sequence[int]] | None = None
     own_pid: int = field(init=False)
     _before: frozenset[int] = field(init=False)
     _tasks: TaskSet = field(init=False)
@@ -30,10 +34,17 @@ class GeneratorProcesses:
 
     def used(self) -> dict[Quantity, float]:
         """Return what was used so far, to be compared with another reading."""
-        ended = {Quantity.GENERATOR_CPU_S: self.host.children_cpu_s()}
+        return {**self.ended(), **self.queued()}
+
+    def ended(self) -> dict[Quantity, float]:
+        """Return the CPU time of all children that Steelyard has waited for, whosoever."""
+        return {Quantity.GENERATOR_CPU_S: self.host.children_cpu_s()}
+
+    def queued(self) -> dict[Quantity, float]:
+        """Return how long they waited for a CPU so far."""
         queued = self.sampled()
         queued.pop(Quantity.GENERATOR_CPU_S, None)
-        return {**ended, **queued}
+        return queued
 
     def sampled(self) -> dict[Quantity, float]:
         """Return what a look in passing shows."""
@@ -41,14 +52,19 @@ class GeneratorProcesses:
             return {}
         sums = self._tasks.read(
             f"/proc/{pid}/task/{task}/schedstat"
-            for pid in children(self.host, self.own_pid)
-            if pid not in self._before
+            for pid in self._pids()
             for task in self.host.names(f"/proc/{pid}/task")
         )
         return {
             Quantity.GENERATOR_CPU_S: sums.run_s,
             Quantity.GENERATOR_RUN_QUEUE_S: sums.delay_s,
         }
+
+    def _pids(self) -> Iterator[int]:
+        if self.chosen is not None:
+            yield from self.chosen()
+            return
+        yield from (p for p in children(self.host, self.own_pid) if p not in self._before)
 
     def unsampled(self, totals: Mapping[Quantity, float]) -> tuple[Quantity, ...]:
         """Return which of the totals leave out most of what happened."""

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from steelyard.experiment.probes.levels import machine_levels, server_levels
@@ -10,7 +12,7 @@ from steelyard.experiment.probes.neighbours import Census, census, heaviest
 from steelyard.experiment.probes.probe import Part
 from steelyard.experiment.probes.sources import Counted, Sources
 from steelyard.gateways.host import Host
-from steelyard.model.evidence import SERVERS_MACHINE, Absence, Quantity, Series
+from steelyard.model.evidence import SERVERS_MACHINE, Absence, OtherProcess, Quantity, Series
 from steelyard.model.vantage import Vantage
 from steelyard.record.tables import HOST_QUANTITIES
 
@@ -58,26 +60,12 @@ class MachineProbe:
         if self._sources.server is not None:
             self._sources.server.settle(self._given_up)
         last, used = self._sources.sampled(), self._sources.used()
-        totals = self._with_others(difference(self._used, used))
-        self._readings.append((at_s, self._caught_up(last, totals)))
-        unsampled = self._sources.unsampled(totals)
-        levels, absent = machine_levels(self._host)
-        full = busiest_fraction(self._links, links(self._host), at_s)
-        levels |= {} if full is None else {Quantity.LINK_BUSIEST_FRACTION: full}
-        if self._vantage is not None:
-            more, missing = server_levels(self._host, self._vantage)
-            levels, absent = levels | more, (*absent, *missing)
-        return Part(
-            totals={q.value: value for q, value in totals.items() if q not in unsampled},
-            levels={quantity.value: value for quantity, value in levels.items()},
-            series=timeline(self._readings, self._with_others, without=unsampled),
+        return machine_part(
+            Seen(sources=self._sources, vantage=self._vantage, readings=self._readings),
+            last=(at_s, last),
+            used=difference(self._used, used),
             others=heaviest(self._before, census(self._host), ours=self._ours()),
-            absent=(
-                *_unseen(self._vantage),
-                *self._sources.absent(used),
-                *unsampled.values(),
-                *absent,
-            ),
+            link_fraction=busiest_fraction(self._links, links(self._host), at_s),
         )
 
     def abandon(self) -> None:
@@ -90,28 +78,78 @@ class MachineProbe:
             return (own,)
         return (own, self._vantage.pid, *self._vantage.beside)
 
-    def _with_others(self, used: Counted) -> Counted:
-        """Return differences with what is left for all other processes."""
-        known = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
-        if self._vantage is not None:
-            known.add(Quantity.SERVER_CPU_S)
-            if self._vantage.beside:
-                known.add(Quantity.REPLICA_CPU_S)
-        modes = {Quantity.CPU_USER_S, Quantity.CPU_SYSTEM_S}
-        if not (known | modes) <= used.keys():
-            return used
-        others_s = sum(used[mode] for mode in modes) - sum(used[part] for part in known)
-        return {**used, Quantity.OTHERS_CPU_S: rounded(max(others_s, 0.0))}
 
-    def _caught_up(self, last: Counted, totals: Counted) -> Counted:
-        """Return the last reading with the CPU that no sample saw, so that rows add up."""
-        first = self._readings[0][1]
-        exact: Counted = {
-            quantity: first[quantity] + totals[quantity]
-            for quantity in (Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S)
-            if quantity in first and quantity in totals
-        }
-        return {**last, **exact}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What was read of a machine during a run.
+
+    Attributes:
+        readings: For the timeline, without the last one.
+    """
+
+    sources: Sources
+    vantage: Vantage | None
+    readings: Sequence[Reading]
+
+
+def machine_part(
+    seen: Seen,
+    *,
+    last: Reading,
+    used: Counted,
+    others: tuple[OtherProcess, ...],
+    link_fraction: float | None,
+) -> Part:
+    """Return what came of it.
+
+    Args:
+        seen: Up to the end.
+        last: The last reading for the timeline.
+        used: Over the run.
+        others: The heaviest other processes.
+        link_fraction: Of the busiest link; None where there is none.
+    """
+    vantage, sources = seen.vantage, seen.sources
+    with_others = partial(_with_others, vantage=vantage)
+    totals = with_others(used)
+    unsampled = sources.unsampled(totals)
+    levels, absent = machine_levels(sources.host)
+    levels |= {} if link_fraction is None else {Quantity.LINK_BUSIEST_FRACTION: link_fraction}
+    if vantage is not None:
+        more, missing = server_levels(sources.host, vantage)
+        levels, absent = levels | more, (*absent, *missing)
+    readings = [*seen.readings, (last[0], _caught_up(seen.readings[0][1], last[1], totals))]
+    return Part(
+        totals={q.value: value for q, value in totals.items() if q not in unsampled},
+        levels={quantity.value: value for quantity, value in levels.items()},
+        series=timeline(readings, with_others, without=unsampled),
+        others=others,
+        absent=(*_unseen(vantage), *sources.absent(used), *unsampled.values(), *absent),
+    )
+
+
+def _with_others(used: Counted, *, vantage: Vantage | None) -> Counted:
+    """Return differences with what is left for all other processes."""
+    known = {Quantity.GENERATOR_CPU_S, Quantity.STEELYARD_CPU_S}
+    if vantage is not None:
+        known.add(Quantity.SERVER_CPU_S)
+        if vantage.beside:
+            known.add(Quantity.REPLICA_CPU_S)
+    modes = {Quantity.CPU_USER_S, Quantity.CPU_SYSTEM_S}
+    if not (known | modes) <= used.keys():
+        return used
+    others_s = sum(used[mode] for mode in modes) - sum(used[part] for part in known)
+    return {**used, Quantity.OTHERS_CPU_S: rounded(max(others_s, 0.0))}
+
+
+def _caught_up(first: Counted, last: Counted, totals: Counted) -> Counted:
+    """Return the last reading with the CPU that no sample saw, so that rows add up."""
+    exact: Counted = {
+        quantity: first[quantity] + totals[quantity]
+        for quantity in (Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S)
+        if quantity in first and quantity in totals
+    }
+    return {**last, **exact}
 
 
 def _unseen(vantage: Vantage | None) -> tuple[Absence, ...]:

@@ -12,7 +12,7 @@ from steelyard.experiment.probes.processes import (
 from steelyard.gateways.host import Host
 from steelyard.model.evidence import OtherProcess
 
-_MOST = 5
+MOST = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +63,14 @@ def heaviest(before: Census, after: Census, *, ours: Collection[int]) -> tuple[O
     found = []
     for pid, each in living.items():
         cpu_s = each.whole_cpu_s - cpu_before[pid]
-        if cpu_s > 0 and not any(one.pid in ours for one in _line_of(each, living)):
+        if cpu_s > 0 and not any(one.pid in ours for one in line_of(each, living)):
             io_bytes = after.device_bytes.get(pid)
             if io_bytes is not None:
                 io_bytes = max(io_bytes - io_before[pid], 0.0)
             found.append(
                 OtherProcess(pid=pid, name=each.name, cpu_s=round(cpu_s, 2), io_bytes=io_bytes)
             )
-    return tuple(sorted(found, key=lambda other: (-other.cpu_s, other.pid))[:_MOST])
+    return tuple(sorted(found, key=lambda other: (-other.cpu_s, other.pid))[:MOST])
 
 
 def _counted_before(
@@ -79,7 +79,7 @@ def _counted_before(
     """Return by process what was used already; of one that ended, by who waited for it."""
     already: dict[int, float] = defaultdict(float)
     for each in before.values():
-        for one in _line_of(each, before):
+        for one in line_of(each, before):
             later = after.get(one.pid)
             if later is not None and later.started == one.started:
                 already[one.pid] += used.get(each.pid, 0.0)
@@ -87,7 +87,7 @@ def _counted_before(
     return already
 
 
-def _line_of(process: Process, processes: Mapping[int, Process]) -> Iterator[Process]:
+def line_of(process: Process, processes: Mapping[int, Process]) -> Iterator[Process]:
     """Yield a process and its ancestors."""
     each: Process | None = process
     for _ in range(len(processes)):  # ids that change hands during a census may make a circle

@@ -17,6 +17,7 @@ _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 _DEVICE_USE = re.compile(r"^read_bytes: ([0-9]{1,20})\nwrite_bytes: ([0-9]{1,20})$", re.MULTILINE)
 # Most processes of a machine sleep, and their files say the same at every look.
 _REMEMBERED = 2048
+_FAULT_FIELDS = 11  # after the name, up to cmajflt
 _STAT_FIELDS = 20  # after the name, up to starttime; proc_pid_stat(5)
 
 
@@ -95,6 +96,13 @@ def parse_process(text: str | None) -> Process | None:
         cpu_s=(user + system) / TICKS_PER_S,
         reaped_cpu_s=(reaped_user + reaped_system) / TICKS_PER_S,
     )
+
+
+def parse_major_faults(text: str | None) -> int | None:
+    """Return how often a process and its ended children waited for a page from a device."""
+    fields = (text or "").rpartition(")")[2].split(None, _FAULT_FIELDS)
+    numbers = fields_as_numbers(fields[9:11]) if len(fields) >= _FAULT_FIELDS else None
+    return None if numbers is None else sum(numbers)
 
 
 def parse_scheduled(text: str | None) -> Scheduled | None:

@@ -11,6 +11,7 @@ from steelyard.engines.reading import ServerReader, Waiting
 from steelyard.experiment.probes.main_thread import MainThread, unseen_thread
 from steelyard.experiment.probes.probe import Part
 from steelyard.experiment.probes.processes import parse_scheduled
+from steelyard.gateways.clock import Clock
 from steelyard.gateways.host import Host
 from steelyard.model.errors import TargetError
 from steelyard.model.evidence import (
@@ -23,6 +24,7 @@ from steelyard.model.evidence import (
 )
 
 _INTERVAL_S = 0.1
+_PACE = f"at {1 / _INTERVAL_S:.0f} Hz"
 # What is worth a place in the timeline; of the rest the difference over the run suffices.
 _IN_SERIES = (
     Quantity.COMMITS,
@@ -64,11 +66,15 @@ class ServerProbe:
         open_reader: Opens the session; in the probe's thread, because it may hang.
         ramp_s: Wait events before it are not averaged.
         nearby: The machine, where the server runs on it too and its processes can be seen.
+        pace: How often it looks at the sessions, in words.
+        clock: Where the run is paused: tells how long a pause was, together with the run's seconds.
     """
 
     open_reader: Callable[[], ServerReader]
     ramp_s: float
     nearby: Host | None
+    pace: str = _PACE
+    clock: Clock | None = None
     subject: str = "server"
     interval_s: float = _INTERVAL_S
     _reader: ServerReader | None = None
@@ -76,6 +82,7 @@ class ServerProbe:
     _abandoned: threading.Event = field(default_factory=threading.Event)
     _sightings: list[Sighting] = field(default_factory=list)
     _readings: list[Reading] = field(default_factory=list)
+    _behind_s: float = 0.0  # the run's seconds behind those of the clock
 
     def begin(self) -> None:
         """Open the session and read all counters, while the server is still idle."""
@@ -87,11 +94,14 @@ class ServerProbe:
             if self.nearby is not None and reader.serving_pid is not None:
                 self._thread = MainThread(host=self.nearby, pid=reader.serving_pid)
             self._readings.append(Reading(at_s=0.0, counters=reader.counters()))
+            if self.clock is not None:
+                self._behind_s = self.clock.monotonic()
 
     def sample(self, at_s: float) -> None:
         """Look at the sessions, and once a second at the counters."""
         reader = self._opened()
         try:  # as _closing_on_failure does, at less cost ten times a second
+            self._skip_pauses(at_s)
             if self._thread is not None:  # before the server is asked, which wakes it up
                 self._thread.look(at_s)
             self._sightings.append(Sighting(at_s=at_s, waiting=reader.waits()))
@@ -102,13 +112,20 @@ class ServerProbe:
             reader.close()
             raise
 
+    def forget(self, at_s: float) -> None:
+        """Forget what a sample saw that began then: the server stood still in the midst of it."""
+        if self._sightings and self._sightings[-1].at_s == at_s:
+            self._sightings.pop()
+
     def finish(self, at_s: float, *, lost: int) -> Part:
         """Read everything once more when the generator's sessions are gone."""
         with self._closing_on_failure():
             reader = self._opened()
+            self._skip_pauses(at_s)
             settled = reader.settled_counters()
             levels = reader.levels()
-            waits = average(self._sightings, reader.source, ramp_s=self.ramp_s, lost=lost)
+            source = f"{reader.source} {self.pace}"
+            waits = average(self._sightings, source, ramp_s=self.ramp_s, lost=lost)
             totals, reset = differences(self._readings[0].counters, settled)
             part = Part(
                 totals={**totals, **(self._thread.totals() if self._thread else {})},
@@ -120,6 +137,13 @@ class ServerProbe:
             )
         reader.close()
         return part
+
+    def _skip_pauses(self, at_s: float) -> None:
+        """Tell the reader for how long the run has stood still since it was last told."""
+        if self.clock is not None:
+            behind_s = self.clock.monotonic() - at_s
+            self._opened().skip(max(behind_s - self._behind_s, 0.0))
+            self._behind_s = behind_s
 
     def _series(self, at_s: float, *, seen: bool) -> tuple[Series, ...]:
         """Return the timelines; of wait events only where any session was seen."""
@@ -176,7 +200,7 @@ def average(
         for one in sighting.waiting:
             totals[one.kind, one.name, one.group] += one.sessions
     return Waits(
-        source=f"{source} at {1 / _INTERVAL_S:.0f} Hz",
+        source=source,
         samples=len(kept),
         lost=lost,
         events=tuple(

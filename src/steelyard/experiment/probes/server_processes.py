@@ -8,6 +8,7 @@ from typing import TypeVar
 from steelyard.experiment.probes.processes import (
     children,
     parse_device_use,
+    parse_major_faults,
     process,
     tree,
 )
@@ -62,6 +63,12 @@ class ServerProcesses:
             unchanged = len(recent) == _SETTLE_STEPS_UNCHANGED and len(set(recent)) == 1
             if not guests or unchanged or given_up.wait(_SETTLE_STEP_S):
                 return
+
+    def major_faults(self) -> int | None:
+        """Return how often its processes waited for a page from a device, since its start."""
+        texts = [self.host.read(f"/proc/{pid}/stat") for pid in tree(self.host, self.pid)]
+        found = [faults for faults in map(parse_major_faults, texts) if faults is not None]
+        return sum(found) if found else None
 
     def absent(self, used: Mapping[Quantity, float]) -> tuple[Absence, ...]:
         """Return what a reading does not show, and why."""

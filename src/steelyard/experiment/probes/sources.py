@@ -41,9 +41,11 @@ class Sources:
     quota: str | None = None
 
     @classmethod
-    def of(cls, host: Host, vantage: Vantage | None) -> "Sources":
+    def of(
+        cls, host: Host, vantage: Vantage | None, generator: GeneratorProcesses | None = None
+    ) -> "Sources":
         """Return what can be counted of a server, or of this machine alone."""
-        generator = GeneratorProcesses(host=host)
+        generator = generator or GeneratorProcesses(host=host)
         if vantage is None:
             return cls(host=host, generator=generator)
         wal = BlockDevice.of(host, f"{vantage.data}/{_WAL}")
@@ -60,8 +62,11 @@ class Sources:
 
     def used(self) -> Counted:
         """Return all counters; what is missing cannot be read."""
-        server = self.server.used() if self.server else {}
-        counted = {**self._common(), **server, **self.generator.used()}
+        return {**self.passing(), **self.own()}
+
+    def passing(self) -> Counted:
+        """Return the counters that go on while server and generator stand still."""
+        counted = {**self._common(), **self.generator.ended()}
         virtual = self.host.read("/proc/vmstat")
         swapped_in, swapped_out = named_number(virtual, "pswpin"), named_number(virtual, "pswpout")
         if swapped_in is not None and swapped_out is not None:
@@ -72,10 +77,23 @@ class Sources:
                 counted[quantity] = waited_s
         return counted
 
+    def own(self) -> Counted:
+        """Return the counters of the processes of server and generator, which stand with them."""
+        server = self.server.used() if self.server else {}
+        return {**server, **self.generator.queued()}
+
     def sampled(self) -> Counted:
         """Return what a look in passing shows: the sources of a timeline."""
+        return {**self._common(), **self.own_sampled()}
+
+    def own_sampled(self) -> Counted:
+        """Return what a look in passing shows of the processes of server and generator."""
         server = self.server.sampled() if self.server else {}
-        return {**self._common(), **server, **self.generator.sampled()}
+        return {**server, **self.generator.sampled()}
+
+    def device_counts(self) -> Counted:
+        """Return the counters of the data's device alone, at the cost of one small file."""
+        return {} if self.device is None else of_the_device(self.device.counters())
 
     def absent(self, used: Counted) -> tuple[Absence, ...]:
         """Return what a reading does not show, and why."""

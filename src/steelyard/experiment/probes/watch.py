@@ -12,8 +12,8 @@ from steelyard.model.errors import SteelyardError
 from steelyard.model.evidence import Absence, Evidence, ProbeCost
 
 # Guesses: a probe that needs longer than that before or after a run would change what it watches.
-_BEGIN_WITHIN_S = 5.0
-_END_WITHIN_S = 10.0
+BEGIN_WITHIN_S = 5.0
+END_WITHIN_S = 10.0
 _Result = TypeVar("_Result")
 
 
@@ -23,14 +23,14 @@ class Watch:
 
     probes: Sequence[Probe]
     clock: Clock
-    _workers: list["_Worker"] = field(default_factory=list)
+    _workers: list["Worker"] = field(default_factory=list)
     _begun_at: float = 0.0
 
     def begin(self) -> None:
         """Let all probes take their first reading, then start the clock of the run."""
-        self._workers = [_Worker(probe, self.clock) for probe in self.probes]
+        self._workers = [Worker(probe, self.clock) for probe in self.probes]
         for worker in self._workers:
-            worker.start(_BEGIN_WITHIN_S)
+            worker.start(BEGIN_WITHIN_S)
         self._begun_at = self.clock.monotonic()
         for worker in self._workers:
             worker.go(self._begun_at)
@@ -54,23 +54,28 @@ class Watch:
         if not self._workers:
             return None
         seconds = self.clock.monotonic() - self._begun_at
-        parts = [worker.part(_END_WITHIN_S) for worker in self._workers]
-        return Evidence(
-            seconds=round(seconds, 4),
-            totals=_merged(part.totals for part in parts),
-            levels=_merged(part.levels for part in parts),
-            waits=next((part.waits for part in parts if part.waits is not None), None),
-            series=tuple(series for part in parts for series in part.series),
-            others=tuple(other for part in parts for other in part.others),
-            absent=tuple(absence for part in parts for absence in part.absent),
-            cost=ProbeCost(
-                own_cpu_s=round(sum(worker.cpu_s for worker in self._workers), 4),
-                server_cpu_s=_sum([part.server_cpu_s for part in parts]),
-            ),
-        )
+        parts = [worker.part(END_WITHIN_S) for worker in self._workers]
+        return evidence_of(parts, seconds, own_cpu_s=sum(worker.cpu_s for worker in self._workers))
 
 
-class _Worker:
+def evidence_of(parts: Sequence[Part], seconds: float, *, own_cpu_s: float) -> Evidence:
+    """Return what several probes saw in so many seconds of a run, at that cost here."""
+    return Evidence(
+        seconds=round(seconds, 4),
+        totals=_merged(part.totals for part in parts),
+        levels=_merged(part.levels for part in parts),
+        waits=next((part.waits for part in parts if part.waits is not None), None),
+        series=tuple(series for part in parts for series in part.series),
+        others=tuple(other for part in parts for other in part.others),
+        absent=tuple(absence for part in parts for absence in part.absent),
+        cost=ProbeCost(
+            own_cpu_s=round(own_cpu_s, 4),
+            server_cpu_s=_sum([part.server_cpu_s for part in parts]),
+        ),
+    )
+
+
+class Worker:
     """One probe in its thread."""
 
     def __init__(self, probe: Probe, clock: Clock) -> None:

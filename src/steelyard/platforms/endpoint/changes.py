@@ -46,6 +46,8 @@ class Changes:
         self._ledger = ledger
         self._undo_thing = undo
         self._done: list[OnServer] = []
+        self._troubles: list[SteelyardError] = []
+        self._told: set[object] = set()
 
     @property
     def databases(self) -> frozenset[str]:
@@ -82,9 +84,23 @@ class Changes:
     def _note(self, thing: OnServer) -> None:
         self._ledger.changed(thing)
         self._done.append(thing)
+        self._troubles = []
 
-    def undo(self) -> list[SteelyardError]:
-        """Undo everything, each whatever becomes of others; return the troubles."""
+    def undo(self, asks: object) -> list[SteelyardError]:
+        """Undo everything, each whatever becomes of others; return the troubles.
+
+        What failed is tried once more: the server may have been away. Who asks for the first time
+        after that is told what is stuck, without a further try: sessions of several treatments ask
+        for the same, and each would wait for a dead server.
+        """
+        if self._troubles and asks not in self._told:
+            self._told.add(asks)
+            return self._troubles
+        self._troubles = self._undo_each() and self._undo_each()
+        self._told = {asks}
+        return self._troubles
+
+    def _undo_each(self) -> list[SteelyardError]:
         troubles: list[SteelyardError] = []
         for thing in in_undoing_order(self._done):
             try:

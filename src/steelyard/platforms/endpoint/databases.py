@@ -38,15 +38,17 @@ class Naming:
     Attributes:
         token: Of the campaign, part of every name.
         existing: Database that it was allowed to use instead of own ones, or None.
+        suffix: Of the databases that are measured in, where several treatments have their own.
     """
 
     token: str
     mark: str
     existing: str | None
+    suffix: str = ""
 
     def live(self, dataset: str) -> str:
         """Return the database that is measured in."""
-        return self.existing or f"{dataset}_{self.token}"
+        return self.existing or f"{dataset}_{self.token}{self.suffix}"
 
     def prepared(self, dataset: str) -> str:
         """Return the database that copies are made of."""

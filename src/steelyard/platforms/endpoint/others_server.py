@@ -7,8 +7,8 @@ is announced before, and undone in the end.
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-from steelyard.gateways.process import Processes
-from steelyard.model.command import ServerAddress
+from steelyard.gateways.process import Processes, RunningPrograms
+from steelyard.model.command import Command, ServerAddress
 from steelyard.model.errors import PreflightError, SteelyardError, TargetError
 from steelyard.model.findings import Finding
 from steelyard.model.outside import OnServer
@@ -17,7 +17,8 @@ from steelyard.platforms.elsewhere import ServerElsewhere
 from steelyard.platforms.endpoint.changes import Announcing, Changes
 from steelyard.platforms.endpoint.server_findings import UNSEEN
 from steelyard.platforms.kubernetes.sight import PodSight
-from steelyard.platforms.platform import Ledger, PreparedState
+from steelyard.platforms.paused_generators import PausedGenerators
+from steelyard.platforms.platform import Guarded, Ledger, PreparedState, Standstill
 
 
 class OthersServer(ServerElsewhere):
@@ -28,12 +29,19 @@ class OthersServer(ServerElsewhere):
         announcing: How changes on the server are written down, and where it is.
         ledger: Is told before anything is made or changed.
         processes: To run the generator.
+        paused: Generators that take turns with those of other servers; None: they cannot.
     """
 
     def __init__(
-        self, campaign_id: str, announcing: Announcing, ledger: Ledger, processes: Processes
+        self,
+        campaign_id: str,
+        announcing: Announcing,
+        ledger: Ledger,
+        processes: Processes,
+        paused: PausedGenerators | None = None,
     ) -> None:
         super().__init__(campaign_id, ledger, processes)
+        self._paused = paused
         self._place = announcing.place
         self._mark = announcing.mark
         self._changes = Changes(announcing, ledger, self._undo)
@@ -77,6 +85,26 @@ class OthersServer(ServerElsewhere):
         Raises:
             TargetError: It does not answer.
         """
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start load generators on this machine and return them while they run."""
+        return self._in_turns.begin_together(self._placed(commands), timeout_s=timeout_s)
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what stops the generators between turns; the server goes on."""
+        return self._in_turns.standstill
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what a guard lets go on: the generators, which work in our directory."""
+        return Guarded(groups=(), directory=self._live)
+
+    @property
+    def _in_turns(self) -> PausedGenerators:
+        if self._paused is None:
+            raise TargetError(f"the load generators for {self._where} cannot be paused")
+        return self._paused
 
     def sight(self) -> PodSight | None:
         """Return what of its pod can be watched; None where it is in no cluster."""
@@ -134,7 +162,7 @@ class OthersServer(ServerElsewhere):
     def _undone(self) -> list[SteelyardError]:
         """Put back what was changed and drop what was made, each whatever becomes of others.
 
-        Returns what went wrong. What failed is tried once more: the server may have been away.
+        Returns what went wrong.
         """
         self._since = None
         troubles: list[SteelyardError] = []
@@ -142,6 +170,4 @@ class OthersServer(ServerElsewhere):
             self._place.leave()
         except SteelyardError as error:
             troubles.append(error)
-        if self._changes.undo():
-            troubles += self._changes.undo()
-        return troubles
+        return troubles + self._changes.undo(id(self))

@@ -15,7 +15,7 @@ from steelyard.model.outside import OnServer
 from steelyard.model.program import ServerProgram
 from steelyard.model.target import EndpointTarget
 from steelyard.platforms.endpoint import readiness
-from steelyard.platforms.endpoint.changes import Announcing
+from steelyard.platforms.endpoint.changes import Announcing, Changes
 from steelyard.platforms.endpoint.connection import named_database
 from steelyard.platforms.endpoint.databases import (
     TEMPLATE,
@@ -29,9 +29,10 @@ from steelyard.platforms.endpoint.others_server import OthersServer
 from steelyard.platforms.endpoint.place import Anywhere, ServerPlace
 from steelyard.platforms.endpoint.restarting import STARTED_AT, Means, restart
 from steelyard.platforms.endpoint.settings import AlterSystem, SettingStore, SystemSettings
-from steelyard.platforms.endpoint.statements import session_options
+from steelyard.platforms.endpoint.statements import with_settings
 from steelyard.platforms.endpoint.undoing import undo
 from steelyard.platforms.kubernetes.doorway import await_service
+from steelyard.platforms.paused_generators import PausedGenerators
 from steelyard.platforms.platform import Ledger, PreparedState
 from steelyard.platforms.tokens import token_of
 
@@ -44,7 +45,8 @@ class EndpointOptions:
         entrance: Where libpq found it; of no use where its place is known.
         settings: Names of all settings that any treatment on it asks for.
         restarts: Whether every activation restarts it.
-        clients: Of the largest load.
+        clients: Of the largest load, of all treatments that are up at the same time.
+        sessions: Settings are of own sessions only, whoever asks: nothing is changed for everyone.
     """
 
     target: EndpointTarget
@@ -54,6 +56,7 @@ class EndpointOptions:
     settings: tuple[str, ...]
     restarts: bool
     clients: int
+    sessions: bool = False
 
 
 class EndpointPlatform(OthersServer):
@@ -64,6 +67,7 @@ class EndpointPlatform(OthersServer):
         ledger: Is told before anything is made or changed.
         means: To reach it, and to run the generator.
         place: Where it is; None: at the entrance of the options, and nothing else is known of it.
+        paused: As of every server of others.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class EndpointPlatform(OthersServer):
         ledger: Ledger,
         means: Means,
         place: ServerPlace | None = None,
+        paused: PausedGenerators | None = None,
     ) -> None:
         here = place or Anywhere(options.entrance)
         again = options.target.restart_command
@@ -80,20 +85,31 @@ class EndpointPlatform(OthersServer):
             mark=f"{readiness.MARK}{options.campaign_id}",
             restart_command=again if options.restarts else (),
         )
-        super().__init__(options.campaign_id, announcing, ledger, means.processes)
+        super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
         self._options = options
         self._means = means
-        self._databases = Databases(
-            _naming(options, self._mark), options.datasets, means.sql, self._changes.announce
-        )
+        self._databases = self._databases_of(self._changes)
         system = SystemSettings(options.settings, means.sql, self._changes.keep)
         self._alter_system = AlterSystem(system, self._place.entrance, again, means)
         self._session: Mapping[str, str] = {}
         self._state: readiness.ServerState | None = None
 
     @property
+    def changes(self) -> Changes:
+        """Return what is made and changed there, to be undone in the end."""
+        return self._changes
+
+    def _databases_of(self, changes: Changes, suffix: str = "") -> Databases:
+        """Return the campaign's databases, those that are measured in with an ending of names."""
+        naming = replace(_naming(self._options, self._mark), suffix=suffix)
+        options = self._options
+        return Databases(naming, options.datasets, self._means.sql, changes.announce)
+
+    @property
     def _store(self) -> SettingStore | None:
         """Return where settings are changed for everyone; None: of own sessions only."""
+        if self._options.sessions:
+            return None
         store = self._place.store(self._alter_system)
         return None if store is self._alter_system and not self.state.superuser else store
 
@@ -106,15 +122,10 @@ class EndpointPlatform(OthersServer):
 
     def _inside(self, entrance: ServerAddress) -> ServerAddress:
         """Return the way in whose sessions have the treatment's own settings."""
-        parameters = dict(entrance.parameters)
-        own = [parameters.get("options", ""), session_options(self._session)]
-        if options := " ".join(filter(None, own)):
-            parameters["options"] = options
         live = self._databases.live
         return replace(
-            entrance,
+            with_settings(entrance, self._session),
             database=live[0][1] if live else entrance.database,
-            parameters=tuple(parameters.items()),
             databases=live,
         )
 

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from steelyard.model.command import ServerAddress
 
 # Lists whose items the server quotes one by one (GUC_LIST_QUOTE): written as one literal, a list
 # would become a single name.
@@ -53,6 +56,15 @@ def session_options(settings: Mapping[str, str]) -> str:
     """Return settings as libpq's ``options``, where backslashes protect spaces."""
     escaped = (re.sub(r"([\\\s])", r"\\\1", f"{name}={value}") for name, value in settings.items())
     return " ".join(f"-c {setting}" for setting in escaped)
+
+
+def with_settings(address: ServerAddress, settings: Mapping[str, str]) -> ServerAddress:
+    """Return an address whose sessions have these settings, beside those that it gives them."""
+    parameters = dict(address.parameters)
+    own = [parameters.get("options", ""), session_options(settings)]
+    if options := " ".join(filter(None, own)):
+        parameters["options"] = options
+    return replace(address, parameters=tuple(parameters.items()))
 
 
 def drop_database(name: str, version_num: int) -> str:

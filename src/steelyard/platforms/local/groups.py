@@ -1,10 +1,12 @@
 """The control groups of a campaign: one for its server, one for its load generator.
 
 Invariant: a group is in the ledger before it is made, no file outside these groups is written,
-and both are gone after ``remove``. Between ``lift`` and ``put`` they limit nothing.
+and both are gone after ``remove``. Between ``lift`` and ``put`` they limit nothing. What is
+removed is not frozen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from steelyard.model.errors import LeftBehindError, PrivilegeError, TargetError
 from steelyard.model.experiment import Layer
 from steelyard.model.findings import Finding, Severity
 from steelyard.platforms.local import group_files
+from steelyard.platforms.local.pausing import FrozenGroups, thaw
 from steelyard.platforms.platform import Ledger, Unfit
 
 _GRACE_S = 5.0
@@ -40,11 +43,13 @@ class GroupPlan:
         name: What their names begin with; no two places of one campaign have the same.
         keys: All that any treatment limits.
         place: Where the data are: its device is throttled.
+        pausing: Server and generator take turns with others, and are frozen in between.
     """
 
     name: str
     keys: frozenset[str]
     place: Path
+    pausing: bool = False
 
 
 class ServerGroups:
@@ -58,6 +63,7 @@ class ServerGroups:
         self._server: dict[Controller, Path] = {}
         self._generator: dict[Controller, Path] = {}
         self._made: list[Path] = []
+        self._standstill: FrozenGroups | None = None
         self._asked = Limits()
 
     @property
@@ -70,6 +76,55 @@ class ServerGroups:
         """Return the directories of the generator's group."""
         return tuple(dict.fromkeys(self._generator.values()))
 
+    @property
+    def limiting(self) -> tuple[Path, ...]:
+        """Return those of the server that limit it."""
+        found = [path for each, path in self._server.items() if each is not Controller.FREEZER]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def freezing(self) -> tuple[Path, ...]:
+        """Return the groups that are frozen in pauses, also before they are made.
+
+        Raises:
+            PrivilegeError: The freezer is gone.
+        """
+        if not self._plan.pausing:
+            return ()
+        root = self._cgroups.hierarchy(Controller.FREEZER).root
+        return tuple(root / f"{self._plan.name}-{role}" for role in ("generator", "server"))
+
+    @property
+    def standstill(self) -> FrozenGroups | None:
+        """Return what freezes both groups, which have been made; None: they are never paused.
+
+        Raises:
+            TargetError: The groups cannot be frozen.
+        """
+        if self._standstill is None and self._plan.pausing:
+            generator, server = map(self._cgroups.freezer, self.freezing)
+            self._standstill = FrozenGroups(
+                generator=generator,
+                server=server,
+                clock=self._clock,
+                unthrottled=self._without_quota,
+            )
+        return self._standstill
+
+    @contextmanager
+    def _without_quota(self) -> Iterator[None]:
+        """Take the server's CPU quota away for a moment; its CPUs and its device stay limited."""
+        cpus, group = self._asked.cpus, self._server.get(Controller.CPU)
+        if cpus is None or group is None:
+            yield
+            return
+        version = self._cgroups.hierarchy(Controller.CPU).version
+        self._write(group, group_files.quota_files(version, None).items())
+        try:
+            yield
+        finally:
+            self._write(group, group_files.quota_files(version, cpus).items())
+
     def require_ready(self) -> None:
         """Raise when groups with these limits cannot be made here.
 
@@ -78,9 +133,10 @@ class ServerGroups:
         """
         keys = " and ".join(f"`{key}`" for key in KEYS if key in self._plan.keys)
         if not self._cgroups.privileged:
+            why = f"treatments ask for {keys} below `cgroup:`" if keys else "servers take turns"
             raise PrivilegeError(
-                f"only root can make control groups, and treatments ask for {keys} below `cgroup:`",
-                hint="Run Steelyard as root, or remove `cgroup:`.",
+                f"only root can make control groups, and {why}",
+                hint=f"Run Steelyard as root{', or remove `cgroup:`' if keys else ''}.",
             )
         for controller in sorted(self._controllers | self._generators):
             self._cgroups.hierarchy(controller)
@@ -121,12 +177,16 @@ class ServerGroups:
 
     @property
     def _controllers(self) -> frozenset[Controller]:
-        return controllers_of(self._plan.keys)
+        return controllers_of(self._plan.keys) | self._freezers
 
     @property
     def _generators(self) -> frozenset[Controller]:
         wanted = "generator_cpuset" in self._plan.keys
-        return frozenset({Controller.CPUSET}) if wanted else frozenset()
+        return (frozenset({Controller.CPUSET}) if wanted else frozenset()) | self._freezers
+
+    @property
+    def _freezers(self) -> frozenset[Controller]:
+        return frozenset({Controller.FREEZER}) if self._plan.pausing else frozenset()
 
     def make(self) -> None:
         """Make the groups that are not there yet, without limits.
@@ -164,16 +224,20 @@ class ServerGroups:
         """
         self._asked = limits
         for controller, directory in self._server.items():
-            for name, text in self._files(controller, limits, limits.cpuset):
-                self._cgroups.write(directory, name, text)
+            self._write(directory, self._files(controller, limits, limits.cpuset))
         for controller, directory in self._generator.items():
-            for name, text in self._files(controller, limits, limits.generator_cpuset):
-                self._cgroups.write(directory, name, text)
+            self._write(directory, self._files(controller, limits, limits.generator_cpuset))
+
+    def _write(self, directory: Path, files: Iterable[tuple[str, str]]) -> None:
+        for name, text in files:
+            self._cgroups.write(directory, name, text)
 
     def _files(
         self, controller: Controller, limits: Limits, cpus: tuple[int, ...] | None
     ) -> tuple[tuple[str, str], ...]:
         hierarchy = self._cgroups.hierarchy(controller)
+        if controller is Controller.FREEZER:
+            return ()  # it limits nothing
         if controller is Controller.CPU:
             return tuple(group_files.quota_files(hierarchy.version, limits.cpus).items())
         if controller is Controller.CPUSET:
@@ -234,6 +298,9 @@ class ServerGroups:
         Raises:
             LeftBehindError: Processes in one do not end.
         """
+        if self._standstill is not None:
+            self._standstill.close()
+            self._standstill = None
         self._server.clear()
         self._generator.clear()
         for directory in self._made:
@@ -264,9 +331,13 @@ class ServerGroups:
 def remove_group(directory: Path, cgroups: Cgroups, clock: Clock) -> None:
     """Remove a group whose processes have ended; the last may take a moment to be gone.
 
+    It is thawed first: in version 1 a frozen process does not even die.
+
     Raises:
         LeftBehindError: Processes are still in it.
     """
+    with suppress(TargetError):  # then its processes are named below
+        thaw(directory, cgroups)
     deadline = clock.monotonic() + _GRACE_S
     while not cgroups.remove(directory):
         if clock.monotonic() > deadline:

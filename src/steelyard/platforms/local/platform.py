@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from steelyard.gateways.clock import Clock
+from steelyard.gateways.families import Families, SystemFamilies
 from steelyard.gateways.files import (
     existing_parent,
     free_bytes,
@@ -22,7 +23,7 @@ from steelyard.gateways.files import (
     tree_bytes,
 )
 from steelyard.gateways.network import require_free_port
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import ProcessesHere, RunningPrograms
 from steelyard.model.cgroup import limits_of
 from steelyard.model.command import Command, Completed, ServerAddress
 from steelyard.model.environment import Fact
@@ -36,10 +37,18 @@ from steelyard.platforms.kubernetes.sight import PodSight
 from steelyard.platforms.local.beside import Beside
 from steelyard.platforms.local.ending import end_all
 from steelyard.platforms.local.groups import ServerGroups
+from steelyard.platforms.local.pausing import StoppedProcesses
 from steelyard.platforms.local.server import LocalServer
 from steelyard.platforms.local.server_logs import ServerLogs
 from steelyard.platforms.local.states import COPY_MEANS, PreparedStates, state_key
-from steelyard.platforms.platform import Ledger, LimitsInForce, PreparedState, Unfit
+from steelyard.platforms.platform import (
+    Guarded,
+    Ledger,
+    LimitsInForce,
+    PreparedState,
+    Standstill,
+    Unfit,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +59,8 @@ class LocalOptions:
         root: Directory for prepared states and live data.
         account: Account of the servers when Steelyard is root; None means our own.
         port: TCP port, or None for a free one at each start.
+        slot: Number of the place of one of several servers that are up at the same time, from 1;
+            None: there is one server at a time.
         templates: Its servers can keep copies of their data and copy from there.
     """
 
@@ -58,6 +69,13 @@ class LocalOptions:
     account: str | None
     port: int | None
     templates: bool = True
+    slot: int | None = None
+
+    @property
+    def live(self) -> Path:
+        """Return the directory of all live data."""
+        campaign = self.root / "live" / self.campaign_id
+        return campaign if self.slot is None else campaign / f"slot-{self.slot}"
 
 
 class LocalPlatform(WithCampaignDirectory):
@@ -67,12 +85,16 @@ class LocalPlatform(WithCampaignDirectory):
         self,
         options: LocalOptions,
         ledger: Ledger,
-        processes: Processes,
+        processes: ProcessesHere,
         clock: Clock,
         groups: ServerGroups | None = None,
+        families: Families | None = None,
     ) -> None:
-        super().__init__(options.root / "live" / options.campaign_id, ledger, options.account)
+        super().__init__(options.live, ledger, options.account)
         self._groups = groups
+        self._families = families or SystemFamilies()
+        self._standstill: Standstill | None = None
+        self._generators: list[RunningPrograms] = []
         self._options = options
         self._processes = processes
         self._clock = clock
@@ -196,7 +218,8 @@ class LocalPlatform(WithCampaignDirectory):
         self._server = self._server_at(program, self._home(state.key))
         if self._groups is not None:
             self._groups.make()
-        seconds = self._server.start(settings, port=self._options.port, groups=self.groups())
+        groups = () if self._groups is None else self._groups.server
+        seconds = self._server.start(settings, port=self._options.port, groups=groups)
         companion = program.companion(settings, self._server.address)
         return seconds + self._beside.start(companion, self._home(state.key))
 
@@ -205,7 +228,34 @@ class LocalPlatform(WithCampaignDirectory):
 
         Their files count what was throttled. Empty where no treatment has limits.
         """
-        return () if self._groups is None else self._groups.server
+        return () if self._groups is None else self._groups.limiting
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what pauses the live server with the generators that were started here.
+
+        Raises:
+            TargetError: No server is running, or its groups cannot be frozen.
+        """
+        if self._standstill is None:
+            frozen = None if self._groups is None else self._groups.standstill
+            self._standstill = frozen or StoppedProcesses(
+                server=self.server.pid,
+                generators=self._generator_pids,
+                processes=self._processes,
+                families=self._families,
+                clock=self._clock,
+            )
+        return self._standstill
+
+    def _generator_pids(self) -> tuple[int, ...]:
+        return tuple(pid for running in self._generators for pid in running.pids)
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what a guard watches of this place."""
+        groups = () if self._groups is None else self._groups.freezing
+        return Guarded(groups=groups, directory=self._live)
 
     @property
     def is_running(self) -> bool:
@@ -245,7 +295,11 @@ class LocalPlatform(WithCampaignDirectory):
         return (f"server processes {pids} are outside their control group",) if lasting else ()
 
     def stop(self, *, keep_data: bool) -> None:
-        """Stop the live server, if there is one; limits would only delay that."""
+        """Stop the live server, if there is one; pauses and limits would only delay that."""
+        if self._standstill is not None:
+            with suppress(TargetError):  # its groups are gone
+                self._standstill.proceed()
+            self._standstill = None
         log = self._beside.stop()
         if log is not None:
             self._said.retire(log)
@@ -263,13 +317,21 @@ class LocalPlatform(WithCampaignDirectory):
         self, commands: Sequence[Command], *, timeout_s: float
     ) -> tuple[Completed, ...]:
         """Run commands beside the server at the same time, recognisable by their directory."""
-        directory = self._made(self._live)
-        groups = () if self._groups is None else self._groups.generator
-        placed = [replace(command, directory=directory, groups=groups) for command in commands]
-        completed = self._processes.run_together(placed, timeout_s=timeout_s)
+        completed = self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
         if self._server is not None and not all(each.succeeded for each in completed):
             self._server.let_die()
         return completed
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start load generators beside the server and return them while they run."""
+        running = self._processes.begin_together(self._placed(commands), timeout_s=timeout_s)
+        self._generators = [each for each in self._generators if each.all_run()] + [running]
+        return running
+
+    def _placed(self, commands: Sequence[Command]) -> list[Command]:
+        directory = self._made(self._live)
+        groups = () if self._groups is None else self._groups.generator
+        return [replace(command, directory=directory, groups=groups) for command in commands]
 
     def vantage(self) -> Vantage | None:
         """Return the running server's first process and data directory."""

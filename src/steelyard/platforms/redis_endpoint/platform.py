@@ -18,6 +18,7 @@ from steelyard.platforms.endpoint.changes import Announcing
 from steelyard.platforms.endpoint.others_server import OthersServer
 from steelyard.platforms.endpoint.place import Anywhere, ServerPlace
 from steelyard.platforms.endpoint.server_findings import require_no_campaign
+from steelyard.platforms.paused_generators import PausedGenerators
 from steelyard.platforms.platform import Ledger, PreparedState
 from steelyard.platforms.redis_endpoint import eviction, readiness
 from steelyard.platforms.redis_endpoint.connection import RedisMeans
@@ -75,6 +76,7 @@ class RedisEndpointPlatform(OthersServer):
         ledger: Is told before anything is made or changed.
         means: To reach it, and to run the generator.
         place: Where it is; None: at the entrance of the options, and nothing else is known of it.
+        paused: As of every server of others.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class RedisEndpointPlatform(OthersServer):
         ledger: Ledger,
         means: RedisMeans,
         place: ServerPlace | None = None,
+        paused: PausedGenerators | None = None,
     ) -> None:
         announcing = Announcing(
             place=place or Anywhere(options.entrance),
@@ -90,7 +93,7 @@ class RedisEndpointPlatform(OthersServer):
             restart_command=options.restart_command,
             settings=Foreign.CONFIG,
         )
-        super().__init__(options.campaign_id, announcing, ledger, means.processes)
+        super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
         self._options = options
         self._means = means
         naming = Naming(

@@ -1,0 +1,139 @@
+"""How long it takes to decide a 3 % effect over five loads, on this machine.
+
+One of two equal configurations stands still for 3 % of what counts of each of its turns, so it is
+3 % slower by construction and by nothing else. Campaigns until the verdict, each with a seed of its
+own, fixed before; every one is printed. Exit code 10 when a verdict is wrong, or the median is
+above the goal: 20 minutes where each configuration is a server that is started in each block.
+
+    python benchmarks/three_percent.py --campaigns 5 --keep FILE
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steelyard.experiment import session
+from steelyard.experiment.doors import system_doors
+from steelyard.experiment.files import load_text
+from steelyard.experiment.progress import Silence
+from steelyard.experiment.resolution import Surroundings
+from steelyard.experiment.turns import Seat
+from steelyard.model.errors import ExitCode
+from steelyard.model.turns import TurnTimes
+from steelyard.model.verdicts import Verdict
+from steelyard.platforms.local.machine import capacity
+from steelyard.tuning.profiles import MachineFacts
+
+SEED = 20261125  # fixed before the first series
+SHARE = 0.03
+GOAL_MINUTES = 20.0
+IDLE = "idle"
+EXPERIMENT = """\
+version: 1
+name: three percent
+baseline: default
+design: alternating
+workloads:
+  - {{name: work, builtin: {builtin}, scale_factor: 10}}
+loads: {{clients: [1, 2, 4, 8, 16], threads: auto, protocol: prepared}}
+measure: {{slice: 3s, ceilings: off, neighbours: ignore}}
+stop: {{budget: {minutes}m, decide: 3%, equivalence: 1%}}
+seed: {seed}
+treatments:
+  default:
+    target: {{kind: local, bin: embedded}}
+    postgres: {{shared_buffers: 512MB, max_wal_size: 4GB}}
+  idle: {{extends: default}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """How one campaign ended."""
+
+    verdict: str
+    minutes: float
+    low: float | None
+    high: float | None
+    blocks: int
+
+
+def let_stand_still() -> None:
+    """Let turns of the configuration ``IDLE`` end early, and count them as if they did not."""
+    take = Seat.take
+
+    def idle(self: Seat, times: TurnTimes, round_number: int, place: int) -> bool:
+        if self.planned.treatment != IDLE:
+            return take(self, times, round_number, place)
+        rest_s = SHARE * times.counted_s
+        shorter = replace(times, turn_s=times.turn_s - rest_s)
+        stood = take(self, shorter, round_number, place)
+        self.clock.sleep(rest_s)
+        last = self.stretches[-1]
+        if last.counted is not None:
+            first, to = last.counted
+            self.stretches[-1] = replace(last, counted=(first, to + rest_s))
+        return stood
+
+    Seat.take = idle  # type: ignore[method-assign]
+
+
+def campaign(builtin: str, minutes: int, seed: int) -> Decided:
+    """Run one campaign to its end."""
+    doors = system_doors()
+    usable = capacity(doors.host)
+    with tempfile.TemporaryDirectory(prefix="three-percent-") as place:
+        text = EXPERIMENT.format(builtin=builtin, minutes=minutes, seed=seed)
+        loaded = load_text(
+            text,
+            "three-percent.yaml",
+            Surroundings(
+                base=Path(place),
+                facts=MachineFacts(memory_bytes=usable.memory_bytes, cpus=usable.cpus),
+            ),
+        )
+        request = session.Request(experiment=loaded.experiment, text=text, command="")
+        analysis = session.new_campaign(request, Path(place) / "record", doors, Silence())
+    headline = next(each for each in analysis.comparisons if each.load is None)
+    effect = headline.effect
+    return Decided(
+        verdict=headline.verdict.value,
+        minutes=round(analysis.elapsed_s / 60.0, 2),
+        low=None if effect is None else effect.low,
+        high=None if effect is None else effect.high,
+        blocks=analysis.blocks,
+    )
+
+
+def main() -> int:
+    """Run the campaigns and tell them; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--builtin", default="select-only")
+    parser.add_argument("--campaigns", type=int, default=5)
+    parser.add_argument("--minutes", type=int, default=40, help="of one campaign at most")
+    parser.add_argument("--keep", type=Path)
+    options = parser.parse_args()
+    let_stand_still()
+    found = []
+    for number in range(options.campaigns):
+        one = campaign(options.builtin, options.minutes, SEED + number)
+        found.append(one)
+        line = {"seed": SEED + number, "builtin": options.builtin, "verdict": one.verdict}
+        line |= {"minutes": one.minutes, "low": one.low, "high": one.high, "blocks": one.blocks}
+        print(json.dumps(line), flush=True)
+        if options.keep is not None:
+            with options.keep.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+    median = statistics.median(one.minutes for one in found)
+    right = sum(one.verdict == Verdict.SLOWER.value for one in found)
+    wrong = sum(one.verdict == Verdict.FASTER.value for one in found)
+    print(f"{right} of {len(found)} decided, {wrong} wrong, median {median:.1f} min")
+    return 0 if median <= GOAL_MINUTES and not wrong else ExitCode.GATE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,283 @@
+"""Campaigns in turns on servers that are there already: only their load generators are paused."""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_turns_of_redis import ratios, states_in
+
+from steelyard.engines.postgres.settings import deviations
+from steelyard.gateways.sql import PsycopgSql
+from steelyard.model.experiment import Layer, Setting
+from steelyard.platforms.endpoint.sessions import mixed_sessions, shown_settings
+from support.endpoint import Server, as_account, at_work, free_port, make_home, started
+from support.live import Steelyard, interrupted, living_servers, wait_for
+from support.redis import RedisServer, redis_started, require_redis
+
+pytestmark = pytest.mark.live
+
+# The transactions of one are 2 ms longer, which is most of them.
+NAPS = """\
+version: 1
+name: two endpoints, one naps
+baseline: one
+design: alternating
+workloads:
+  - name: naps
+    prepare: [make.sql]
+    scripts: [{file: nap.sql}]
+loads: {clients: 2, threads: 1}
+measure: {slice: 2s, discard: 1s, turn: 250ms}
+stop: {budget: 20m, precision: 0.1%}
+seed: 7
+treatments:
+  one:
+    target: {kind: endpoint, uri: FIRST}
+  two:
+    target: {kind: endpoint, uri: SECOND}
+    postgres: {work_mem: 9MB}
+"""
+MAKE = "CREATE TABLE seen (n bigint);\n"
+# A loop, because a sleep would be known as one.
+NAP = """\
+DO $$ BEGIN
+  IF current_setting('work_mem') = '9MB' THEN
+    PERFORM count(*) FROM generate_series(1, 4000);
+  END IF;
+END $$;
+"""
+REDIS = """\
+version: 1
+name: two endpoints of Redis
+baseline: one
+design: alternating
+workloads:
+  - {name: fields, builtin: hset, keys: 1000, value_bytes: 64}
+loads: {clients: 4, threads: 1, pipeline: 32}
+measure: {slice: 2s, discard: 1s}
+stop: {budget: 20m, precision: 0.1%}
+seed: 7
+treatments:
+  one:
+    target: {kind: redis-endpoint, uri: FIRST}
+  two:
+    target: {kind: redis-endpoint, uri: SECOND}
+    redis: {hash-max-listpack-entries: 100000}
+"""
+_DIES_WITHIN_S = 30.0
+
+
+@pytest.fixture
+def other_server(programs: Path) -> Iterator[Server]:
+    """A second server beside the session's own."""
+    with started(programs) as made:
+        yield made
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[RedisServer, RedisServer]]:
+    """Two servers of Redis."""
+    require_redis()
+    with redis_started() as one, redis_started() as two:
+        yield one, two
+
+
+def naps(steelyard: Steelyard, one: Server, two: Server) -> str:
+    """Write the experiment on two servers of PostgreSQL and its scripts."""
+    (steelyard.directory / "make.sql").write_text(MAKE)
+    (steelyard.directory / "nap.sql").write_text(NAP)
+    text = NAPS.replace("FIRST", json.dumps(one.uri)).replace("SECOND", json.dumps(two.uri))
+    return steelyard.experiment(text)
+
+
+@pytest.mark.slow
+def test_endpoints_of_postgres_take_turns_and_are_left_as_found(
+    steelyard: Steelyard, server: Server, other_server: Server
+) -> None:
+    """What makes one slower shows in two blocks; only generators stood still, and it is said so.
+
+    Percentiles are told as far as turns can tell them, and no further.
+    """
+    servers = (server, other_server)
+    before = [(each.configuration, each.databases) for each in servers]
+    done = steelyard.until_blocks(
+        2, "run", naps(steelyard, server, other_server), "--out", "c", "--yes"
+    )
+    assert done.returncode == 130
+    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
+    runs = [run for run in steelyard.runs if run["block"] in complete]
+    found = ratios(runs, "two", "one")
+    assert len(found) == len(complete)
+    assert all(ratio < -0.1 for ratio in found)
+    (plan,) = (entry["plan"] for entry in steelyard.journal if entry["kind"] == "planned")
+    assert plan["pausing"] == "generator"
+    assert all(run["latency"]["told_to_s"] == pytest.approx(0.05) for run in runs)
+    assert all(run["measurement"]["latency_mean_s"] > 0 for run in runs)
+    report = (steelyard.directory / "c" / "report.md").read_text()
+    assert "with pauses for background work" in report
+    assert [(each.configuration, each.databases) for each in servers] == before
+
+
+@pytest.mark.slow
+def test_endpoints_of_redis_take_turns_and_are_left_as_found(
+    steelyard: Steelyard, pair: tuple[RedisServer, RedisServer]
+) -> None:
+    """What makes one slower shows in each of two blocks; the servers count, and go on."""
+    one, two = pair
+    setting = ("CONFIG", "GET", "hash-max-listpack-entries")
+    before = two.command(*setting)
+    text = REDIS.replace("FIRST", json.dumps(one.uri)).replace("SECOND", json.dumps(two.uri))
+    done = steelyard.until_blocks(2, "run", steelyard.experiment(text), "--out", "c", "--yes")
+    assert done.returncode == 130
+    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
+    runs = [run for run in steelyard.runs if run["block"] in complete]
+    found = ratios(runs, "two", "one")
+    assert len(found) == len(complete)
+    assert all(each < -0.3 for each in found)
+    assert all(run["latency"] is None for run in runs)
+    assert [each.command("DBSIZE") for each in pair] == [0, 0]
+    assert two.command(*setting) == before
+
+
+@pytest.mark.slow
+def test_no_generator_stays_stopped_after_kill_9(
+    steelyard: Steelyard, server: Server, other_server: Server
+) -> None:
+    """Killed in its turns: the stopped one dies, and the servers get rid of its sessions."""
+    file = naps(steelyard, server, other_server)
+    process = steelyard.start("run", file, "--out", "c", "--yes")
+
+    def in_turns() -> bool:
+        begun = any(entry["kind"] == "block-started" for entry in steelyard.journal)
+        return begun and "T" in states_in(steelyard.cache)
+
+    wait_for(in_turns, process)
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + _DIES_WITHIN_S
+    while (
+        living_servers(steelyard.cache) or at_work(server) or at_work(other_server)
+    ) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert living_servers(steelyard.cache) == []
+    assert not at_work(server)
+    assert not at_work(other_server)
+    assert steelyard.run("clean", "--yes").returncode == 0
+    assert server.databases == other_server.databases == set()
+
+
+SESSIONS = """\
+version: 1
+name: sessions of one server
+baseline: one
+design: alternating
+workloads:
+  - name: naps
+    prepare: [make.sql]
+    scripts: [{file: nap.sql}]
+  - {name: reads, builtin: select-only, scale_factor: 1}
+loads: {clients: 2, threads: 1}
+measure: {slice: 2s, discard: 1s}
+stop: {budget: 20m, precision: 0.1%}
+seed: 7
+treatments:
+  one:
+    target: {kind: endpoint, uri: PLACE}
+    postgres: {work_mem: 5MB}
+  two:
+    extends: one
+    postgres: {work_mem: 9MB}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["postgres", "plain"])
+def test_sessions_of_one_server_take_turns_and_nothing_of_it_is_altered(
+    steelyard: Steelyard, server: Server, role: str
+) -> None:
+    """Each has its own settings and databases; a superuser's campaign alters nothing, either.
+
+    What makes one slower shows in two blocks; what the server counts is of both, and absent.
+    """
+    before, databases = server.configuration, server.databases
+    (steelyard.directory / "make.sql").write_text(MAKE)
+    (steelyard.directory / "nap.sql").write_text(NAP)
+    uri = server.uri.replace("postgres@", f"{role}@")
+    file = steelyard.experiment(SESSIONS.replace("PLACE", json.dumps(uri)))
+    process = steelyard.start("run", file, "--out", "c", "--yes")
+    wait_for(lambda: at_work(server), process)
+    wait_for(lambda: steelyard.complete_blocks >= 2, process)
+    assert server.configuration == before
+    done = interrupted(process)
+    assert done.returncode == 130
+    complete = {block["index"] for block in steelyard.blocks if block["complete"]}
+    runs = [run for run in steelyard.runs if run["block"] in complete]
+    found = ratios([r for r in runs if r["cell"]["workload"] == "naps"], "two", "one")
+    assert all(ratio < -0.1 for ratio in found)
+    absent = [each for run in runs for each in run["evidence"]["absent"]]
+    assert all(
+        "which counts what all of them do" in each["reason"]
+        for each in absent
+        if each["subject"] == "server"
+    )
+    assert sum(each["subject"] == "server" for each in absent) == len(runs)
+    made = [e["thing"] for e in steelyard.journal if e["kind"] == "created" and e.get("thing")]
+    names = {thing["database"] for thing in made}
+    assert len(names) == 2 * 4  # of each data set: its template, the first copy, one for each
+    assert {thing["resource"] for thing in made} == {"database"}
+    assert server.databases == databases
+    (environment,) = [e["environment"] for e in steelyard.journal if e["kind"] == "environment"]
+    shown = {
+        each["treatment"]: {s["name"]: s["value"] for s in each["settings"]}["work_mem"]
+        for each in environment["servers"]
+    }
+    assert shown == {"one": "5120", "two": "9216"}
+
+
+@pytest.fixture(params=["session", "transaction", "statement"])
+def pooled(
+    request: pytest.FixtureRequest, server: Server, tmp_path: Path
+) -> Iterator[tuple[str, int]]:
+    """A real PgBouncer before the server, which drops the settings of sessions: mode and port."""
+    program = shutil.which("pgbouncer")
+    if program is None:
+        pytest.skip("there is no pgbouncer on this machine, which CI need not have either")
+    home, port = make_home(), free_port()
+    (home / "users").write_text('"postgres" ""\n')
+    (home / "ini").write_text(
+        f"[databases]\n* = user=postgres host={server.home} port={server.port}\n[pgbouncer]\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
+        f"auth_file = {home}/users\npool_mode = {request.param}\n"
+        "ignore_startup_parameters = extra_float_digits,options\n"
+    )
+    with (tmp_path / "pooler").open("wb") as log:
+        argv = [*as_account(), program, str(home / "ini")]
+        process = subprocess.Popen(argv, stdout=log, stderr=log, cwd="/")
+    wait_for(lambda: can_connect(port))
+    yield request.param, port
+    process.kill()
+    process.wait()
+    shutil.rmtree(home)
+
+
+def can_connect(port: int) -> bool:
+    """Return whether somebody listens."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_sessions_through_a_pooler_do_not_take_turns(pooled: tuple[str, int]) -> None:
+    """Transactions that change backends are seen, and so are settings that do not arrive."""
+    mode, port = pooled
+    sql = PsycopgSql()
+    entrance = sql.reach({"host": "127.0.0.1", "port": str(port), "user": "postgres"})
+    mixed = mixed_sessions(entrance, sql)
+    assert ("transaction mode" in mixed) is (mode != "session")
+    (shown, *_) = shown_settings({"work_mem": "9MB"}, entrance, sql)
+    asked = Setting(layer=Layer.POSTGRES, name="work_mem", value="9MB")
+    assert deviations([asked], [shown]) != ()

@@ -1,0 +1,113 @@
+"""Simulated alternating blocks as the record of a campaign."""
+
+import numpy as np
+
+from steelyard.analysis.stopping import stopping_rule
+from steelyard.model.campaign import BlockOutcome, CampaignRecord
+from steelyard.model.experiment import Experiment, Stop, Treatment
+from steelyard.model.findings import Validity
+from steelyard.model.load import Load
+from steelyard.model.measure import Reset, SwitchCost
+from steelyard.model.measurement import Measurement, Run
+from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
+from steelyard.model.schedule import CellKey, Mode
+from steelyard.model.target import LocalTarget
+from steelyard.model.turns import Turn
+from steelyard.model.workload import Workload
+
+
+def experiment_of(taken):
+    """Return the experiment behind simulated turns: configurations c0, c1, ... under one workload."""
+    cells, _, configurations = taken.places.shape[2:]
+    return Experiment(
+        name="simulated",
+        baseline="c0",
+        treatments=tuple(
+            Treatment(name=f"c{number}", target=LocalTarget()) for number in range(configurations)
+        ),
+        workloads=(Workload(name="w", builtin="select-only"),),
+        loads=tuple(Load(clients=number + 1, threads=1) for number in range(cells)),
+        stop=Stop(),
+        seed=1,
+    )
+
+
+def record_of(taken, campaign):
+    """Return the record of one of the campaigns; the slot is the place of the visit."""
+    experiment = experiment_of(taken)
+    blocks = taken.places.shape[1]
+    return CampaignRecord(
+        campaign_id="simulated",
+        experiment=experiment,
+        status=Status.BUDGET,
+        plan=plan_of(experiment, blocks),
+        environment=None,
+        runs=tuple(runs_of(taken, campaign, experiment)),
+        blocks=tuple(BlockOutcome(index=n, attempt=0, complete=True) for n in range(blocks)),
+        findings=(),
+        started_at=0.0,
+        elapsed_s=15.0 * blocks,
+        command="steelyard run simulated.yaml",
+    )
+
+
+def plan_of(experiment, blocks):
+    """Return a plan as a runner would freeze it."""
+    return CampaignPlan(
+        mode=Mode.VISITS,
+        switch=SwitchCost.RESTART,
+        reset=Reset.VISIT,
+        restore="copy",
+        restore_s=(),
+        block_s=15.0,
+        stopping=stopping_rule(
+            headlines=len(experiment.treatments) - 1,
+            cells_per_headline=len(experiment.loads),
+            max_blocks=blocks,
+            precision=None,
+        ),
+        discard=DiscardChoice(discard_s=2.0, how="declared", risk=""),
+    )
+
+
+def runs_of(taken, campaign, experiment):
+    """Yield a run of each configuration in each cell of each block, with its turns."""
+    _, blocks, cells, _, configurations = taken.places.shape
+    for block, cell, side in np.ndindex(blocks, cells, configurations):
+        turns = turns_of(taken, (campaign, block, cell), side)
+        yield Run(
+            block=block,
+            attempt=0,
+            visit=int(taken.slots[campaign, block, side]),
+            position=cell,
+            treatment=experiment.treatments[side].name,
+            cell=CellKey(workload="w", load=experiment.loads[cell]),
+            started_at=0.0,
+            since_activation_s=2.0,
+            measurement=Measurement(
+                transactions=float(sum(turn.transactions for turn in turns)),
+                seconds=sum(turn.seconds for turn in turns),
+                latency_mean_s=None,
+                latency_stddev_s=None,
+                failed=0,
+                connection_s=None,
+                series=(),
+            ),
+            validity=Validity.VALID,
+            turns=turns,
+        )
+
+
+def turns_of(taken, at, side):
+    """Return the turns of one configuration in a block and cell."""
+    return tuple(
+        Turn(
+            round=number,
+            place=int(taken.places[at][number, side]),
+            began_s=float(taken.began_s[at][number, side]),
+            seconds=taken.way.counted_s,
+            transactions=int(taken.transactions[at][number, side]),
+            early=int(taken.early[at][number, side]),
+        )
+        for number in range(taken.way.rounds)
+    )

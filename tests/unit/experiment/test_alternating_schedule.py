@@ -1,0 +1,108 @@
+"""The order of runs where treatments alternate: slots by coin, what only reads first."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from math import sqrt
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes.campaigns import an_experiment
+from steelyard.experiment.schedule import block_coin, mode_for, schedule_of
+from steelyard.model.experiment import Experiment
+from steelyard.model.measure import SwitchCost
+from steelyard.model.schedule import CellKey, Mode, PlannedBlock, Schedule
+
+WORKLOADS = ("writes", "reads", "more writes", "more reads")
+READING = ("reads", "more reads")
+
+experiments = st.builds(
+    lambda seed, loads: replace(an_experiment(workloads=WORKLOADS, loads=loads), seed=seed),
+    seed=st.integers(0, 2**31 - 1),
+    loads=st.integers(1, 3),
+)
+
+
+def drawn(experiment: Experiment, blocks: int, mode: Mode = Mode.ALTERNATING) -> Schedule:
+    """Return the schedule of so many blocks."""
+    return schedule_of(experiment, mode=mode, blocks=blocks, reading=READING)
+
+
+def cells(block: PlannedBlock, visit: int = 0) -> list[CellKey]:
+    """Return the cells of a visit, in order."""
+    return [run.cell for run in block.visits[visit].runs]
+
+
+def reads(cell: CellKey) -> bool:
+    """Return whether it is one of those that only read."""
+    return cell.workload in READING
+
+
+@given(experiments)
+def test_each_treatment_has_its_slot_and_all_the_same_cells(experiment: Experiment) -> None:
+    """A visit is a slot: whoever is first is in the first; the load goes through one order."""
+    for block in drawn(experiment, 4).blocks:
+        assert {visit.treatment for visit in block.visits} == {"slow", "fast"}
+        assert len(block.visits) == 2
+        assert cells(block, 0) == cells(block, 1)
+        assert all(run.treatment == visit.treatment for visit in block.visits for run in visit.runs)
+
+
+@given(experiments)
+def test_what_only_reads_comes_first_and_else_the_coin_decides(experiment: Experiment) -> None:
+    """Writes age the data, so reads go before them; among each other both keep their order."""
+    alternating = drawn(experiment, 4).blocks
+    visits = drawn(experiment, 4, Mode.VISITS).blocks
+    for block, other in zip(alternating, visits, strict=True):
+        assert [each.treatment for each in block.visits] == [e.treatment for e in other.visits]
+        places = [reads(cell) for cell in cells(block)]
+        assert places == sorted(places, reverse=True)
+        assert cells(block) == [
+            *(cell for cell in cells(other) if reads(cell)),
+            *(cell for cell in cells(other) if not reads(cell)),
+        ]
+
+
+@given(experiments, st.integers(0, 5), st.integers(0, 5))
+def test_a_block_does_not_depend_on_how_many_there_are(
+    experiment: Experiment, blocks: int, more: int
+) -> None:
+    """A campaign that is given a longer budget goes on with the schedule it has."""
+    longer = drawn(experiment, blocks + more)
+    assert longer.blocks[:blocks] == drawn(experiment, blocks).blocks
+
+
+def test_the_coin_gives_the_first_slot_to_either() -> None:
+    """In 4000 blocks half of the time, within 4.5 standard deviations; and in no pattern."""
+    blocks = drawn(an_experiment(), 4000).blocks
+    first = [block.visits[0].treatment for block in blocks]
+    deviation = sqrt(len(blocks)) / 2
+    assert abs(Counter(first)["slow"] - len(blocks) / 2) < 4.5 * deviation
+    changes = sum(one != other for one, other in pairwise(first))
+    assert abs(changes - len(blocks) / 2) < 4.5 * deviation
+
+
+def test_the_order_of_cells_is_drawn_for_every_block() -> None:
+    """With four reading and four writing cells, every one of them is first sometime."""
+    blocks = drawn(an_experiment(workloads=WORKLOADS, loads=2), 200).blocks
+    assert {cells(block)[0] for block in blocks} == {c for c in cells(blocks[0]) if reads(c)}
+    assert {cells(block)[4] for block in blocks} == {c for c in cells(blocks[0]) if not reads(c)}
+
+
+@given(st.integers(0, 2**31 - 1), st.lists(st.integers(0, 50), min_size=1, max_size=4))
+def test_parts_of_a_block_have_coins_of_their_own(seed: int, place: list[int]) -> None:
+    """The same at every time, and others than those of other parts and of the block itself."""
+
+    def throws(*where: int) -> list[int]:
+        return list(block_coin(seed, *where).integers(0, 2**32, 4))
+
+    assert throws(*place) == throws(*place)
+    assert throws(*place) != throws(*place, 0)
+    assert throws(*place) != throws(*place[:-1], place[-1] + 1)
+
+
+def test_turns_come_before_switching() -> None:
+    """What can be up together alternates, whatever switching would cost; a pass never does."""
+    assert all(mode_for(cost, alternates=True) is Mode.ALTERNATING for cost in SwitchCost)
+    assert mode_for(SwitchCost.RESTART, single_pass=True, alternates=True) is Mode.VISITS

@@ -1,0 +1,384 @@
+"""Campaigns in turns, in a world of formulas: order, verdict, deaths, redoing, cleaning up."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from fakes.campaigns import Killed, Stage, an_experiment
+from fakes.clock import FakeClock
+from fakes.servers import World
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.experiment import durations
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.design_choice import Room
+from steelyard.experiment.forecast import forecast
+from steelyard.model.campaign import CampaignRecord
+from steelyard.model.errors import Interrupted, MeasurementError
+from steelyard.model.experiment import Design, Experiment
+from steelyard.model.measure import Measure, Reset
+from steelyard.model.measurement import Run
+from steelyard.model.plan import Status
+from steelyard.model.schedule import Mode
+from steelyard.model.turns import Pausing, TurnTimes
+from steelyard.model.verdicts import Verdict
+from steelyard.record.directory import read_campaign, read_schedule
+from steelyard.record.journal import read_lines
+
+_DAY_S = 86_400.0
+_STEPS = 33  # appends of the uninterrupted campaign after its start; checked below
+_ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=10**10)
+
+
+def staged(
+    path: Path, experiment: Experiment | None = None, clock: FakeClock | None = None
+) -> Stage:
+    """Begin a campaign where servers can be up together."""
+    stage = Stage.new(experiment or an_experiment(), path, clock)
+    stage.room = _ROOM
+    return stage
+
+
+def resumed(path: Path, experiment: Experiment, clock: FakeClock) -> Stage:
+    """Go on with it."""
+    stage = Stage.resumed(experiment, path, clock)
+    stage.room = _ROOM
+    return stage
+
+
+def worlds(stage: Stage) -> list[World]:
+    """Return what is the case in each slot."""
+    return [stage.world.in_slot(slot) for slot in (1, 2)]
+
+
+def in_block(stage: Stage, block: int, does: Callable[[bool], object]) -> None:
+    """Have something done at the beginning of every cell: True in the first try of a block."""
+    tries = 0
+
+    def act(_: int) -> None:
+        nonlocal tries
+        if stage.listener.heard[-1].endswith("in turns"):
+            tries += stage.world.block == block
+            does(tries == 1 and stage.world.block == block)
+
+    stage.listener.at_run = act
+
+
+def counted(record: CampaignRecord) -> list[tuple[object, ...]]:
+    """Return what the result rests on, without times of day."""
+    return [
+        (run.block, run.visit, run.position, run.treatment, run.cell, run.turns)
+        for run in record.counted_runs
+    ]
+
+
+def by_block(record: CampaignRecord) -> dict[int, list[Run]]:
+    """Return the runs that count."""
+    found: dict[int, list[Run]] = {}
+    for run in record.counted_runs:
+        found.setdefault(run.block, []).append(run)
+    return found
+
+
+@cache
+def uninterrupted() -> tuple[CampaignAnalysis, CampaignRecord, bytes, int]:
+    """Return a campaign that nobody harmed."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "campaign")
+        analysis = staged(path).run()
+        lines, _ = read_lines(path / "journal.jsonl")
+        return analysis, read_campaign(path), (path / "schedule.json").read_bytes(), len(lines)
+
+
+def test_a_campaign_in_turns_finds_what_is_there(tmp_path: Path) -> None:
+    """5 % faster is found; the plan says what was done, and every run holds its turns."""
+    experiment = an_experiment(workloads=("reads", "writes"), loads=2)
+    stage = staged(tmp_path / "campaign", experiment)
+    analysis = stage.run()
+    plan = analysis.plan
+    assert plan is not None
+    assert (plan.mode, plan.pausing) == (Mode.ALTERNATING, Pausing.SIGNALS)
+    assert plan.design_reason == "all of them can be up at the same time"
+    assert {each.workload: each.times for each in plan.turns} == {
+        "reads": TurnTimes(),
+        "writes": TurnTimes(),
+    }
+    headlines = [each for each in analysis.comparisons if each.load is None]
+    assert [each.verdict for each in headlines] == [Verdict.FASTER] * 2
+    for each in headlines:
+        assert each.effect is not None
+        assert each.effect.low is not None
+        assert each.effect.high is not None
+        assert each.effect.low < 0.05 < each.effect.high
+    record = read_campaign(tmp_path / "campaign")
+    for runs in by_block(record).values():
+        assert len(runs) == 2 * 4
+        assert all([turn.round for turn in run.turns] == list(range(20)) for run in runs)
+
+
+def test_both_are_up_from_the_beginning_to_the_end_of_a_block(tmp_path: Path) -> None:
+    """Each from data that were just restored, in the slot that the coin gave it."""
+    stage = staged(tmp_path / "campaign")
+    stage.run()
+    blocks = " ".join(stage.world.steps).split("stop stop")[:-1]
+    assert len(blocks) > 5
+    for block in blocks[1:]:
+        assert block.count("restore by reflink start") == 2
+        first, second = (
+            block.index("connect reads 1 at 5556"),
+            block.index("connect reads 1 at 5557"),
+        )
+        assert block.rindex("start") < min(first, second)
+    schedule = read_schedule(tmp_path / "campaign")
+    record = read_campaign(tmp_path / "campaign")
+    for index, runs in by_block(record).items():
+        planned = [visit.treatment for visit in schedule.blocks[index].visits]
+        assert [run.treatment for run in runs] == planned
+    assert {runs[0].treatment for runs in by_block(record).values()} == {"slow", "fast"}
+
+
+def test_what_only_reads_goes_before_what_writes(tmp_path: Path) -> None:
+    """In every block, whatever the order of the file."""
+    experiment = an_experiment(workloads=("writes", "reads"), loads=2)
+    stage = staged(tmp_path / "campaign", experiment)
+    stage.run()
+    for runs in by_block(read_campaign(tmp_path / "campaign")).values():
+        ordered = [run.cell.workload for run in sorted(runs, key=lambda run: run.position)]
+        assert ordered == ["reads"] * 4 + ["writes"] * 4
+
+
+def test_who_asks_for_visits_gets_them(tmp_path: Path) -> None:
+    """Though turns could be taken."""
+    stage = staged(tmp_path / "campaign", replace(an_experiment(), design=Design.ONE_BY_ONE))
+    plan = stage.run().plan
+    assert plan is not None
+    assert (plan.mode, plan.pausing, plan.turns) == (Mode.VISITS, None, ())
+    assert plan.design_reason == "the experiment asks for it"
+    assert not stage.guards.started
+
+
+def test_transactions_that_are_too_long_mean_visits(tmp_path: Path) -> None:
+    """It shows when they are tried, and is said in the plan."""
+    experiment = an_experiment()
+    stage = staged(tmp_path / "campaign", experiment)
+    turns = replace(TurnTimes(), turn_s=1.5)
+    measure = replace(experiment.measure, turns=turns)
+    stage.experiment = stage.world.experiment = replace(experiment, measure=measure)
+    plan = stage.run().plan
+    assert plan is not None
+    assert plan.mode is Mode.VISITS
+    assert "a turn of reads would have to last 1.5 s" in plan.design_reason
+
+
+@pytest.mark.parametrize("ends", ["well", "interrupted", "failed"])
+def test_nothing_is_left_and_the_guard_is_let_go(tmp_path: Path, ends: str) -> None:
+    """Slots, servers, generators; one guard watches over all places as long as there are pauses."""
+    stage = staged(tmp_path / "campaign")
+
+    def stop(now: bool) -> None:  # noqa: FBT001 - called by the stage
+        if now and ends == "interrupted":
+            raise Interrupted("stopped by SIGINT")
+        if now and ends == "failed":
+            for world in worlds(stage):
+                world.fails_after_s = 1.0
+
+    in_block(stage, 2, stop)
+    if ends == "well":
+        stage.run()
+    else:
+        with pytest.raises((Interrupted, MeasurementError)):
+            stage.run()
+    outside = tmp_path / "campaign-outside" / "live"
+    assert stage.guards.directories == [outside / "fake-1" / f"slot-{n}" for n in (1, 2)]
+    assert len(stage.guards.started) == 1
+    assert not stage.guards.started[0].stands()
+    assert not any(world.running for world in (stage.world, *worlds(stage)))
+    assert all(each.closed for world in worlds(stage) for each in world.generators)
+    assert not [path for path in outside.rglob("*") if path.is_file()]
+    record = read_campaign(tmp_path / "campaign")
+    assert (
+        record.status
+        is {
+            "well": Status.DECIDED,
+            "interrupted": Status.INTERRUPTED,
+            "failed": Status.FAILED,
+        }[ends]
+    )
+
+
+def generator_fails(world: World) -> None:
+    """Let the generators of a slot fail in their turns."""
+    world.fails_after_s = 1.0
+
+
+def server_dies(world: World) -> None:
+    """Let the server of a slot die in its turns."""
+    world.dies_after_s = 1.0
+
+
+def does_not_start(world: World) -> None:
+    """Let the server of a slot not start the next time."""
+    world.refuses = 1
+
+
+@pytest.mark.parametrize(
+    ("harms", "cause"),
+    [(generator_fails, "generator-failed"), (server_dies, "server-died"), (does_not_start, "")],
+)
+@pytest.mark.parametrize("slot", [1, 2])
+def test_a_block_is_redone_for_all_under_whose_trouble_it_was(
+    tmp_path: Path, harms: Callable[[World], None], cause: str, slot: int
+) -> None:
+    """Whichever slot it has: else it would not show that all redone blocks fell under one."""
+    stage = staged(tmp_path / "campaign")
+
+    def harm(now: bool) -> None:  # noqa: FBT001 - called by the stage
+        world = stage.world.in_slot(slot)
+        world.fails_after_s = world.dies_after_s = None
+        if now:  # it is up: what does not start is the next one
+            harms(world)
+
+    in_block(stage, 2, harm)
+    stage.run()
+    thrown = [outcome for outcome in stage.listener.outcomes if not outcome.complete]
+    schedule = read_schedule(tmp_path / "campaign")
+    (outcome,) = thrown
+    assert outcome.index == (3 if harms is does_not_start else 2)
+    assert outcome.treatment == schedule.blocks[outcome.index].visits[slot - 1].treatment
+    assert outcome.cause == cause
+    record = read_campaign(tmp_path / "campaign")
+    redone = [run for run in record.counted_runs if run.block == outcome.index]
+    assert {run.attempt for run in redone} == {1}
+    assert len(redone) == 2
+
+
+def test_what_nobody_brought_about_is_under_nobody(tmp_path: Path) -> None:
+    """Rounds were lost on a machine that could not stop them in time."""
+    stage = staged(tmp_path / "campaign")
+
+    def harm(now: bool) -> None:  # noqa: FBT001 - called by the stage
+        for world in worlds(stage):
+            world.restless = set(range(10**6)) if now else set()
+
+    in_block(stage, 2, harm)
+    stage.run()
+    (outcome,) = [each for each in stage.listener.outcomes if not each.complete]
+    assert (outcome.treatment, outcome.cause) == ("", "generator-failed")
+    assert "rounds are lost" in outcome.reason
+
+
+def test_a_redone_block_draws_other_orders(tmp_path: Path) -> None:
+    """The same slots and cells, and rounds of their own."""
+    stage = staged(tmp_path / "campaign")
+    in_block(stage, 2, lambda now: _jump(stage) if now else None)
+    stage.run()
+    record = read_campaign(tmp_path / "campaign")
+    redone = [run for run in record.runs if run.block == 2 and run.treatment == "slow"]
+    assert [run.attempt for run in redone] == [0, 1]
+    places = [[turn.place for turn in run.turns] for run in redone]
+    assert places[0] != places[1]
+
+
+def _jump(stage: Stage) -> None:
+    """Let somebody set the clock in the turns that come."""
+    at = len(stage.clock.slept) + 20
+    stage.clock.woken = lambda number: stage.clock.step_wall(3600.0 if number == at else 0.0)
+
+
+def test_the_number_of_steps_is_what_the_test_below_walks_through() -> None:
+    """A step that is added to a campaign must be interrupted too."""
+    assert uninterrupted()[3] == 1 + _STEPS
+
+
+@pytest.mark.parametrize("step", range(1, _STEPS + 1))
+@pytest.mark.parametrize("how", ["before", "torn", "after"])
+def test_a_campaign_killed_at_any_append_resumes_to_the_same_result(
+    tmp_path: Path, step: int, how: str
+) -> None:
+    """Same schedule and plan, complete blocks kept as they were, and the same verdict."""
+    whole, whole_record, schedule, _ = uninterrupted()
+    path, clock = tmp_path / "campaign", FakeClock()
+    with pytest.raises(Killed):
+        staged(path, clock=clock).dying(step, how).run()
+    clock.advance(_DAY_S)
+    dead = read_campaign(path)
+    kept = list(dead.counted_runs)
+    if dead.status is Status.DECIDED:
+        assert (step, how) == (_STEPS, "after")
+        return
+    again = resumed(path, an_experiment(), clock).run()
+    record = read_campaign(path)
+    assert (path / "schedule.json").read_bytes() == schedule
+    assert [key[:5] for key in counted(record)] == [key[:5] for key in counted(whole_record)]
+    assert list(record.counted_runs)[: len(kept)] == kept
+    assert (again.plan, again.status) == (whole.plan, Status.DECIDED)
+    for one, other in zip(again.comparisons, whole.comparisons, strict=True):
+        assert one.verdict is other.verdict
+        assert one.contrasts == pytest.approx(other.contrasts, abs=1e-3)
+
+
+def test_a_declared_warm_up_is_kept_and_noted(tmp_path: Path) -> None:
+    """Two seconds of load for each server in each block, as the outcomes say."""
+    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)
+    stage = staged(tmp_path / "campaign", an_experiment(measure=measure))
+    stage.run()
+    assert {outcome.warm_up_s for outcome in stage.listener.outcomes} == {2.0}
+
+
+@pytest.mark.parametrize(
+    ("workloads", "loads", "reconnections", "discard_s"),
+    [
+        (("reads",), 1, 0, 2.0),
+        (("reads",), 1, 0, 10.0),
+        (("reads", "writes"), 1, 0, 2.0),
+        (("reads", "writes"), 2, 0, 2.0),
+        (("reads",), 1, 4, 2.0),
+    ],
+)
+def test_a_block_takes_what_is_foretold(
+    tmp_path: Path, workloads: tuple[str, ...], loads: int, reconnections: int, discard_s: float
+) -> None:
+    """Up to what ends and starts generators, which takes no time in a world of formulas."""
+    turns = TurnTimes(reconnections=reconnections)
+    measure = Measure(slice_s=5.0, ramp_s=1.0, discard_s=discard_s, turns=turns)
+    experiment = an_experiment(workloads=workloads, loads=loads, measure=measure)
+    stage = staged(tmp_path / "campaign", experiment)
+    stage.world.restore_s, stage.world.start_s = 3.0, 2.0
+    began: list[float] = []
+
+    def note(_: int) -> None:
+        if stage.listener.heard[-1].startswith("starting"):
+            began.append(stage.clock.monotonic())
+
+    stage.listener.at_run = note
+    stage.run()
+    took_s = (began[-1] - began[0]) / (len(began) - 1)
+    times = durations.SwitchTimes(restore_s=3.0, start_s=2.0, switch_s=0.0)
+    told_s = durations.block_s(
+        experiment, mode=Mode.ALTERNATING, reset=Reset.VISIT, discard_s=discard_s, times=times
+    )
+    cells = len(workloads) * loads
+    own = len(workloads) * (loads > 1)  # generators that only warm up
+    generators = 2 * (cells * (reconnections + 1) + own)
+    spare_s = generators * (durations.RUN_OVERHEAD_S + durations.CONNECT_S)
+    assert took_s - 2 * len(workloads) * 0.25 <= told_s <= took_s + spare_s
+
+
+def test_the_forecast_knows_that_turns_are_taken(tmp_path: Path) -> None:
+    """As it will be, and why; where memory is short it is visits."""
+    stage = staged(tmp_path / "campaign")
+    bench = stage.bench()
+    assembly = Assembly(engine=bench._engine, platforms=bench._platforms, room=stage.room)
+    expected = forecast(stage.experiment, assembly)
+    assert expected.mode is Mode.ALTERNATING
+    plan = stage.run().plan
+    assert plan is not None
+    assert (plan.mode, plan.design_reason) == (expected.mode, expected.design_reason)
+    assert plan.block_s == pytest.approx(expected.block_s, rel=0.3)
+    short = replace(assembly, room=replace(stage.room, memory_bytes=1))
+    visits = forecast(stage.experiment, short)
+    assert visits.mode is Mode.VISITS
+    assert "of memory are available" in visits.design_reason

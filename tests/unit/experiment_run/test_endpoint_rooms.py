@@ -1,0 +1,101 @@
+"""What endpoints offer to treatments that take turns: sessions of one are tried before."""
+
+from dataclasses import replace
+
+import pytest
+
+from fakes.campaigns import an_experiment, asks
+from fakes.clock import FakeClock
+from fakes.servers import FakeEngine, World
+from fakes.sql import FakeSql, Row
+from steelyard.experiment.design_choice import choose_design
+from steelyard.experiment.endpoints import _room
+from steelyard.model.command import ServerAddress
+from steelyard.model.experiment import Design, Experiment
+from steelyard.model.target import EndpointTarget
+from steelyard.model.turns import Pausing
+from steelyard.platforms.endpoint.sessions import _BACKEND, _SHOWN
+
+
+def sessions_of(*hosts: str) -> Experiment:
+    """Return two treatments on these servers, one of which wants more memory."""
+    experiment = an_experiment()
+    settings = (asks(work_mem="5MB"), asks(work_mem="9MB"))
+    return replace(
+        experiment,
+        treatments=tuple(
+            replace(each, target=EndpointTarget(host=host), settings=own)
+            for each, host, own in zip(experiment.treatments, hosts, settings, strict=True)
+        ),
+    )
+
+
+def server(pids: list[int], work_mem_kb: list[int]) -> FakeSql:
+    """Return one whose open sessions are on these backends, and new ones show these values."""
+    on, shown = iter(pids), iter(work_mem_kb)
+
+    def row() -> list[Row]:
+        return [("work_mem", str(next(shown)), "kB")]
+
+    return FakeSql({_BACKEND: lambda: [(next(on),)], _SHOWN: row})
+
+
+def room_reason(experiment: Experiment, sql: FakeSql) -> tuple[bool, str]:
+    """Return whether they alternate in the room that there is, and why."""
+    engine = FakeEngine(World(clock=FakeClock(), experiment=experiment))
+    entrances = {
+        target: ServerAddress(host="db", port=5432, user="bench", database="postgres")
+        for target in experiment.endpoint_targets.values()
+    }
+    room = _room(experiment, engine, entrances, sql)
+    assert room.pausing is Pausing.GENERATOR
+    assert room.memory_bytes is None
+    choice = choose_design(experiment, engine, room)
+    return choice.alternates, choice.reason
+
+
+_APART = [1, 2, 3] * 2
+_ARRIVED = [5120] * 3 + [9216] * 3
+
+
+def test_sessions_that_have_what_they_asked_for_take_turns() -> None:
+    """Each treatment's settings in several new sessions, on backends of their own."""
+    assert room_reason(sessions_of("a", "a"), server(_APART, _ARRIVED))[0]
+
+
+@pytest.mark.parametrize(
+    ("pids", "shown", "reason"),
+    [
+        ([1] * 6, _ARRIVED, "transaction mode"),
+        (_APART, [5120] * 6, "work_mem was asked to be '9MB' and is '5120' (unit kB)"),
+        (_APART, [5120] * 3 + [9216, 9216, 5120], "work_mem was asked to be '9MB'"),
+    ],
+)
+def test_what_a_pooler_does_keeps_one_server_from_turns(
+    pids: list[int], shown: list[int], reason: str
+) -> None:
+    """Sessions that share a backend; settings that do not arrive, in one of several, too."""
+    alternates, told = room_reason(sessions_of("a", "a"), server(pids, shown))
+    assert not alternates
+    assert reason in told
+
+
+def test_settings_that_are_refused_are_told_in_the_servers_words() -> None:
+    """A pooler that takes no options."""
+    on = iter(_APART)
+    alternates, told = room_reason(
+        sessions_of("a", "a"), FakeSql({_BACKEND: lambda: [(next(on),)]})
+    )
+    assert not alternates
+    assert told.startswith("sessions there have no settings of their own: ")
+
+
+@pytest.mark.parametrize("design", [Design.AUTO, Design.ONE_BY_ONE])
+def test_nobody_is_asked_where_it_does_not_matter(design: Design) -> None:
+    """Two servers, or treatments that are measured one by one."""
+    hosts = ("a", "b") if design is Design.AUTO else ("a", "a")
+    sql = FakeSql({})
+    alternates, _ = room_reason(replace(sessions_of(*hosts), design=design), sql)
+    assert alternates is (design is Design.AUTO)
+    assert sql.asked == []
+    assert sql.open_sessions == 0

@@ -1,0 +1,256 @@
+"""What is said before and after a campaign in turns, in a world without servers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.campaigns import Stage, an_experiment
+from steelyard.analysis.across import compare_campaigns
+from steelyard.analysis.campaign_outlook import CampaignOutlook
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.progress import PlainProgress
+from steelyard.experiment import durations, planning
+from steelyard.experiment.assembly import Assembly
+from steelyard.experiment.design_choice import Room
+from steelyard.experiment.forecast import Forecast, forecast
+from steelyard.experiment.planning import plan_campaign
+from steelyard.model.experiment import Design, Experiment, Stop
+from steelyard.model.measure import Measure
+from steelyard.model.noise import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
+from steelyard.model.schedule import Mode
+from steelyard.model.turns import Pausing, SharedMemory, TurnTimes
+from steelyard.model.units import GIB
+from steelyard.record.directory import read_campaign
+from steelyard.report.outlook import ASSUMED, ASSUMED_TURNS, outlook_document
+from steelyard.report.outlook_summary import outlook_json
+from steelyard.report.render import build_document, render_markdown, summary
+from steelyard.report.terminal import render_terminal
+
+ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=64 * GIB)
+MEASURE = Measure(slice_s=5.0, ramp_s=2.0)
+QUIET = WorkloadNoise(
+    workload="reads",
+    second_sd=0.02,
+    autocorrelation=0.0,
+    slice_sd=0.0,
+    visit_sd=0.05,
+    drift_sd=0.0,
+    unnamed=1.0,
+    turns=TurnNoise(start_sd=0.01, connection_sd=0.02, second_sd=0.02),
+)
+MEASURED = NoiseProfile(
+    origin=NoiseOrigin.MEASURED,
+    workloads=(QUIET,),
+    mode=Mode.ALTERNATING,
+    blocks=12,
+    campaign_id="20261123-1",
+)
+
+
+def alternating(**changes: object) -> Experiment:
+    """Return two treatments that may be up together."""
+    return replace(an_experiment(loads=1, measure=MEASURE), **changes)  # type: ignore[arg-type]
+
+
+def assembled(experiment: Experiment, tmp_path: Path, room: Room = ROOM) -> Assembly:
+    """Return engine and platforms of this world, with room for servers that are up together."""
+    bench = Stage.new(experiment, tmp_path / experiment.name).bench()
+    return Assembly(engine=bench._engine, platforms=bench._platforms, room=room)
+
+
+def foretold(experiment: Experiment, tmp_path: Path) -> Forecast:
+    """Return the forecast of an experiment."""
+    return forecast(experiment, assembled(experiment, tmp_path))
+
+
+def planned(experiment: Experiment, tmp_path: Path) -> CampaignOutlook:
+    """Return the plan of an experiment."""
+    return plan_campaign(experiment, assembled(experiment, tmp_path))
+
+
+def text_of(found: CampaignOutlook) -> str:
+    """Return what a terminal shows of a plan, on one line."""
+    return " ".join(render_terminal(outlook_document(found), 200, whole=True).split())
+
+
+def test_a_forecast_says_how_turns_are_taken(tmp_path: Path) -> None:
+    """Design and reason, turn, settling, seconds, warm-up, what stands still, memory, slots."""
+    experiment = alternating(
+        measure=replace(MEASURE, turns=TurnTimes(turn_s=0.5, settling_s=0.2, reconnections=3))
+    )
+    expected = foretold(experiment, tmp_path)
+    assert expected.memory is not None
+    text = forecast_text(experiment, expected, with_schedule=True)
+    for words in (
+        "alternating, because all of them can be up at the same time; each treatment from fresh",
+        "0.5 s, of which the first 0.2 s are thrown away; 5 s per treatment, cell and block, in 4",
+        "3 s of them count",
+        "warm-up    2 s under load per start and workload",
+        "stopped by signals (SIGSTOP)",
+        "64.0 GiB available",
+        "in slot 1",
+        "in turns: reads",
+    ):
+        assert words in text
+    assert "visit" not in text
+    told = json.loads(json.dumps(forecast_json(experiment, expected)))
+    assert told["turns"]["reconnections"] == 3
+    assert told["turns"]["counted_s"] == 3.0
+    assert told["turns"]["pausing"] == "signals"
+    assert told["design_reason"] == "all of them can be up at the same time"
+
+
+def test_why_not_is_said_where_treatments_do_not_alternate(tmp_path: Path) -> None:
+    """The reason stands beside what switching needs; nothing is said of turns."""
+    experiment = alternating(design=Design.ONE_BY_ONE)
+    text = forecast_text(experiment, foretold(experiment, tmp_path))
+    assert "not alternating, because the experiment asks for it" in text
+    assert "in pauses" not in text
+    found = planned(replace(experiment, name="planned"), tmp_path)
+    assert "not alternating, because the experiment asks for it" in text_of(found)
+    assert "turns" not in outlook_json(found)
+
+
+def test_servers_that_are_up_together_need_room_for_all_their_data(tmp_path: Path) -> None:
+    """Disk for a copy and the log of each; memory is that of all of them."""
+    together = foretold(alternating(), tmp_path)
+    alone = foretold(alternating(name="alone", design=Design.ONE_BY_ONE), tmp_path)
+    needed, by_one = (next(iter(each.disk_bytes.values()))[0] for each in (together, alone))
+    assert needed > by_one
+    assert isinstance(together.memory, SharedMemory)
+    assert alone.memory is None
+
+
+def test_a_block_in_turns_is_the_sum_of_its_parts() -> None:
+    """Everything is done for each treatment: copy, start, warm-up per workload, connections."""
+    experiment = an_experiment(
+        loads=4,
+        workloads=("reads", "writes"),
+        measure=replace(MEASURE, turns=TurnTimes(reconnections=2)),
+    )
+    times = durations.SwitchTimes(restore_s=3.0, start_s=1.0)
+    connection_s = durations.CONNECTION_S
+    run_s = 5.0 + 3 * connection_s
+    warming_s = 2.0 + 0.75 * durations.RUN_OVERHEAD_S - 0.25 * durations.CONNECT_S
+    expected = 2 * (4.0 + 2 * (warming_s + 4 * run_s))
+    found = durations.alternating_block_s(experiment, discard_s=2.0, times=times)
+    assert found == pytest.approx(expected)
+    cold = durations.alternating_block_s(experiment, discard_s=0.0, times=times)
+    assert cold == pytest.approx(expected - 2 * 2 * warming_s)
+
+
+def test_a_plan_without_a_measurement_names_the_source_of_its_noise(tmp_path: Path) -> None:
+    """That of turns is of a machine that was measured, that of visits of the simulator."""
+    text = text_of(planned(alternating(), tmp_path))
+    assert ASSUMED_TURNS in text
+    assert "others are advised by 10 starts or more" in text
+    assert ASSUMED in text_of(planned(alternating(name="v", design=Design.ONE_BY_ONE), tmp_path))
+
+
+def test_a_plan_goes_by_the_noise_of_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its minutes follow from starts, connections and seconds; the best turns are said."""
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: MEASURED)
+    found = planned(alternating(stop=Stop(budget_s=3600.0)), tmp_path)
+    of_run = 0.02**2 + 0.02**2 / 3.0
+    assert found.workloads[0].pooled.contrast_sd == pytest.approx((2 * (0.01**2 + of_run)) ** 0.5)
+    text = text_of(found)
+    assert "starts 1.0 %, connections 2.0 %, one second of turns 2.0 %" in text
+    assert "reconnections" in text
+    assert "it was measured" not in text
+    slices = outlook_json(found)["workloads"][0]  # type: ignore[index, call-overload]
+    assert slices["best_slice_advised"] is True  # type: ignore[index]
+    assert slices["best_reconnections"] > 0  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("profile", "told"),
+    [
+        (replace(MEASURED, blocks=9), "others are advised by 10 starts or more"),
+        (
+            replace(MEASURED, mode=Mode.VISITS, workloads=(replace(QUIET, turns=None),)),
+            "it was measured one by one, so that turns show no more",
+        ),
+    ],
+    ids=["few starts", "the other design"],
+)
+def test_less_is_said_where_less_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: NoiseProfile, told: str
+) -> None:
+    """Nine starts advise nothing; noise of visits bounds that of turns, and says so."""
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: profile)
+    found = planned(alternating(stop=Stop(budget_s=3600.0)), tmp_path)
+    assert told in text_of(found)
+    assert not found.workloads[0].slices.advised
+    assert found.workloads[0].slices.cost == 1.0
+
+
+def test_turns_are_a_cheaper_design_where_the_noise_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file asks for visits, and this machine decides sooner in turns."""
+    monkeypatch.setattr(planning, "profile_for", lambda *_, **__: MEASURED)
+    found = planned(
+        alternating(design=Design.ONE_BY_ONE, stop=Stop(budget_s=900.0, decide=0.01)), tmp_path
+    )
+    assert any("alternating" in each.change for each in found.cheaper)
+    assert "it was measured in turns" in text_of(found)
+
+
+def a_campaign(path: Path, **changes: object) -> Stage:
+    """Return a campaign in turns that has run."""
+    stage = Stage.new(alternating(stop=Stop(budget_s=600.0), **changes), path)
+    stage.room = ROOM
+    return stage
+
+
+def test_a_report_says_which_design_was_taken(tmp_path: Path) -> None:
+    """Method, limits, cells and `summary.json` know of turns, from the record alone."""
+    stage = a_campaign(tmp_path / "one")
+    analysis = stage.run()
+    assert analysis.plan is not None
+    assert analysis.plan.mode is Mode.ALTERNATING
+    assert analysis.is_in_turns
+    text = render_markdown(build_document(analysis))
+    for words in (
+        "alternating, because all of them can be up at the same time",
+        "0.25 s, of which the first 0.1 s are thrown away",
+        "3 s of them count",
+        "starts of each treatment's server",
+        "a fresh copy in every block",
+        "Measured in turns beside servers that stood still",
+        "of a server alone: they were measured in turns",
+    ):
+        assert words in text
+    told = summary(analysis)
+    design = told["design"]
+    assert design["mode"] == "alternating"  # type: ignore[index, call-overload]
+    assert design["turns"]["warm_up_s"] == [2.0]  # type: ignore[index, call-overload]
+    assert all(cell["in_turns"] for cell in told["cells"])  # type: ignore[index, union-attr]
+
+
+def test_progress_in_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is frozen names turns and the warm-up under load; a look is a look as ever."""
+    stage = a_campaign(tmp_path / "one")
+    campaign = stage.campaign()
+    campaign.progress = PlainProgress()
+    campaign.run()
+    stage.directory.close()
+    err = capsys.readouterr().err
+    assert "in turns of 0.25 s, warm-up 2.0 s (floor) under load" in err
+    assert "discard" not in err
+    assert "block 1 of " in err
+
+
+def test_runs_in_turns_are_told_from_others_across_campaigns(tmp_path: Path) -> None:
+    """Rates in turns are not those of servers alone: the difference comes before the cells."""
+    a_campaign(tmp_path / "turns").run()
+    a_campaign(tmp_path / "visits", design=Design.ONE_BY_ONE).run()
+    records = [read_campaign(tmp_path / name) for name in ("turns", "visits")]
+    found = {
+        each.name: (each.first, each.second) for each in compare_campaigns(*records).differences
+    }
+    assert found["mode"] == ("alternating", "visits")
+    assert found["turns of reads"][1] is None
+    assert found["in pauses stands still"] == ("signals", None)

@@ -1,0 +1,157 @@
+"""A real guard: ends with us, however that is, and lets everything go on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from steelyard.gateways import guard
+from steelyard.gateways.families import SystemFamilies
+from steelyard.gateways.guard import SystemGuards
+from steelyard.model.errors import TargetError
+from support.waiting import eventually
+
+_STARTS_ONE = """
+import sys, time
+from pathlib import Path
+from steelyard.gateways.guard import SystemGuards
+guard = SystemGuards().start([Path(sys.argv[1])], [Path(sys.argv[2])])
+print(guard.pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Path:
+    """Return a frozen group with the files of both versions."""
+    made = tmp_path / "a group's"
+    made.mkdir()
+    (made / "freezer.state").write_text("FROZEN\n")
+    (made / "cgroup.freeze").write_text("1\n")
+    return made
+
+
+def _is_frozen(group: Path) -> bool:
+    state, freeze = ((group / name).read_text() for name in ("freezer.state", "cgroup.freeze"))
+    assert (state, freeze) in {("FROZEN\n", "1\n"), ("THAWED\n", "0\n")}
+    return freeze == "1\n"
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Path:
+    """Return a directory whose name a shell could take for something else."""
+    made = tmp_path / "live *[a-z]$HOME -> '"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def stopped(live: Path) -> Iterator[tuple[int, int]]:
+    """Return two processes that are stopped: one works below the directory, one beside it."""
+    (live / "data").mkdir()
+    beside = live.with_name(f"{live.name}2")
+    beside.mkdir()
+    started = [subprocess.Popen(["/bin/sleep", "60"], cwd=at) for at in (live / "data", beside)]
+    first, second = (process.pid for process in started)
+    try:
+        for process in started:
+            process.send_signal(signal.SIGSTOP)
+        assert eventually(lambda: SystemFamilies().stopped((first, second)) == (first, second))
+        yield first, second
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def _lives(pid: int) -> bool:
+    return any(SystemFamilies().of([pid]).values())
+
+
+def test_a_guard_that_is_let_go_lets_everything_go_on(
+    group: Path, live: Path, stopped: tuple[int, int]
+) -> None:
+    """Groups of both versions are thawed, processes below the directory continued, others not."""
+    first, second = stopped
+    absent = group.with_name("removed")
+    made = SystemGuards().start([absent, group], [live])
+    assert made.stands()
+    assert _is_frozen(group)
+    assert SystemFamilies().stopped(stopped) == stopped
+    made.close()
+    made.close()
+    assert not made.stands()
+    assert not _is_frozen(group)
+    assert not absent.exists()
+    assert SystemFamilies().stopped((first, second)) == (second,)
+
+
+def test_a_guard_acts_when_whoever_started_it_is_killed(
+    group: Path, live: Path, stopped: tuple[int, int]
+) -> None:
+    """SIGKILL leaves nobody who could close the pipe but the kernel."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STARTS_ONE, str(group), str(live)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    assert _is_frozen(group)
+    process.kill()
+    process.communicate()
+    assert eventually(lambda: not _lives(pid))
+    assert not _is_frozen(group)
+    assert stopped[0] not in SystemFamilies().stopped(stopped)
+
+
+def test_nothing_but_a_kill_ends_a_guard_early(group: Path) -> None:
+    """Ctrl-C, the end of a session and of a service reach every process but this one."""
+    made = SystemGuards().start([group], [])
+    pid = made.pid  # type: ignore[attr-defined] # of a real one
+    try:
+        assert os.getsid(pid) == pid != os.getsid(0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            os.kill(pid, number)
+        time.sleep(0.2)
+        assert made.stands()
+        assert _is_frozen(group)
+        os.kill(pid, signal.SIGKILL)
+        assert eventually(lambda: not made.stands())
+    finally:
+        made.close()
+    assert _is_frozen(group)
+
+
+def test_a_guard_inherits_nothing_and_others_do_not_inherit_its_pipe(tmp_path: Path) -> None:
+    """An open file of ours would stay locked by it; its pipe in another's hands never ends."""
+    with (tmp_path / "ours").open("w") as ours:
+        os.set_inheritable(ours.fileno(), True)  # noqa: FBT003 - that is its form
+        made = SystemGuards().start([], [])
+        other = subprocess.Popen(["/bin/sleep", "60"], close_fds=False)
+        try:
+            pid = made.pid  # type: ignore[attr-defined] # of a real one
+            held = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir()}
+            assert "ours" not in held
+            assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
+            made.close()
+            assert not made.stands()
+        finally:
+            other.kill()
+            other.wait()
+            made.close()
+
+
+def test_a_guard_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be paused then."""
+    monkeypatch.setattr(guard, "_SHELL", "/nonexistent")
+    with pytest.raises(TargetError, match="cannot be run"):
+        SystemGuards().start([], [])
+    monkeypatch.setattr(guard, "_SHELL", "/bin/false")
+    with pytest.raises(TargetError, match="did not start"):
+        SystemGuards().start([], [])

@@ -1,0 +1,330 @@
+"""Probes around a run in turns: samples inside turns alone, and nobody waits for what stands."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import pytest
+
+from fakes.campaigns import an_experiment
+from fakes.clock import FakeClock
+from fakes.host import FakeHost
+from fakes.servers import FakeEngine, World
+from steelyard.experiment.probes.choice import Place, PlaceInTurns, turn_watches
+from steelyard.experiment.probes.probe import Part
+from steelyard.experiment.probes.turn_watch import TurnWatch, moments
+from steelyard.gateways.clock import SystemClock
+from steelyard.model.command import ServerAddress
+from steelyard.model.errors import TargetError
+from steelyard.model.evidence import Absence
+from steelyard.model.turns import TurnTimes
+from steelyard.model.workload import Workload
+
+_TIMES = TurnTimes(turn_s=0.06, settling_s=0.01)
+_PATIENCE_S = 30.0
+
+
+@dataclass
+class Server:
+    """A probe of a server that answers only while it runs.
+
+    Attributes:
+        samples: Times of the samples that are kept.
+        caught: A sample has begun that a pause can catch.
+    """
+
+    subject: str = "server"
+    interval_s: float = 0.1
+    fails_in: str = ""
+    samples: list[float] = field(default_factory=list)
+    forgotten: list[float] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    runs: threading.Event = field(default_factory=threading.Event)
+    began: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    abandoned: threading.Event = field(default_factory=threading.Event)
+
+    def _asked(self, name: str) -> None:
+        self.calls.append(name)
+        while not self.runs.wait(0.01):
+            if self.abandoned.is_set():
+                raise TargetError("the session was closed")
+        if name == self.fails_in:
+            raise TargetError(f"refused in {name}")
+
+    def begin(self) -> None:
+        """Begin."""
+        self._asked("begin")
+
+    def sample(self, at_s: float) -> None:
+        """Sample."""
+        self.began.release()
+        self._asked("sample")
+        self.samples.append(at_s)
+
+    def forget(self, at_s: float) -> None:
+        """Forget."""
+        self.samples.remove(at_s)
+        self.forgotten.append(at_s)
+
+    def finish(self, at_s: float, *, lost: int) -> Part:
+        """Finish."""
+        self._asked("finish")
+        return Part(totals={"ran_s": at_s, "lost": float(lost)}, server_cpu_s=0.25)
+
+    def abandon(self) -> None:
+        """Let go."""
+        self.abandoned.set()
+
+
+@dataclass
+class Machine:
+    """What reads the machine, as far as a watch calls it."""
+
+    calls: list[str] = field(default_factory=list)
+    fails_in: str = ""
+
+    @property
+    def at(self) -> float:
+        """Return when it was told to go on."""
+        return SystemClock().monotonic()
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if name == self.fails_in:
+            raise ValueError("no such file")
+
+    def __getattr__(self, name: str) -> Callable[..., Part]:
+        def call(*_: object) -> Part:
+            self._called(name)
+            return Part(totals={"edges": float(self.calls.count("halt"))})
+
+        return call
+
+
+def _watch(server: Server | None = None, machine: Machine | None = None) -> TurnWatch:
+    made: Any = None if machine is None else lambda: machine
+    return TurnWatch(clock=SystemClock(), server=server, machine=made)
+
+
+def _turn(watch: TurnWatch, server: Server, within: Callable[[], object]) -> None:
+    """Let the server run for a turn, in which something happens."""
+    watch.resume()
+    server.runs.set()
+    watch.begin_turn(_TIMES)
+    watch.settle_turn()
+    within()
+    watch.end_turn()
+    server.runs.clear()
+    watch.halt()
+
+
+def _begun(watch: TurnWatch, server: Server) -> None:
+    server.runs.set()
+    watch.begin()
+    server.runs.clear()
+
+
+def _finished(watch: TurnWatch, server: Server) -> None:
+    watch.take_stock()
+    server.runs.set()
+    watch.finish()
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    for _ in range(int(_PATIENCE_S / 0.005)):
+        if holds():
+            return
+        threading.Event().wait(0.005)
+    raise AssertionError("it never held")
+
+
+def test_samples_are_taken_inside_turns_and_nowhere_else() -> None:
+    """Two turns with a pause: one sample each, at the place it has without pauses."""
+    server = Server()
+    watch = _watch(server)
+    _begun(watch, server)
+    for turn in (1, 2):
+        _turn(watch, server, lambda turn=turn: _until(lambda: len(server.samples) == turn))
+        threading.Event().wait(0.3)  # five turns long: at a fixed rate it would sample here
+        assert server.calls.count("sample") == turn
+    _finished(watch, server)
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert evidence.totals["lost"] == 0
+    first, second = server.samples
+    assert first >= _TIMES.settling_s
+    assert second - first < 0.3, "the pause is not in it"
+    assert evidence.totals["ran_s"] == pytest.approx(evidence.seconds, abs=1e-3)
+
+
+def test_a_sample_that_a_pause_catches_is_forgotten_and_delays_nobody() -> None:
+    """Its answer comes in the next turn: it is lost, that turn is sampled, nothing is absent."""
+    server = Server()
+    watch = _watch(server)
+    _begun(watch, server)
+    watch.resume()
+    watch.begin_turn(_TIMES)  # the server is slow: it stands still again before it answers
+    assert server.began.acquire(timeout=_PATIENCE_S)
+    watch.end_turn()
+    watch.halt()
+    assert server.samples == []
+    _turn(
+        watch, server, lambda: _until(lambda: len(server.samples) == 1 and server.forgotten != [])
+    )
+    _finished(watch, server)
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert evidence.totals["lost"] == 1
+    assert len(server.forgotten) == 1
+    assert evidence.absent == ()
+
+
+def test_what_is_not_due_before_a_pause_is_not_asked() -> None:
+    """A turn that is over before its first sample: nothing is sent to a server that stands."""
+    times = TurnTimes(turn_s=0.2, settling_s=0.1)
+    server = Server()
+    watch = _watch(server)
+    _begun(watch, server)
+    watch.resume()
+    watch.begin_turn(times)
+    watch.end_turn()
+    watch.halt()
+    threading.Event().wait(2 * times.turn_s)
+    assert "sample" not in server.calls
+    _finished(watch, server)
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert evidence.totals["lost"] == len(moments(times))
+
+
+@pytest.mark.parametrize("where", ["begin", "sample", "finish"])
+def test_a_server_that_refuses_is_absent_and_the_machine_is_not(where: str) -> None:
+    """The reason is the error's sentence; turns go on to their end."""
+    server, machine = Server(fails_in=where), Machine()
+    watch = _watch(server, machine)
+    _begun(watch, server)
+    for _ in range(2):
+        _turn(watch, server, lambda: where == "sample" and server.began.acquire(timeout=0.2))
+    _finished(watch, server)
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert [(gone.subject, gone.reason) for gone in evidence.absent] == [
+        ("server", f"refused in {where}")
+    ]
+    assert evidence.totals["edges"] == 2
+
+
+def test_a_machine_that_cannot_be_read_is_absent_and_the_server_is_not() -> None:
+    """One failure ends its readings: a sum with a hole in it would be wrong."""
+    server, machine = Server(), Machine(fails_in="settle_turn")
+    watch = _watch(server, machine)
+    _begun(watch, server)
+    for _ in range(2):
+        _turn(watch, server, lambda: None)
+    _finished(watch, server)
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert [(gone.subject, gone.reason) for gone in evidence.absent] == [
+        ("the machine", "ValueError: no such file")
+    ]
+    assert "ran_s" in evidence.totals
+    assert machine.calls == ["resume", "settle_turn"]
+
+
+def test_a_server_that_never_answers_does_not_hold_up_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is given up after its time, its session closed, and what the machine told is kept."""
+    monkeypatch.setattr("steelyard.experiment.probes.turn_watch.END_WITHIN_S", 0.2)
+    server = Server()
+    watch = _watch(server, Machine())
+    _begun(watch, server)
+    watch.take_stock()
+    watch.finish()  # it stands still
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert "within" in evidence.absent[0].reason
+    assert server.abandoned.is_set()
+    assert "edges" in evidence.totals
+
+
+def test_a_run_that_is_torn_gives_up_its_session() -> None:
+    """Whatever ends it, no thread and no session of it goes on; there is no evidence."""
+    server = Server()
+    watch = _watch(server)
+    _begun(watch, server)
+    watch.resume()
+    watch.close()
+    assert server.abandoned.is_set()
+    assert watch.evidence() is None
+
+
+def test_without_probes_there_is_no_evidence() -> None:
+    """A warm-up, and a server that is gone."""
+    watch = _watch()
+    watch.begin()
+    watch.resume()
+    watch.halt()
+    watch.take_stock()
+    watch.finish()
+    watch.close()
+    assert watch.evidence() is None
+
+
+@pytest.mark.parametrize(
+    ("turn_s", "settling_s", "expected"),
+    [
+        (0.25, 0.1, (0.175,)),
+        (0.15, 0.1, (0.125,)),
+        (0.4, 0.1, (0.175, 0.325)),
+        (0.41, 0.1, (0.1516666667, 0.255, 0.3583333333)),
+    ],
+)
+def test_samples_lie_evenly_in_what_counts_of_a_turn(
+    turn_s: float, settling_s: float, expected: tuple[float, ...]
+) -> None:
+    """At most 0.15 s of what counts for each of them, one at least, all of the same length."""
+    found = moments(TurnTimes(turn_s=turn_s, settling_s=settling_s))
+    assert found == pytest.approx(expected)
+
+
+def test_what_nobody_can_know_is_told_with_its_reason() -> None:
+    """Of a server that has sessions of others, too: also where nothing else is watched."""
+    absent = Absence(subject="server", reason="It counts what all of them do.")
+    watch = TurnWatch(clock=SystemClock(), absent=(absent,))
+    watch.begin()
+    watch.finish()
+    evidence = watch.evidence()
+    assert evidence is not None
+    assert evidence.absent == (absent,)
+    assert evidence.totals == {}
+
+
+def test_a_server_that_is_shared_is_asked_for_nothing() -> None:
+    """Its counters are of all its sessions; where it is not shared, it is asked."""
+    asked: list[ServerAddress] = []
+
+    class _Engine(FakeEngine):
+        def reader(self, address: ServerAddress, workload: Workload) -> NoReturn:
+            asked.append(address)
+            raise TargetError(f"no reader of {workload.name}")
+
+    experiment = an_experiment()
+    place = Place(
+        engine=_Engine(World(clock=FakeClock(), experiment=experiment)),
+        address=ServerAddress(host="/s", port=1),
+        workload=experiment.workloads[0],
+        vantage=None,
+    )
+    for is_shared in (True, False):
+        one = PlaceInTurns(place=place, generators=tuple, is_shared=is_shared)
+        (watch,) = turn_watches([one], FakeHost(), SystemClock())
+        watch.begin()
+        watch.finish()
+        evidence = watch.evidence()
+        assert evidence is not None
+        told = {each.subject: each.reason for each in evidence.absent}
+        assert ("what all of them do" in told["server"]) is is_shared
+        assert bool(asked) is not is_shared

@@ -1,0 +1,37 @@
+"""A report of turns in which nobody timed a request: it says so, and shows all the rest."""
+
+import pytest
+
+from fakes import analyses, redis_campaigns
+from steelyard.analysis.results import CampaignAnalysis
+from steelyard.report.render import build_document, render_markdown, render_terminal, summary
+
+
+@pytest.fixture(scope="module")
+def analysis() -> CampaignAnalysis:
+    """Return a campaign of Redis in turns."""
+    return redis_campaigns.in_turns()
+
+
+def test_the_reason_stands_where_percentiles_would(analysis: CampaignAnalysis) -> None:
+    """With the way to have them; no percentile is made up of what the generator printed."""
+    text = " ".join(render_markdown(build_document(analysis)).split())
+    assert "No request was timed: redis-benchmark keeps no log" in text
+    assert "one-by-one" in text
+    assert "p50" not in text
+    assert "latency" not in summary(analysis)
+
+
+def test_throughput_is_told_without_latencies(analysis: CampaignAnalysis) -> None:
+    """Headlines, cells and explanations do without them; an absent mean is no zero."""
+    assert [headline.effect is not None for headline in analysis.headlines] == [True, True]
+    assert all(cell.latency_mean_s is None for cell in analysis.cells)
+    text = render_terminal(build_document(analysis), 100, files=())
+    assert "aof-always" in text
+    assert "0.000" not in text
+
+
+def test_a_logged_campaign_does_not_say_so() -> None:
+    """Its percentiles are there."""
+    text = render_markdown(build_document(analyses.in_turns()))
+    assert "was timed" not in text
