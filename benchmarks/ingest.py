@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from steelyard.stats.histogram import bucket_indices
-from steelyard.stats.interval import block_interval
+from steelyard.stats.signed_rank import block_interval
 
 LEVEL = 0.05
 # Which of Steelyard and polars is faster depends on the machine: in six runs on virtual machines of
@@ -110,8 +110,9 @@ def with_bytes(path: str) -> tuple[Spent, Counts | None]:
 
 def with_steelyard(path: str) -> tuple[Spent, Counts]:
     """Read as a run does: chunk by chunk."""
-    from steelyard.engines.postgres.log_cells import BUCKETS  # noqa: PLC0415
-    from steelyard.engines.postgres.transaction_log import LogForm, LogReader  # noqa: PLC0415
+    from steelyard.systems.postgres.log_counts import BUCKETS  # noqa: PLC0415
+    from steelyard.systems.postgres.log_lines import LogForm  # noqa: PLC0415
+    from steelyard.systems.postgres.transaction_log import TransactionLogReader as LogReader  # noqa: PLC0415
 
     def work() -> Any:  # noqa: ANN401
         form = LogForm(scripts=("reads", "writes"), open_loop=False, retries=False)

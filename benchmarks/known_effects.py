@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from steelyard.analysis.observations import observe
-from steelyard.model.errors import ExitCode
+from steelyard.answers.observations import observe
+from steelyard.core.errors import ExitCode
 from steelyard.record.directory import read_campaign
 
 SEED = 20261124  # fixed before the first series

@@ -24,9 +24,10 @@ from pathlib import Path
 import numpy as np
 from overhead import LEVEL, REAPED_S, SERVER, Rig, Used, rig, summary_tps, used_now
 
-from steelyard.engines.postgres.transaction_log import LogForm, LogReader
-from steelyard.model.errors import SteelyardError
-from steelyard.stats.interval import block_interval
+from steelyard.core.errors import SteelyardError
+from steelyard.stats.signed_rank import block_interval
+from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.transaction_log import TransactionLogReader
 
 ARMS = {"no log": (), "every one": ("--log",), "one in ten": ("--log", "--sampling-rate=0.1")}
 WITHOUT = "no log"
@@ -75,7 +76,7 @@ def slice_of(on: Rig, flags: tuple[str, ...], seconds: int, costs: Costs, postma
 
 def read(home: Path) -> int:
     """Read the logs as a run does; return their size."""
-    reader = LogReader(FORM, started_at=time.time(), ramp_s=0.0)
+    reader = TransactionLogReader(FORM, started_at=time.time(), ramp_s=0.0)
     size = 0
     for path in sorted(home.iterdir()):
         with path.open("rb") as file:

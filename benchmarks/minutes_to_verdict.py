@@ -30,8 +30,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from steelyard.analysis.observations import observe
-from steelyard.model.errors import ExitCode
+from steelyard.answers.observations import observe
+from steelyard.core.errors import ExitCode
 from steelyard.record.directory import read_campaign
 
 FloatArray = npt.NDArray[np.float64]

@@ -23,25 +23,26 @@ from pathlib import Path
 import numpy as np
 import psycopg
 
-from steelyard.engines.engine import RunRequest
-from steelyard.experiment import ledger, registry
-from steelyard.experiment.assembly import Assembly, assemble
-from steelyard.experiment.bench import Bench
-from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.files import load_text
-from steelyard.experiment.resolution import Surroundings
-from steelyard.experiment.taking import Taker
-from steelyard.experiment.validity import validity_of
+from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.evidence.run_rules import validity_of
+from steelyard.campaign.file.files import load_text
+from steelyard.campaign.file.resolution import Surroundings
+from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.taking import Taker
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
+from steelyard.core.experiment import Experiment
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey, PlannedRun
+from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.model.command import Command, Completed
-from steelyard.model.errors import ExitCode, MeasurementError, SteelyardError
-from steelyard.model.experiment import Experiment
-from steelyard.model.measurement import Run
-from steelyard.model.schedule import CellKey, PlannedRun
-from steelyard.platforms.local.machine import capacity
+from steelyard.places.local.machine import capacity
+from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import RunFinished, Started
-from steelyard.stats.interval import block_interval
+from steelyard.stats.signed_rank import block_interval
+from steelyard.systems.protocol import RunRequest
+from steelyard.targets.assembly import Assembly, assemble
 from steelyard.tuning.profiles import MachineFacts
 
 GATE = 0.01

@@ -25,13 +25,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from overhead import LEVEL, REAPED_S, Rig, Used, rate_of, rig, used_now
 
-from steelyard.experiment.bench import Bench
-from steelyard.experiment.probes.probe import Probe
-from steelyard.model.errors import ExitCode, MeasurementError, SteelyardError
-from steelyard.model.evidence import Evidence
-from steelyard.model.measurement import Run
-from steelyard.model.schedule import PlannedRun
-from steelyard.stats.interval import block_interval
+from steelyard.campaign.evidence.watch import Probe
+from steelyard.campaign.run.bench import Bench
+from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
+from steelyard.core.evidence import Evidence
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import PlannedRun
+from steelyard.stats.signed_rank import block_interval
 
 GATE = 0.01
 NOTHING = Used(own=0.0, generator=0.0, server=0.0)

@@ -28,7 +28,7 @@ from provisioned import (
 )
 from simulator import log_effects
 
-from steelyard.model.noise import ASSUMED_NOISE
+from steelyard.core.noise import ASSUMED_NOISE
 from steelyard.stats.two_level import instances_needed, optimal_runs
 
 INSTANCE_SDS = (0.01, 0.02, 0.04)

@@ -18,16 +18,16 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.experiment import session
-from steelyard.experiment.doors import system_doors
-from steelyard.experiment.files import load_text
-from steelyard.experiment.progress import Silence
-from steelyard.experiment.resolution import Surroundings
-from steelyard.experiment.turns import Seat
-from steelyard.model.errors import ExitCode
-from steelyard.model.turns import TurnTimes
-from steelyard.model.verdicts import Verdict
-from steelyard.platforms.local.machine import capacity
+from steelyard.campaign.file.files import load_text
+from steelyard.campaign.file.resolution import Surroundings
+from steelyard.campaign.run import session
+from steelyard.campaign.run.runner import Silence
+from steelyard.campaign.run.turns import Seat
+from steelyard.core.errors import ExitCode
+from steelyard.core.findings import Verdict
+from steelyard.core.schedule import TurnTimes
+from steelyard.gateways.doors import system_doors
+from steelyard.places.local.machine import capacity
 from steelyard.tuning.profiles import MachineFacts
 
 SEED = 20261125  # fixed before the first series

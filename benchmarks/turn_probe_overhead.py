@@ -25,15 +25,15 @@ from pathlib import Path
 import numpy as np
 from overhead import LEVEL
 
+from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.turn_watch import TurnWatch
 from steelyard.cli.main import cli
-from steelyard.experiment.probes.server import ServerProbe
-from steelyard.experiment.probes.turn_watch import TurnWatch
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import ExitCode, MeasurementError, SteelyardError
-from steelyard.model.evidence import Quantity
-from steelyard.model.turns import TurnTimes
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import ExitCode, MeasurementError, SteelyardError
+from steelyard.core.evidence import Quantity
+from steelyard.core.schedule import TurnTimes
 from steelyard.record.directory import read_campaign
-from steelyard.stats.interval import block_interval
+from steelyard.stats.signed_rank import block_interval
 
 GATE = 0.01
 _MOST_TURNS = 10_000  # of a run

@@ -16,7 +16,8 @@ from fakes.scenes import (
     stalls_of,
     warmup_of,
 )
-from steelyard.analysis.noise_floor import (
+from steelyard.answers.comparison.compute import pair_findings
+from steelyard.answers.noise.floor import (
     MINUTES,
     DesignSight,
     NoiseFloor,
@@ -24,21 +25,28 @@ from steelyard.analysis.noise_floor import (
     Sight,
     WorkloadFloor,
 )
-from steelyard.analysis.places import pair_findings
-from steelyard.analysis.results import (
+from steelyard.answers.results import (
     CampaignAnalysis,
     CheckpointPhase,
     InstanceNoise,
     SettingDifference,
 )
-from steelyard.model.environment import Fact
-from steelyard.model.experiment import Experiment, Layer, Setting, Stop, Treatment, TwinOf
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.load import Load
-from steelyard.model.measure import Measure, Reset, SwitchCost
-from steelyard.model.measurement import Run, Second
-from steelyard.model.noise import ASSUMED_NOISE
-from steelyard.model.plan import (
+from steelyard.core.experiment import (
+    Experiment,
+    Layer,
+    Measure,
+    Reset,
+    Setting,
+    Stop,
+    SwitchCost,
+    Treatment,
+    TwinOf,
+    Workload,
+)
+from steelyard.core.findings import Estimate, Finding, Severity, Validity
+from steelyard.core.measurement import Fact, Run, Second
+from steelyard.core.noise import ASSUMED_NOISE
+from steelyard.core.plan import (
     ANEW,
     CampaignPlan,
     DiscardChoice,
@@ -47,12 +55,17 @@ from steelyard.model.plan import (
     StoppingRule,
     turn_times,
 )
-from steelyard.model.schedule import Mode
-from steelyard.model.target import EndpointTarget, LocalTarget
-from steelyard.model.turns import Pausing, SharedMemory, Turn, TurnTimes, WorkloadTurns
-from steelyard.model.units import GIB
-from steelyard.model.verdicts import Estimate
-from steelyard.model.workload import Workload
+from steelyard.core.schedule import (
+    Load,
+    Mode,
+    Pausing,
+    SharedMemory,
+    Turn,
+    TurnTimes,
+    WorkloadTurns,
+)
+from steelyard.core.target import EndpointTarget, LocalTarget
+from steelyard.core.units import GIB
 from steelyard.stats.two_level import Components
 
 

@@ -9,27 +9,25 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.servers import FakeEngine, FakePlatform, World
 from fakes.standing import FakeGuards
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.experiment.alternating import Slots
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.bench import Bench
-from steelyard.experiment.design_choice import Room
-from steelyard.experiment.ledger import JournalLedger
-from steelyard.experiment.registry import register
-from steelyard.experiment.runner import Campaign
-from steelyard.experiment.stack_settings import StackSettings
-from steelyard.experiment.turns import Slot
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.environment import Fact
-from steelyard.model.experiment import Experiment, Layer, Setting, Stop, Treatment
-from steelyard.model.load import Load
-from steelyard.model.measure import Measure
-from steelyard.model.plan import CampaignPlan
-from steelyard.model.target import LocalTarget
-from steelyard.model.workload import Workload
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.run.alternating import Slots
+from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.runner import Campaign
+from steelyard.campaign.run.turns import Slot
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.experiment import Experiment, Layer, Measure, Setting, Stop, Treatment, Workload
+from steelyard.core.measurement import Fact
+from steelyard.core.plan import CampaignPlan
+from steelyard.core.schedule import Load
+from steelyard.core.target import LocalTarget
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Entry, Line, Resumed, Started
 from steelyard.record.journal import Journal, encode
+from steelyard.record.registry import register
+from steelyard.targets.assembly import Assembly
+from steelyard.targets.differences import Room
+from steelyard.targets.stack import StackSettings
 
 CAMPAIGN_ID = "fake-1"
 RESTART = "speed_needs_restart"

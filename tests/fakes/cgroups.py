@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from steelyard.core.errors import PrivilegeError, TargetError
+from steelyard.core.linux import Controller
 from steelyard.gateways.cgroups import Hierarchy
-from steelyard.gateways.freezer import FREEZE, FROZEN, STATE, THAWED
-from steelyard.model.cgroup import Controller
-from steelyard.model.errors import PrivilegeError, TargetError
+from steelyard.gateways.pausing import FREEZE, FROZEN, STATE, THAWED
 
 _ROOT = Path("/fake/cgroup")
 

@@ -13,13 +13,24 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.kubernetes import (
+    CLAIM,
+    CLUSTER,
+    OF_CLUSTER,
+    POD,
+    SECRET,
+    VOLUME,
+    Manifest,
+    ObjectRef,
+)
 from steelyard.gateways.sql import SqlSession
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.kubernetes import CLAIM, CLUSTER, POD, SECRET, VOLUME, Manifest, ObjectRef
-from steelyard.platforms.cloudnative_pg import place_facts, platform, rollout, serving
-from steelyard.platforms.cloudnative_pg.state import HEALTHY, OF_CLUSTER, RESTARTED_AT
-from steelyard.platforms.endpoint import databases, readiness, undoing
+from steelyard.systems.postgres.cloudnative_pg import existing as serving
+from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
+from steelyard.systems.postgres.cloudnative_pg import platform, rollout
+from steelyard.systems.postgres.cloudnative_pg.diagnosis import HEALTHY, RESTARTED_AT
+from steelyard.systems.postgres.existing import databases, readiness, undoing
 
 Row = tuple[object, ...]
 NEEDS_RESTART: Final = frozenset({"shared_buffers", "max_connections"})

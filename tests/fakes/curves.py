@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene, load_of
-from steelyard.analysis.results import CampaignAnalysis, CurvePoint, FallingLoad, ScalabilityCurve
-from steelyard.analysis.scalability import scalability_findings
-from steelyard.model.plan import Status
-from steelyard.model.verdicts import Estimate
+from steelyard.answers.results import CampaignAnalysis, CurvePoint, FallingLoad, ScalabilityCurve
+from steelyard.answers.scalability.compute import scalability_findings
+from steelyard.core.findings import Estimate
+from steelyard.core.plan import Status
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 

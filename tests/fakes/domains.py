@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from uuid import NAMESPACE_DNS, uuid5
 from xml.etree.ElementTree import Element, SubElement
 
-from steelyard.model.errors import TargetError
-from steelyard.tuning.facts.domain_tree import domain_text, parse_domain
+from steelyard.core.errors import TargetError
+from steelyard.tuning.facts.domain_xml import domain_text, parse_domain
 
 
 @dataclass(kw_only=True)

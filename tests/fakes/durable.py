@@ -4,19 +4,14 @@ from dataclasses import replace
 
 from fakes.analyses import analysis_of, quick
 from fakes.scenes import Scene
-from steelyard.analysis.durability import durability_of, with_trades
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.environment import (
-    EffectiveSetting,
-    Environment,
-    Fact,
-    ServerEnvironment,
-)
-from steelyard.model.plan import Status
-from steelyard.model.stack_facts import StorageClassFacts
-from steelyard.model.storage_classes import class_facts
-from steelyard.model.target import CloudNativePgTarget, Synchronous
-from steelyard.model.workload import Workload
+from steelyard.answers.durability.compute import durability_of, with_trades
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.experiment import Workload
+from steelyard.core.kubernetes import class_facts
+from steelyard.core.measurement import EffectiveSetting, Environment, Fact, ServerEnvironment
+from steelyard.core.plan import Status
+from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.target import CloudNativePgTarget, Synchronous
 
 LOCAL = StorageClassFacts(
     name="local-path", provisioner="rancher.io/local-path", binding="WaitForFirstConsumer"

@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
 from steelyard.gateways import sql as gateway
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.platforms.endpoint import databases, readiness, restarting, settings, undoing
+from steelyard.systems.postgres.existing import databases, readiness, settings, undoing
+from steelyard.systems.postgres.existing import settings as restarting
 
 Row = tuple[object, ...]
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.evidence import (
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import (
     Absence,
     Evidence,
     ProbeCost,
@@ -14,7 +14,7 @@ from steelyard.model.evidence import (
     WaitEvent,
     Waits,
 )
-from steelyard.model.measurement import Run, Second
+from steelyard.core.measurement import Run, Second
 
 RAMP_S = 2
 UNSEEN = 0.01  # of a transaction's time

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 from fakes import analyses
 from fakes.scenes import STARTED_AT, Scene, runs_of
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.attribution import Attribution, AttributionKind, Factor
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.experiment import Experiment
-from steelyard.model.plan import CampaignPlan, Status
+from steelyard.answers.campaign import analyse
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
+from steelyard.core.plan import CampaignPlan, Status
 from steelyard.stats import factorial
 
 LEVELS = {

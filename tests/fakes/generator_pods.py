@@ -6,12 +6,13 @@ from pathlib import Path
 
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.pods_here import PodsHere
+from steelyard.core.command import Command
+from steelyard.core.kubernetes import ContainerRef, SecretRef
+from steelyard.core.outside import InCluster
+from steelyard.core.target import KubernetesPlace
 from steelyard.gateways.clock import SystemClock
-from steelyard.model.command import Command
-from steelyard.model.kubernetes import ContainerRef, SecretRef
-from steelyard.model.outside import InCluster
-from steelyard.model.target import KubernetesPlace
-from steelyard.platforms.kubernetes.generators import GeneratorPlan, GeneratorPods
+from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.places.kubernetes.generators import GeneratorPods
 
 CAMPAIGN_ID = "trial-0a1b2c"
 

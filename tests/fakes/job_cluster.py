@@ -15,9 +15,8 @@ from typing import Any
 from fakes.campaigns import CAMPAIGN_ID
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi, Ran, Said, run_pods
-from steelyard.model.kubernetes import JOB, POD, ObjectRef
-from steelyard.platforms.job.manifests import RECORD
-from steelyard.platforms.job.plan import JobPlan
+from steelyard.core.kubernetes import JOB, POD, ObjectRef
+from steelyard.places.job.manifests import RECORD, JobPlan
 
 _PODS = count(1)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steelyard.model.errors import SteelyardError, TargetError
-from steelyard.model.kubernetes import ContainerRef
+from steelyard.core.errors import SteelyardError, TargetError
+from steelyard.core.kubernetes import ContainerRef
 
 
 @dataclass(frozen=True, kw_only=True)

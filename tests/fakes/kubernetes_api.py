@@ -21,11 +21,11 @@ from itertools import count
 from fakes.clock import FakeClock
 from fakes.kubernetes_answers import FakeLines, Ran, Said, fitting
 from fakes.kubernetes_objects import Object, Objects, reference
-from steelyard.gateways.kubernetes import refusals
-from steelyard.model import kubernetes as words
-from steelyard.model.command import Completed
-from steelyard.model.errors import InputError, MeasurementError, SteelyardError
-from steelyard.model.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
+from steelyard.core import kubernetes as words
+from steelyard.core.command import Completed
+from steelyard.core.errors import InputError, MeasurementError, SteelyardError
+from steelyard.core.kubernetes import POD, STORAGE_CLASS, ContainerRef, Kind, Manifest, ObjectRef
+from steelyard.gateways.kubernetes import requests as refusals
 
 __all__ = [
     "KINDS",

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from fakes.clock import FakeClock
-from steelyard.model.kubernetes import Kind, Manifest, ObjectRef
+from steelyard.core.kubernetes import Kind, Manifest, ObjectRef
 
 Object = dict[str, Any]
 _Key = tuple[str, str, str, str]

@@ -13,15 +13,14 @@ from scipy.special import ndtri
 
 from fakes.analyses import analysis_of
 from fakes.scenes import STARTED_AT, Scene, runs_of
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.findings import Validity
-from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
-from steelyard.model.load import Load
-from steelyard.model.measurement import Run, SustainedRun
-from steelyard.model.plan import Status
-from steelyard.model.schedule import CellKey
+from steelyard.answers.campaign import analyse
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.findings import Validity
+from steelyard.core.latency import LatencyWindow, RunLatency, ScriptLatency
+from steelyard.core.measurement import Run, SustainedRun
+from steelyard.core.plan import Status
+from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import histogram_of, to_text
 
 

@@ -4,16 +4,14 @@ import math
 from dataclasses import replace
 
 from fakes import analyses
-from steelyard.analysis.capacity import OpenLoops, RatePoint
-from steelyard.analysis.goal_rates import GoalContrast, GoalRate
-from steelyard.analysis.latency_results import Basis, LatencyLevels, PercentileLevel, Timed
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.capacity import Capacity, CapacityPoint
-from steelyard.model.latency import LatencyGoal
-from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey
-from steelyard.model.verdicts import Estimate
-from steelyard.stats.goal import Reached
+from steelyard.answers.capacity.compute import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.answers.latency.results import Basis, LatencyLevels, PercentileLevel, Timed
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.findings import Estimate
+from steelyard.core.latency import LatencyGoal
+from steelyard.core.plan import Capacity, CapacityPoint
+from steelyard.core.schedule import CellKey, Load
+from steelyard.stats.capacity import Reached
 
 POOL = Load(clients=16, threads=4)
 SHARES = (0.5, 0.7, 0.9)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from fakes.kubernetes_answers import Ran
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.model.command import Completed
-from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.kubernetes import POD, ContainerRef, ObjectRef
+from steelyard.core.command import Completed
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
 
 _BASH = shutil.which("bash") or "/bin/bash"
-AGENT = str(files("steelyard.platforms.kubernetes").joinpath("agent.sh"))
+AGENT = str(files("steelyard.places.kubernetes").joinpath("agent.sh"))
 
 
 @dataclass(kw_only=True)

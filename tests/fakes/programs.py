@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from steelyard.model.command import Command, ServerAddress
-from steelyard.model.outside import InCluster, OnServer
-from steelyard.model.program import Companion
+from steelyard.core.command import Command, Companion, ServerAddress
+from steelyard.core.outside import InCluster, OnServer
 
 
 @dataclass(kw_only=True)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from fakes.analyses import analysis_of
 from fakes.evidence import Seen, watched
 from fakes.scenes import Scene, runs_of
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
-from steelyard.model.evidence import Absence, Quantity, WaitClass
-from steelyard.model.experiment import Layer, Setting
-from steelyard.model.plan import Status
+from steelyard.answers.campaign import analyse
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.evidence import Absence, Quantity, WaitClass
+from steelyard.core.experiment import Layer, Setting
+from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.core.plan import Status
 
 _CPU = {
     Quantity.SERVER_CPU_S: 0.00042,

@@ -5,25 +5,26 @@ from dataclasses import replace
 from fakes.latencies import Shape as Latencies
 from fakes.latencies import _record_of, script_of
 from fakes.scenes import Scene
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import (
+from steelyard.answers.campaign import analyse
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import (
     EngineName,
     Experiment,
     GeneratorName,
+    KeySpace,
     Layer,
+    Measure,
+    RedisWork,
     Setting,
     Treatment,
+    Workload,
 )
-from steelyard.model.latency import RunLatency
-from steelyard.model.measure import Measure
-from steelyard.model.measurement import Run
-from steelyard.model.plan import Status
-from steelyard.model.schedule import Mode
-from steelyard.model.target import RedisLocalTarget
-from steelyard.model.turns import Pausing, Turn, TurnTimes, WorkloadTurns
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import Run
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Mode, Pausing, Turn, TurnTimes, WorkloadTurns
+from steelyard.core.target import RedisLocalTarget
 
 _LONGEST_US = 3_000_319  # what redis-benchmark prints for whatever took longer
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
 from steelyard.gateways.redis import Reply, ReplyError, parse_info
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
 
 
 class ToldSession:

@@ -9,13 +9,11 @@ import random
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median, stdev
 
-from steelyard.analysis.results import CellSummary, Comparison, StallTest, WarmupCheck
-from steelyard.model.findings import Validity
-from steelyard.model.load import Load
-from steelyard.model.measurement import Measurement, Run, Second
-from steelyard.model.plan import Status
-from steelyard.model.schedule import CellKey, Mode
-from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.answers.results import CellSummary, Comparison, StallTest, WarmupCheck
+from steelyard.core.findings import Estimate, Validity, Verdict
+from steelyard.core.measurement import Measurement, Run, Second
+from steelyard.core.plan import Status
+from steelyard.core.schedule import CellKey, Load, Mode
 
 STARTED_AT = 1_795_269_600.0  # 2026-11-21 14:00 UTC
 BASE_TPS = {"reads": 48_000.0, "writes": 2_400.0, "orders": 830.0}

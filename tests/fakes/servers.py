@@ -15,25 +15,20 @@ from signal import SIGALRM
 from fakes.clock import FakeClock
 from fakes.programs import FakeProgram
 from fakes.standing import FakeGenerators, FakeStandstill, FakeTurnLog
-from steelyard.engines.engine import Complaint, Dataset, RunRequest
-from steelyard.engines.postgres import settings as postgres_settings
-from steelyard.engines.reading import ServerReader, TurnCounter
+from steelyard.core.command import Command, Completed, ServerAddress
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost, Workload
+from steelyard.core.findings import Finding
+from steelyard.core.latency import LatencyWindow, RunLatency, ScriptLatency
+from steelyard.core.linux import KEYS
+from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Fact, Measurement, Second
+from steelyard.core.schedule import Load, Stretch
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import remove_tree
-from steelyard.model.cgroup import KEYS
-from steelyard.model.command import Command, Completed, ServerAddress
-from steelyard.model.environment import EffectiveSetting, Fact
-from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Layer, Setting
-from steelyard.model.findings import Finding
-from steelyard.model.latency import LatencyWindow, RunLatency, ScriptLatency
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.measurement import CheckpointAge, Measurement, Second
-from steelyard.model.turns import Stretch
-from steelyard.model.workload import Workload
-from steelyard.platforms.platform import Guarded, Ledger, LimitsInForce, PreparedState, Unfit
+from steelyard.places.protocol import Guarded, Ledger, LimitsInForce, PreparedState, Unfit
 from steelyard.stats.histogram import histogram_of, to_text
+from steelyard.systems.postgres import settings as postgres_settings
+from steelyard.systems.protocol import Complaint, Dataset, RunRequest, ServerReader, TurnCounter
 
 Fault = Callable[["World", Completed], Completed]
 _PORT = 5555

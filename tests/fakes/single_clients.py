@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.analysis.statement_costs import StatementCost, StatementDifference, StatementFit
-from steelyard.analysis.statements import published_costs
-from steelyard.model.verdicts import Estimate
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.compute import published_costs
+from steelyard.answers.statements.costs import StatementCost, StatementDifference, StatementFit
+from steelyard.core.findings import Estimate
 
 
 def statements() -> CampaignAnalysis:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from steelyard.gateways.libpq import connection_failure
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.gateways.sql import connection_failure
 
 Row = tuple[object, ...]
 Rows = list[Row] | Callable[[], list[Row]]

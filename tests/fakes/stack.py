@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from fakes.campaigns import an_experiment
 from fakes.kernel import FakeKernel
 from fakes.processes import FakeProcesses
-from steelyard.experiment.hooks import Hooks
-from steelyard.experiment.stack_settings import StackMeans, StackSettings
-from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting, Treatment
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.tuning.applying.door import Check, Seen
-from steelyard.tuning.applying.doors import kernel_doors
-from steelyard.tuning.applying.turning import SnapshotLedger
+from steelyard.core.errors import TargetError
+from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting, Treatment
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.targets.hooks import Hooks
+from steelyard.targets.stack import StackMeans, StackSettings
+from steelyard.tuning.apply.applier import SnapshotLedger
+from steelyard.tuning.apply.door import Check, Seen
+from steelyard.tuning.apply.doors import kernel_doors
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 SWAPPINESS = "/proc/sys/vm/swappiness"

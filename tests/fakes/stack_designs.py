@@ -1,6 +1,6 @@
 """Designs of stacks for the tests of rendering: one place each, with every layer that it has."""
 
-from steelyard.model.stack import (
+from steelyard.core.stack import (
     DomainDesign,
     MachineDesign,
     Place,
@@ -12,7 +12,7 @@ from steelyard.model.stack import (
     StackDesign,
     StackRequest,
 )
-from steelyard.model.units import GIB, MIB
+from steelyard.core.units import GIB, MIB
 
 _RESOURCES = "PostgreSQL documentation, 'Resource Consumption'"
 _WAL = "PostgreSQL documentation, 'Write Ahead Log'"

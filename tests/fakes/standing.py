@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Protocol
 
 from fakes.clock import FakeClock
-from steelyard.model.command import Command, Completed
-from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.latency import RunLatency, ScriptLatency
-from steelyard.model.turns import Pausing, Stretch
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.latency import RunLatency, ScriptLatency
+from steelyard.core.schedule import Pausing, Stretch
 from steelyard.stats.histogram import histogram_of, to_text
 
 

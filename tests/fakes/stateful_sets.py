@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.kubernetes import CLAIM, POD, SECRET, STATEFUL_SET, VOLUME, Manifest
 from steelyard.gateways.redis import Reply
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.kubernetes import CLAIM, POD, SECRET, STATEFUL_SET, VOLUME, Manifest
 
 FATAL: Final = (
     "\n*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***\n"

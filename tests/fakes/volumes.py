@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from steelyard.core.errors import LeftBehindError
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.xfs import Cut
-from steelyard.model.errors import LeftBehindError
 
 
 @dataclass

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.engines.redis.succession import RedisSuccession
-from steelyard.engines.succession import ReplicaWatch
-from steelyard.experiment.crash.engines import REDIS_MODES, redis_subject
-from steelyard.experiment.crash.testing import Asked, Subject, crash_test
-from steelyard.experiment.doors import system_doors
+from steelyard.core.command import ServerAddress
+from steelyard.core.crash import CrashTest
+from steelyard.core.persistence import Death
+from steelyard.crash.testing import REDIS_MODES, Asked, Subject, crash_test, redis_subject
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.redis import RedisPy, opened
-from steelyard.model.command import ServerAddress
-from steelyard.model.crash import CrashTest
-from steelyard.model.persistence import Death
+from steelyard.systems.complaints import ReplicaWatch
+from steelyard.systems.redis.engine import RedisSuccession
 from support.live import Steelyard
 from support.redis import require_redis
 

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from steelyard.analysis.crashes import CrashSummary, crash_summaries
-from steelyard.experiment.crash.engines import REDIS_MODES, redis_subject
-from steelyard.experiment.crash.testing import Asked, crash_test
-from steelyard.experiment.doors import system_doors
-from steelyard.model.command import ServerAddress
-from steelyard.model.persistence import Death
-from steelyard.platforms.local.account import server_account
+from steelyard.answers.crashes.compute import CrashSummary, crash_summaries
+from steelyard.core.command import ServerAddress
+from steelyard.core.persistence import Death
+from steelyard.crash.testing import REDIS_MODES, Asked, crash_test, redis_subject
+from steelyard.gateways.doors import system_doors
+from steelyard.places.local.server import server_account
 from support.live import Steelyard, wait_for
 from support.machine_lock import machine
 from support.power import loops_below, mounts_below, require_power

@@ -5,15 +5,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from steelyard.engines.postgres.installation import find_installation
+from steelyard.core.errors import PreflightError
+from steelyard.core.stack import StackRequest
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import GIB, MIB
 from steelyard.gateways.process import SystemProcesses
-from steelyard.model.errors import PreflightError
-from steelyard.model.stack import StackRequest
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import GIB, MIB
-from steelyard.platforms.local.account import server_account
-from steelyard.tuning.planning.designing import design
-from steelyard.tuning.planning.huge_pages import (
+from steelyard.places.local.server import server_account
+from steelyard.systems.postgres.server import find_installation
+from steelyard.tuning.plan.designing import design_stack
+from steelyard.tuning.plan.huge_pages import (
     FORMULA_ERROR,
     PageCounter,
     formula_counter,
@@ -57,7 +57,7 @@ def test_the_program_takes_every_planned_setting(version: int) -> None:
     """The whole plan is given to the program, which refuses names and values it does not know."""
     request = StackRequest(cpus=2, memory_bytes=8 * GIB, postgres_version=version)
     with counting(version) as asked:
-        made = design(request, StackFacts(), asked)
+        made = design_stack(request, StackFacts(), asked)
         planned = {each.name: each.value for each in made.postgres.settings}
         assert asked(planned, PAGE).pages == made.postgres.huge_pages
         with pytest.raises(PreflightError, match="could not count the huge pages"):

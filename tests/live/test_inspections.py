@@ -10,8 +10,7 @@ import pytest
 
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.process import SystemProcesses
-from steelyard.tuning.facts.linux import collect_linux
-from steelyard.tuning.facts.wakeups import measure_wakeups
+from steelyard.tuning.facts.linux import collect_linux, measure_wakeups
 from support.endpoint import Server
 from support.live import Steelyard
 from support.ssh_server import ssh_server

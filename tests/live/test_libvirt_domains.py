@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from fakes.domains import FakeDomains
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.stack import DomainDesign, Knob, KnobKind, Scope
+from steelyard.core.stack_facts import DomainFacts
+from steelyard.core.units import MIB
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.virsh import Domains, Virsh
-from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.stack import DomainDesign, Knob, KnobKind, Scope
-from steelyard.model.stack_facts import DomainFacts
-from steelyard.model.units import MIB
-from steelyard.tuning.applying.domain import DomainDoor
+from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
-from steelyard.tuning.rendering.domain import domain_xml, patch_domain
+from steelyard.tuning.files.domain import domain_xml, patch_domain
 from support.huge_pages import more_huge_pages
 from support.lacking import lacking
 from support.libvirtd import PREFIX, guest_directory, libvirt, running, virsh, wait_for

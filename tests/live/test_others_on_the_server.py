@@ -3,10 +3,10 @@
 import psycopg
 import pytest
 
+from steelyard.core.command import ServerAddress
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.model.command import ServerAddress
-from steelyard.platforms.cloudnative_pg.serving import CLIENTS
-from steelyard.platforms.endpoint.readiness import MARK
+from steelyard.systems.postgres.cloudnative_pg.existing import CLIENTS
+from steelyard.systems.postgres.existing.readiness import MARK
 from support.endpoint import ADMIN_PASSWORD, Server
 
 pytestmark = pytest.mark.live

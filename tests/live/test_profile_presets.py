@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from steelyard.core.units import GIB
 from steelyard.gateways.host import LocalHost
-from steelyard.model.units import GIB
-from steelyard.platforms.local.machine import capacity
+from steelyard.places.local.machine import capacity
 from support.live import Steelyard
 
 pytestmark = pytest.mark.live

@@ -9,14 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.redis import benchmark
-from steelyard.engines.redis.pace import Pace, PaceKey
-from steelyard.engines.redis.printed import Printed, measurement
-from steelyard.model.command import Completed
-from steelyard.model.errors import MeasurementError
-from steelyard.model.load import Load
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.command import Completed
+from steelyard.core.errors import MeasurementError
+from steelyard.core.experiment import KeySpace, RedisWork, Workload
+from steelyard.core.schedule import Load
+from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.redis.redis_benchmark import Pace, PaceKey, Printed, measurement
 from support.lacking import lacking
 from support.redis import RedisServer, redis_started
 

@@ -8,18 +8,15 @@ import pytest
 import redis
 
 from fakes.programs import FakeLedger, FakeProgram
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
+from steelyard.core.target import RedisEndpointTarget
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import LeftBehindError, PreflightError, TargetError
-from steelyard.model.target import RedisEndpointTarget
-from steelyard.platforms.redis_endpoint.connection import RedisMeans, address_of
-from steelyard.platforms.redis_endpoint.marking import MARK_KEY
-from steelyard.platforms.redis_endpoint.platform import (
-    RedisEndpointOptions,
-    RedisEndpointPlatform,
-)
+from steelyard.systems.redis.existing.connection import RedisMeans, address_of
+from steelyard.systems.redis.existing.databases import MARK_KEY
+from steelyard.systems.redis.existing.platform import RedisEndpointOptions, RedisEndpointPlatform
 from support.live import Steelyard
 from support.redis import RedisServer, redis_started
 from support.redis_endpoint import ended, keys_of, restart_command_of, setting_of
@@ -95,7 +92,7 @@ def test_a_treatment_that_evicts_is_refused_before_anything_is_set(
     target = {"kind": "redis-endpoint", "port": others.port, "allow_existing": True}
     settings = "{maxmemory: 1100kb, maxmemory-policy: allkeys-lru}"
     text = TINY.replace("TARGET", json.dumps(target)).replace("SETTINGS", settings)
-    done = steelyard.run("run", steelyard.experiment(text), "--out", "c", "--yes")
+    done = steelyard.run("run", steelyard.campaign(text), "--out", "c", "--yes")
     assert keys_of(others) == {4: 2000}
     assert done.returncode == 3, done.stderr
     assert "it may evict them" in " ".join(done.stderr.split())

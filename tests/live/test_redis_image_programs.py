@@ -9,20 +9,19 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import asks_redis
-from steelyard.engines.redis.in_image import (
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import GeneratorName, KeySpace, Treatment
+from steelyard.core.target import RedisKubernetesTarget
+from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.redis import RedisSession
+from steelyard.systems.redis.datasets import fill
+from steelyard.systems.redis.factory import (
     RedisImage,
     describe_redis_image,
     find_in_image,
     generator_in_image,
 )
-from steelyard.engines.redis.keys import fill
-from steelyard.engines.redis.scripted_fill import fill_by_script
-from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisSession
-from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import GeneratorName, Treatment
-from steelyard.model.target import RedisKubernetesTarget
-from steelyard.model.workload import KeySpace
+from steelyard.systems.redis.loaders import fill_by_script
 from support.redis import RedisServer, redis_server
 
 __all__ = ["redis_server"]

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from steelyard.engines.redis.keys import benchmark_key, fill, values
-from steelyard.engines.redis.memtier import FIRST_KEY
-from steelyard.engines.redis.scripted_fill import fill_by_script
+from steelyard.core.errors import TargetError
+from steelyard.core.experiment import KeySpace
 from steelyard.gateways.redis import RedisSession
-from steelyard.model.errors import TargetError
-from steelyard.model.workload import KeySpace
+from steelyard.systems.redis.datasets import benchmark_key, fill, values
+from steelyard.systems.redis.loaders import fill_by_script
+from steelyard.systems.redis.memtier import FIRST_KEY
 from support.redis import RedisServer, redis_server, redis_started
 
 __all__ = ["redis_server"]

@@ -6,31 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.engines.redis.installation import find_redis
-from steelyard.engines.redis.settings import read_catalogue
-from steelyard.engines.redis.trial import Refusal, Trial
-from steelyard.experiment.doors import system_doors
-from steelyard.experiment.progress import Silence
-from steelyard.experiment.session import Request, new_campaign
-from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.redis import RedisPy
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import (
+from steelyard.campaign.run.runner import Silence
+from steelyard.campaign.run.session import Request, new_campaign
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import (
     EngineName,
     Experiment,
     GeneratorName,
+    KeySpace,
     Layer,
+    Measure,
+    RedisWork,
     Setting,
     Stop,
+    SwitchCost,
     Treatment,
+    Workload,
 )
-from steelyard.model.load import Load
-from steelyard.model.measure import Measure, SwitchCost
-from steelyard.model.plan import Status
-from steelyard.model.schedule import Mode
-from steelyard.model.target import RedisLocalTarget
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Load, Mode
+from steelyard.core.target import RedisLocalTarget
+from steelyard.gateways.doors import system_doors
+from steelyard.gateways.process import SystemProcesses
+from steelyard.gateways.redis import RedisPy
 from steelyard.record.directory import read_campaign
+from steelyard.systems.redis.server import Refusal, Trial, find_redis
+from steelyard.systems.redis.settings import read_catalogue
 from support.redis import require_redis, require_valkey
 
 pytestmark = pytest.mark.live

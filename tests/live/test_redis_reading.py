@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from steelyard.engines.redis.reader import RedisReader, open_reader
-from steelyard.experiment.probes.server import ServerProbe
-from steelyard.experiment.probes.watch import Watch
+from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.watch import Watch
+from steelyard.core.errors import TargetError
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.units import MS_PER_S, US_PER_S
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.redis import RedisPy
-from steelyard.model.errors import TargetError
-from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.units import MS_PER_S, US_PER_S
+from steelyard.systems.redis.reader import RedisReader, open_reader
 from support.redis import RedisServer, redis_started, require_redis
 
 pytestmark = pytest.mark.live

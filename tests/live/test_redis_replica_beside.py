@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import FakeLedger
-from steelyard.engines.redis.installation import find_redis
-from steelyard.engines.redis.server import RedisProgram
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
-from steelyard.platforms.platform import PreparedState
+from steelyard.places.local.platform import LocalOptions, LocalPlatform
+from steelyard.places.protocol import PreparedState
+from steelyard.systems.redis.server import RedisProgram, find_redis
 from support.redis import require_redis
 from support.redis_pairs import wait_until
 

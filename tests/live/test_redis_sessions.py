@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from steelyard.core.errors import TargetError
 from steelyard.gateways import redis_client
 from steelyard.gateways.redis import RedisPy, RedisSession, ReplyError
-from steelyard.model.errors import TargetError
 from support.redis import RedisServer, redis_server
 
 __all__ = ["redis_server"]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from steelyard.analysis.campaign import analyse
-from steelyard.model.evidence import Quantity
+from steelyard.answers.campaign import analyse
+from steelyard.core.evidence import Quantity
 from steelyard.record.directory import read_campaign
 from support.live import Steelyard, living_servers
 from support.redis import require_redis
@@ -39,7 +39,7 @@ def test_a_pair_is_weighed_against_a_log_on_the_primary(steelyard: Steelyard) ->
     The pair's primary writes no log, and yet a killed server is not said to lose everything.
     """
     require_redis()
-    steelyard.until_blocks(2, "run", steelyard.experiment(_PAIR), "--out", "c")
+    steelyard.until_blocks(2, "run", steelyard.campaign(_PAIR), "--out", "c")
     campaign = steelyard.directory / "c"
     analysis = analyse(read_campaign(campaign))
     for run in analysis.runs:

@@ -10,13 +10,13 @@ from threading import Event, Thread
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.experiment.doors import system_doors
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.redis import Role
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import StackFacts
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.redis import RedisPy, ReplyError
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.inspection import State
-from steelyard.model.redis_split import Role
-from steelyard.model.stack_facts import StackFacts
 from steelyard.tuning.facts.redis import collect_redis
 from support.judged_rules import judged
 from support.lacking import lacking

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from fakes import analyses
-from steelyard.report.render import build_document, render_html
+from steelyard.answers.report import build_document
+from steelyard.report.html import render_html
 from support.lacking import lacking
 
 pytestmark = pytest.mark.live

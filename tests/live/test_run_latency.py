@@ -9,14 +9,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from steelyard.engines.postgres.transaction_log import LogForm, LogReader
+from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import Run
 from steelyard.gateways.files import free_bytes, is_in_memory
 from steelyard.gateways.process import SystemProcesses
-from steelyard.model.latency import RunLatency
-from steelyard.model.measurement import Run
-from steelyard.platforms.log_place import LEAST_FREE_BYTES, MEMORY
+from steelyard.places.local.directories import LEAST_FREE_BYTES, MEMORY
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram, bucket_values, from_text, merged
+from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.transaction_log import TransactionLogReader
 from support.live import TINY, Steelyard, one_by_one, wait_for
 
 pytestmark = pytest.mark.live
@@ -62,7 +63,7 @@ def test_the_latency_of_a_run_is_that_of_every_transaction(
 ) -> None:
     """Its count is what pgbench processed, its mean pgbench's own within a hundredth."""
     text = _VISITS.replace("bin: embedded", f'bin: "{version}"')
-    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
     runs = _runs(steelyard)
     assert runs
     for run in runs:
@@ -82,7 +83,7 @@ def test_the_latency_of_a_run_is_that_of_every_transaction(
 def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Steelyard) -> None:
     """With a ramp, the seconds hold all of them, and the table those that count."""
     text = _VISITS.replace("ramp: 0s", "ramp: 1s")
-    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
     assert run.measurement is not None
@@ -106,7 +107,7 @@ def test_seconds_and_buckets_of_a_run_hold_the_same_transactions(steelyard: Stee
 def test_two_generators_are_one_load(steelyard: Steelyard) -> None:
     """Their counts are the sum of both, and their clients those that were asked for."""
     text = _VISITS.replace("clients: 2, threads: 1", "clients: 3, threads: 2, generators: 2")
-    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
     assert run.measurement is not None
@@ -123,13 +124,13 @@ def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> No
     """It is compressed beside the raw output, with all lines of all threads."""
     text = _VISITS.replace("clients: 2, threads: 1", "clients: 4, threads: 2")
     text = text.replace("discard: 0s", "discard: 0s, log: keep")
-    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
     run = _runs(steelyard)[0]
     assert run.latency is not None
     stored = (
         steelyard.directory / "c" / "raw" / run.raw.replace(".txt.gz", ".log.gz")
     ).read_bytes()
-    reader = LogReader(_FORM, started_at=run.started_at, ramp_s=0.0)
+    reader = TransactionLogReader(_FORM, started_at=run.started_at, ramp_s=0.0)
     reader.feed("log", gzip.decompress(stored))
     again = reader.finish()
     assert [again.transactions] == _processed(steelyard, run)
@@ -139,7 +140,7 @@ def test_a_log_that_is_kept_reads_to_the_same_counts(steelyard: Steelyard) -> No
 def test_without_a_log_nothing_is_written(steelyard: Steelyard) -> None:
     """`off` leaves mean latencies, no log in memory and no counts."""
     text = TINY.replace("discard: 0s", "discard: 0s, log: off")
-    steelyard.until_blocks(1, "run", steelyard.experiment(text), *_OPTIONS)
+    steelyard.until_blocks(1, "run", steelyard.campaign(text), *_OPTIONS)
     assert {run.latency for run in _runs(steelyard)} == {None}
     assert _logs(steelyard) == []
     raw = steelyard.directory / "c" / "raw"
@@ -150,7 +151,7 @@ def test_kill_9_in_a_run_leaves_no_log_that_clean_does_not_find(steelyard: Steel
     """The directory in memory is named by the journal before it is made; clean removes it."""
     if not is_in_memory(MEMORY) or free_bytes(MEMORY) < LEAST_FREE_BYTES:
         pytest.skip("memory has no room for logs here")
-    process = steelyard.start("run", steelyard.experiment(_VISITS), *_OPTIONS)
+    process = steelyard.start("run", steelyard.campaign(_VISITS), *_OPTIONS)
 
     def made() -> list[Path]:
         """Return the directories in memory that hold a log now, by the journal."""

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.engines.postgres import pgbench
-from steelyard.engines.postgres.installation import find_clients, find_installation, wheel_parts
-from steelyard.engines.postgres.reader import READER_NAME, open_reader
-from steelyard.experiment.probes import watch as watching
-from steelyard.experiment.probes.server import ServerProbe
-from steelyard.experiment.probes.watch import Watch
+from steelyard.campaign.evidence import watch as watching
+from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.watch import Watch
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import SteelyardError
+from steelyard.core.evidence import Evidence, Quantity, WaitClass
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import SteelyardError
-from steelyard.model.evidence import Evidence, Quantity, WaitClass
-from steelyard.platforms.local.staging import staged
+from steelyard.places.local.states import staged
+from steelyard.systems.postgres import pgbench
+from steelyard.systems.postgres.reader import READER_NAME, open_reader
+from steelyard.systems.postgres.server import find_clients, find_installation, wheel_parts
 from support.endpoint import Server, run, started
 from support.lacking import lacking
 from support.live import TINY, Steelyard, one_by_one, wait_for
@@ -253,7 +253,7 @@ def test_every_run_of_a_campaign_has_its_evidence(steelyard: Steelyard) -> None:
     text = TINY.replace("shared_buffers: 64MB", "work_mem: 9MB")  # no restart in between
     text = one_by_one(text)
     options = ("--out", "c", "--yes", "--set", "stop.budget=60s")
-    done = steelyard.run("run", steelyard.experiment(text), *options)
+    done = steelyard.run("run", steelyard.campaign(text), *options)
     assert done.returncode == 0, done.stderr
     assert steelyard.runs
     for taken in steelyard.runs:

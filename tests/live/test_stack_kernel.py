@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.stack import Knob, KnobKind
 from steelyard.gateways.host import LocalHost
-from steelyard.model.stack import Knob, KnobKind
 from support.lacking import lacking
 from support.live import Steelyard
 from support.machine_lock import machine

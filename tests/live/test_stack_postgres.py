@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.model.stack import Knob, KnobKind, StackPlan
+from steelyard.core.stack import Knob, KnobKind, StackPlan
 from support.endpoint import Server, run, started
 from support.hugetlb_group import limited
 from support.lacking import lacking

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.analysis.latency_pools import histogram_of_run
-from steelyard.model.latency import RunLatency
-from steelyard.model.units import US_PER_S
+from steelyard.answers.latency.pools import histogram_of_run
+from steelyard.core.latency import RunLatency
+from steelyard.core.units import US_PER_S
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import Histogram
 from support.live import Steelyard, interrupted, wait_for
@@ -88,7 +88,7 @@ def _stall(data: Path) -> tuple[float, float]:
 
 def _runs_with_stalls(steelyard: Steelyard) -> dict[bool, Stalled]:
     """Return a run of either loop, by whether it was open, each stopped in its middle."""
-    process = steelyard.start("run", steelyard.experiment(LOOPS), "--out", "c", "--yes", "--quiet")
+    process = steelyard.start("run", steelyard.campaign(LOOPS), "--out", "c", "--yes", "--quiet")
     stalls: list[tuple[int, float, float]] = []
     while {True, False} - {_is_open(run) for run in _stalled(steelyard, stalls)}:
         number = len(steelyard.runs)

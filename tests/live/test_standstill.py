@@ -20,11 +20,11 @@ from typing import Any
 
 import pytest
 
+from steelyard.core.errors import PrivilegeError
+from steelyard.core.linux import Controller
 from steelyard.gateways.cgroups import SystemCgroups
-from steelyard.gateways.families import SystemFamilies
-from steelyard.model.cgroup import Controller
-from steelyard.model.errors import PrivilegeError
-from steelyard.platforms.local.pausing import is_frozen, thaw
+from steelyard.gateways.pausing import SystemFamilies
+from steelyard.places.local.pausing import is_frozen, thaw
 from support.endpoint import as_account
 from support.lacking import lacking
 from support.live import TINY, wait_for, write_experiment

@@ -5,16 +5,20 @@
 
 import numpy as np
 
-from steelyard.analysis import comparisons, decision, stopping
-from steelyard.experiment.schedule import make_schedule, mode_for
-from steelyard.model.experiment import Stop
-from steelyard.model.measure import SwitchCost
-from steelyard.model.load import Load
-from steelyard.model.measurement import Measurement
-from steelyard.model.schedule import CellKey
-from steelyard.stats.interval import block_interval
-from steelyard.stats.pooling import pooled_contrasts
-from steelyard.stats.spending import look_levels, spending_power
+from steelyard.answers.result import compute as comparisons
+from steelyard.answers.result import compute as decision
+from steelyard.answers.result import stopping
+from steelyard.campaign.design.schedule import make_schedule
+from steelyard.campaign.design.schedule import mode_for
+from steelyard.core.experiment import Stop
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.schedule import Load
+from steelyard.core.measurement import Measurement
+from steelyard.core.schedule import CellKey
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.spending import look_levels
+from steelyard.stats.spending import spending_power
 
 SLICE_S, RAMP_S, DISCARD_S = 5, 2, 20  # the defaults of METHOD 3.1
 TREATMENTS = ("baseline", "changed")

@@ -15,19 +15,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steelyard.analysis import comparisons, decision, stopping
-from steelyard.model.experiment import Stop
-from steelyard.model.verdicts import Verdict
-from steelyard.stats.interval import block_interval
-from steelyard.stats.pooling import pooled_contrasts
-from steelyard.stats.turns import (
-    BlockTurns,
-    change_by_predecessor,
-    change_over_block,
-    change_within_turns,
-    interval_of_changes,
-    is_suspect,
-)
+from steelyard.answers.result import compute as comparisons
+from steelyard.answers.result import compute as decision
+from steelyard.answers.result import stopping
+from steelyard.core.experiment import Stop
+from steelyard.core.findings import Verdict
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.turns import BlockTurns
+from steelyard.stats.turns import change_by_predecessor
+from steelyard.stats.turns import change_over_block
+from steelyard.stats.turns import change_within_turns
+from steelyard.stats.turns import interval_of_changes
+from steelyard.stats.turns import is_suspect
 
 CALLED = (Verdict.FASTER, Verdict.SLOWER)
 CHANGES = {

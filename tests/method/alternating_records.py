@@ -2,18 +2,26 @@
 
 import numpy as np
 
-from steelyard.analysis.stopping import stopping_rule
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.experiment import Experiment, Stop, Treatment
-from steelyard.model.findings import Validity
-from steelyard.model.load import Load
-from steelyard.model.measure import Reset, SwitchCost
-from steelyard.model.measurement import Measurement, Run
-from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
-from steelyard.model.schedule import CellKey, Mode
-from steelyard.model.target import LocalTarget
-from steelyard.model.turns import Turn
-from steelyard.model.workload import Workload
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import Experiment
+from steelyard.core.experiment import Stop
+from steelyard.core.experiment import Treatment
+from steelyard.core.findings import Validity
+from steelyard.core.schedule import Load
+from steelyard.core.experiment import Reset
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.measurement import Measurement
+from steelyard.core.measurement import Run
+from steelyard.core.plan import CampaignPlan
+from steelyard.core.plan import DiscardChoice
+from steelyard.core.plan import Status
+from steelyard.core.schedule import CellKey
+from steelyard.core.schedule import Mode
+from steelyard.core.target import LocalTarget
+from steelyard.core.schedule import Turn
+from steelyard.core.experiment import Workload
 
 
 def experiment_of(taken):

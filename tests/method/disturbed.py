@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from steelyard.experiment.redoing import bears_neighbours, pause_before_s
-from steelyard.experiment.run_facts import RunFacts
-from steelyard.experiment.validity import judge, validity_of
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.findings import Validity
-from steelyard.model.measurement import Measurement
-from steelyard.model.rules import NEIGHBOUR_CPU
-from steelyard.stats.interval import block_interval
+from steelyard.campaign.run.blocks import bears_neighbours
+from steelyard.campaign.run.blocks import pause_before_s
+from steelyard.campaign.evidence.run_facts import RunFacts
+from steelyard.campaign.evidence.run_rules import judge
+from steelyard.campaign.evidence.run_rules import validity_of
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.evidence import Evidence
+from steelyard.core.evidence import Quantity
+from steelyard.core.findings import Validity
+from steelyard.core.measurement import Measurement
+from steelyard.core.findings import NEIGHBOUR_CPU
+from steelyard.stats.signed_rank import block_interval
 
 CPUS, RUN_S, VISIT_S = 2, 5.0, 25.0  # a restart and the discard come before each run
 LEVEL = 0.045  # METHOD 3.3, fixed number of blocks

@@ -10,9 +10,11 @@ from repeats import Check
 from simulator import Simulator
 from simulator import usl as true_rate
 
-from steelyard.experiment.calibration import WarmupRuns, choose_discard
-from steelyard.model.measure import Calibration
-from steelyard.model.measurement import Measurement, Second
+from steelyard.campaign.run.calibration import WarmupRuns
+from steelyard.campaign.run.calibration import choose_discard
+from steelyard.core.experiment import Calibration
+from steelyard.core.measurement import Measurement
+from steelyard.core.measurement import Second
 from steelyard.stats.cliff import scan_for_cliff
 from steelyard.stats.scalability import fit_scalability
 

@@ -7,21 +7,21 @@ from scenes import HOUR_S, percent
 from simulator import Simulator, log_effects, usl
 from test_planning import foretold
 
-from steelyard.experiment.schedule import block_coin
-from steelyard.model.schedule import Mode
-from steelyard.model.turns import TurnTimes
+from steelyard.campaign.design.schedule import block_coin
+from steelyard.core.schedule import Mode
+from steelyard.core.schedule import TurnTimes
 from steelyard.stats.cliff import scan_for_cliff
-from steelyard.stats.factorial import (
-    added_alone,
-    factorial_design,
-    main_effect,
-    removed_last,
-    synergy,
-)
-from steelyard.stats.interval import block_interval
-from steelyard.stats.pooling import pooled_contrasts
-from steelyard.stats.reach import contrast_scale, half_width
-from steelyard.stats.scalability import fit_scalability, fitted_curve
+from steelyard.stats.factorial import added_alone
+from steelyard.stats.factorial import factorial_design
+from steelyard.stats.factorial import main_effect
+from steelyard.stats.factorial import removed_last
+from steelyard.stats.factorial import synergy
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.reach import contrast_scale
+from steelyard.stats.reach import half_width
+from steelyard.stats.scalability import fit_scalability
+from steelyard.stats.scalability import fitted_curve
 
 LEVEL = 0.045
 CLIENTS = (1, 4, 10, 25, 50, 100)

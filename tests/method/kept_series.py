@@ -8,7 +8,7 @@
                  "cells": {"select-only, 8 clients": {"A": [TURN, ...], "B": [TURN, ...]}}}, ...]}
 
 the baseline first; TURN is [round, place, began_s, seconds, transactions, early] as in
-``steelyard.model.turns.Turn``. Nothing is left out and nothing is chosen: every block is told.
+``steelyard.core.schedule.Turn``. Nothing is left out and nothing is chosen: every block is told.
 """
 
 import argparse
@@ -20,23 +20,21 @@ from pathlib import Path
 
 import numpy as np
 
-from steelyard.analysis.stopping import FIXED_ALPHA
-from steelyard.analysis.turns import block_turns
-from steelyard.model.experiment import Stop
-from steelyard.model.turns import Turn
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.result.stopping import FIXED_ALPHA
+from steelyard.answers.turns.compute import block_turns
+from steelyard.core.experiment import Stop
+from steelyard.core.schedule import Turn
+from steelyard.core.findings import Verdict
 from steelyard.record.directory import read_campaign
 from steelyard.stats import special
-from steelyard.stats.interval import block_interval
-from steelyard.stats.turns import (
-    BlockTurns,
-    change_by_predecessor,
-    change_over_block,
-    change_within_turns,
-    gain_after_itself,
-    predecessors,
-)
-from steelyard.stats.verdict import verdict_of
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.turns import BlockTurns
+from steelyard.stats.turns import change_by_predecessor
+from steelyard.stats.turns import change_over_block
+from steelyard.stats.turns import change_within_turns
+from steelyard.stats.turns import gain_after_itself
+from steelyard.stats.turns import predecessors
+from steelyard.stats.signed_rank import verdict_of
 
 FORMAT = 1
 GROUP = 8  # blocks, as at the first look of a headline

@@ -13,8 +13,8 @@ import further_scenes
 import scenes
 import vl_convert
 
-from steelyard.report import chart_theme as theme
-from steelyard.report.svg import settle
+from steelyard.report import charts as theme
+from steelyard.report.charts import settle
 
 PLACE = Path(__file__).parents[2] / "docs" / "pictures"
 WIDTH, HEIGHT = 620, 220

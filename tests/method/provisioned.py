@@ -10,15 +10,18 @@ import numpy as np
 from adapter import DISCARD_S, PAIR, RAMP_S, SLICE_S, TREATMENTS
 from simulator import Simulator
 
-from steelyard.analysis import comparisons, decision, stopping
-from steelyard.analysis.observations import log_rate
-from steelyard.experiment.schedule import make_schedule, mode_for
-from steelyard.model.experiment import Stop
-from steelyard.model.measure import SwitchCost
-from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey
-from steelyard.stats.interval import block_interval
-from steelyard.stats.pooling import pooled_contrasts
+from steelyard.answers.result import compute as comparisons
+from steelyard.answers.result import compute as decision
+from steelyard.answers.result import stopping
+from steelyard.answers.observations import log_rate
+from steelyard.campaign.design.schedule import make_schedule
+from steelyard.campaign.design.schedule import mode_for
+from steelyard.core.experiment import Stop
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.schedule import Load
+from steelyard.core.schedule import CellKey
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.factorial import pooled_contrasts
 
 
 class MadeInstances(Simulator):

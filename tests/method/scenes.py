@@ -9,16 +9,19 @@ from designs import blocked_repeats, pairs, published
 from methods import welch
 from simulator import Simulator, log_effects
 
-from steelyard.analysis.comparisons import Terms, compare_headline
-from steelyard.analysis.stopping import stopping_rule
-from steelyard.experiment.schedule import make_schedule
-from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey, Mode
-from steelyard.stats.interval import block_interval
-from steelyard.stats.pooling import pooled_contrasts
-from steelyard.stats.signed_rank import critical_value, hodges_lehmann_centres
-from steelyard.stats.verdict import verdict_of
-from steelyard.stats.warmup import settled_after_s
+from steelyard.answers.result.compute import Terms
+from steelyard.answers.result.compute import compare_headline
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.campaign.design.schedule import make_schedule
+from steelyard.core.schedule import Load
+from steelyard.core.schedule import CellKey
+from steelyard.core.schedule import Mode
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.signed_rank import critical_value
+from steelyard.stats.signed_rank import hodges_lehmann_centres
+from steelyard.stats.signed_rank import verdict_of
+from steelyard.stats.drift import settled_after_s
 
 HOUR_S = 3600
 CAMPAIGNS = 500  # enough to draw a share; the acceptance test measures it

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 import adapter
 import numpy as np
 
-from steelyard.analysis import comparisons, decision, stopping
-from steelyard.experiment.schedule import make_schedule
-from steelyard.model.experiment import Stop
-from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey, Mode
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.result import compute as comparisons
+from steelyard.answers.result import compute as decision
+from steelyard.answers.result import stopping
+from steelyard.campaign.design.schedule import make_schedule
+from steelyard.core.experiment import Stop
+from steelyard.core.schedule import Load
+from steelyard.core.schedule import CellKey
+from steelyard.core.schedule import Mode
+from steelyard.core.findings import Verdict
 
 CHANGED = (Verdict.FASTER, Verdict.SLOWER)
 

@@ -14,9 +14,11 @@ from alternating import MACHINES, Way, equal, take
 from alternating_records import record_of
 from repeats import false_positive_bound
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.observations import observe
-from steelyard.analysis.turns import TurnChange, check_turns, still_warming
+from steelyard.answers.campaign import analyse
+from steelyard.answers.observations import observe
+from steelyard.answers.turns.compute import TurnChange
+from steelyard.answers.turns.compute import check_turns
+from steelyard.answers.turns.compute import still_warming
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from repeats import Check
 from simulator import Simulator
 
 from steelyard.stats import factorial
-from steelyard.stats.interval import block_interval
-from steelyard.stats.pooling import pooled_contrasts
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.factorial import pooled_contrasts
 
 FULL = os.environ.get("STEELYARD_FULL_METHOD") == "1"
 CAMPAIGNS, MORE = (300 if FULL else 75), 10

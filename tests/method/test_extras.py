@@ -7,7 +7,10 @@ import extras
 import numpy as np
 import pytest
 
-from steelyard.stats.histogram import bucket_indices, bucket_values, histogram_of, merged
+from steelyard.stats.histogram import bucket_indices
+from steelyard.stats.histogram import bucket_values
+from steelyard.stats.histogram import histogram_of
+from steelyard.stats.histogram import merged
 from steelyard.stats.scalability import fit_law
 
 MORE = 10

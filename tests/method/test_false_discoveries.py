@@ -7,11 +7,12 @@ from designs import slog
 from repeats import Check
 from simulator import Simulator
 
-from steelyard.analysis import comparisons, stopping
-from steelyard.analysis.decision import decide
-from steelyard.model.experiment import Stop
-from steelyard.model.load import Load
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.result import compute as comparisons
+from steelyard.answers.result import stopping
+from steelyard.answers.result.compute import decide
+from steelyard.core.experiment import Stop
+from steelyard.core.schedule import Load
+from steelyard.core.findings import Verdict
 
 CELLS, REAL, BLOCKS = 39, 19, 24
 CAMPAIGNS, MORE = 60, 10

@@ -5,10 +5,12 @@ import pytest
 from simulator import Simulator
 
 from steelyard.stats.drift import drift_of
-from steelyard.stats.interval import block_interval
-from steelyard.stats.noise import NoiseSample, noise_parts
-from steelyard.stats.pooling import pooled_contrasts
-from steelyard.stats.reach import contrast_scale, half_width
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.noise import NoiseSample
+from steelyard.stats.noise import noise_parts
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.reach import contrast_scale
+from steelyard.stats.reach import half_width
 
 pytestmark = pytest.mark.slow
 

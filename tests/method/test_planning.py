@@ -5,9 +5,11 @@ import pytest
 import sequential
 from simulator import PROFILES, Simulator, log_effects
 
-from steelyard.analysis.outlook import OutlookTerms, outlook
-from steelyard.model.noise import ASSUMED_NOISE, WorkloadNoise
-from steelyard.model.schedule import Mode
+from steelyard.answers.outlook.compute import OutlookTerms
+from steelyard.answers.outlook.compute import outlook
+from steelyard.core.noise import ASSUMED_NOISE
+from steelyard.core.noise import WorkloadNoise
+from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
 
 BUDGET_S, CAMPAIGNS = 3600.0, 200

@@ -5,7 +5,7 @@ import adapter
 import pytest
 from repeats import end_to_end, false_positive_bound, fixed
 
-from steelyard.analysis import comparisons
+from steelyard.answers.result import compute as comparisons
 
 CAMPAIGNS = 100
 FIXED_CAMPAIGNS = 300

@@ -7,9 +7,8 @@ from functools import partial
 
 import kubernetes
 
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import SteelyardError
-from steelyard.model.kubernetes import (
+from steelyard.core.errors import SteelyardError
+from steelyard.core.kubernetes import (
     CLAIM,
     CLUSTER,
     CONFIG_MAP,
@@ -22,6 +21,7 @@ from steelyard.model.kubernetes import (
     ContainerRef,
     ref_of,
 )
+from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.kubernetes import IMAGE, left_of, until
 from support.live import Steelyard
 

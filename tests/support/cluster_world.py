@@ -6,16 +6,13 @@ from fakes.cloudnative_pg import FakeOperator, OperatorsClock
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger
-from steelyard.model.kubernetes import SecretRef
-from steelyard.model.outside import InCluster
-from steelyard.model.target import CloudNativePgTarget
-from steelyard.platforms.cloudnative_pg.platform import (
-    CloudNativePgPlatform,
-    ClusterMeans,
-    ClusterOptions,
-)
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.reaching import Reach, sql_knock
+from steelyard.core.kubernetes import SecretRef
+from steelyard.core.outside import InCluster
+from steelyard.core.target import CloudNativePgTarget
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.reaching import Reach, sql_knock
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import ClusterMeans, ClusterOptions
+from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
 from support.recorded_clusters import objects
 
 

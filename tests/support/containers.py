@@ -10,11 +10,10 @@ from pathlib import Path
 
 from fakes.kubernetes_answers import FakeLines
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.experiment.probes.pod_accounts import Account
-from steelyard.experiment.probes.pod_script import BOOT
-from steelyard.gateways.fetched import FetchedHost, parse_fetched
-from steelyard.model.command import Completed
-from steelyard.model.kubernetes import ContainerRef, Manifest, ObjectRef
+from steelyard.campaign.evidence.pod_script import BOOT, Account
+from steelyard.core.command import Completed
+from steelyard.core.kubernetes import ContainerRef, Manifest, ObjectRef
+from steelyard.gateways.placed_files import FetchedHost, parse_fetched
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "kubernetes"
 _MARK = re.compile(r"fetched-[0-9a-f]+")

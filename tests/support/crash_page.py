@@ -7,12 +7,12 @@ kept files, too.
 import re
 from pathlib import Path
 
-from steelyard.analysis.crashes import CrashSummary, crash_summaries
+from steelyard.answers.crashes.compute import CrashSummary, crash_summaries
+from steelyard.campaign.run.session import as_json
 from steelyard.cli.crash_testing import crash_content, read_crash_test
-from steelyard.experiment.session import as_json
-from steelyard.model.crash import CrashTest
-from steelyard.model.persistence import Death
-from steelyard.model.units import format_share
+from steelyard.core.crash import CrashTest
+from steelyard.core.persistence import Death
+from steelyard.core.units import format_share
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "crash-tests.md"

@@ -8,12 +8,11 @@ from typing import Any
 from fakes.facts import SETTINGS
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, run_pods
 from fakes.sql import FakeSql
-from steelyard.model.kubernetes import CLUSTER, POD, SECRET, STORAGE_CLASS
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.tuning.applying.cluster_door import ClusterDoor
-from steelyard.tuning.applying.cluster_settings import SETTINGS_IN_FORCE
+from steelyard.core.kubernetes import CLUSTER, POD, SECRET, STORAGE_CLASS
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.tuning.apply.cluster import SETTINGS_IN_FORCE, ClusterDoor
 from steelyard.tuning.facts import postgres
-from steelyard.tuning.facts.in_cluster import ClusterDoors
+from steelyard.tuning.facts.cluster_server import ClusterDoors
 from support.containers import Containers
 from support.machines import metal
 

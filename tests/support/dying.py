@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from steelyard.cli.main import main
-from steelyard.gateways.kernel import LocalKernelFiles
+from steelyard.gateways.host import LocalKernelFiles
 from steelyard.gateways.placed_files import LocalFiles
 from steelyard.record.journal import Journal
 

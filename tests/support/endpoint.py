@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from steelyard.engines.postgres.installation import find_installation, wheel_parts
+from steelyard.core.errors import SteelyardError
 from steelyard.gateways.process import SystemProcesses
-from steelyard.model.errors import SteelyardError
-from steelyard.platforms.local.staging import staged
+from steelyard.places.local.states import staged
+from steelyard.systems.postgres.server import find_installation, wheel_parts
 from support.lacking import lacking
 
 ADMIN_PASSWORD = "admin-secret-5f2a"

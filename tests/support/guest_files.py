@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from steelyard.model.cgroup import cpu_list
-from steelyard.model.units import KIB, MIB
+from steelyard.core.linux import cpu_list
+from steelyard.core.units import KIB, MIB
 
 _MAPS = (
     "55d0c2600000 default file=/usr/bin/qemu-system-x86_64 mapped=9 N0=9 kernelpagesize_kB=4\n"

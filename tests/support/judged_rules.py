@@ -1,7 +1,7 @@
 """One rule of the stack, judged."""
 
-from steelyard.model.inspection import JudgedRule
-from steelyard.model.stack_facts import StackFacts
+from steelyard.core.stack import JudgedRule
+from steelyard.core.stack_facts import StackFacts
 from steelyard.tuning.rules.catalogue import RULES
 from steelyard.tuning.rules.judging import judge_by
 

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from steelyard.analysis.campaign import analyse
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import SteelyardError
-from steelyard.model.plan import CampaignPlan, Status
-from steelyard.model.schedule import Schedule
+from steelyard.answers.campaign import analyse
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import SteelyardError
+from steelyard.core.plan import CampaignPlan, Status
+from steelyard.core.schedule import Schedule
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.entries import BlockEnded, BlockStarted, Ended, Entry, Planned, Resumed
 from steelyard.record.journal import read_lines

@@ -16,11 +16,8 @@ from typing import Any, NoReturn
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.kubernetes.kubeconfig import default_paths, read_kubeconfig
-from steelyard.model.errors import SteelyardError
-from steelyard.model.kubernetes import (
+from steelyard.core.errors import SteelyardError
+from steelyard.core.kubernetes import (
     ACCOUNT,
     CLAIM,
     CLUSTER,
@@ -29,6 +26,7 @@ from steelyard.model.kubernetes import (
     CONFIG_MAP,
     JOB,
     NAMESPACE,
+    OF_CLUSTER,
     POD,
     ROLE_BINDING,
     ROLE_KIND,
@@ -43,7 +41,9 @@ from steelyard.model.kubernetes import (
     campaign_labels,
     ref_of,
 )
-from steelyard.platforms.cloudnative_pg.state import OF_CLUSTER
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
+from steelyard.gateways.kubernetes.kubeconfig import default_paths, read_kubeconfig
 from support.lacking import lacking
 
 IMAGE = os.environ.get("STEELYARD_KUBERNETES_IMAGE", "localhost/postgresql:15")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from steelyard.core.errors import PreflightError
+from steelyard.core.kubernetes import CONFIG_MAP, SECRET, Manifest, ObjectRef, ref_of
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import CONFIG_MAP, SECRET, Manifest, ObjectRef, ref_of
 from support.kubernetes import until
 
 

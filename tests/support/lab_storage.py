@@ -18,10 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.kubernetes import CONFIG_MAP, LOCAL_PATH, NODE, STORAGE_CLASS, VOLUME, ObjectRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.model.kubernetes import CONFIG_MAP, NODE, STORAGE_CLASS, VOLUME, ObjectRef
-from steelyard.model.storage_classes import LOCAL_PATH
 from support.kubernetes import no_cluster
 from support.slow_disk import slow_directory
 

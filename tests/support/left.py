@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from steelyard.model.outside import InCluster, OnServer, TurnedKnob
+from steelyard.core.outside import InCluster, OnServer, TurnedKnob
 from steelyard.record.directory import read_standing
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.errors import SteelyardError
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.virsh import Virsh
-from steelyard.model.errors import SteelyardError
 from support.lacking import lacking
 from support.tiny_guest import kernel, write_initrd
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from ruamel.yaml import YAML
 
+from steelyard.core.kubernetes import CLUSTER_ROLE, SECRET, Manifest, ObjectRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.kubernetes import CLUSTER_ROLE, SECRET, Manifest, ObjectRef
 from support.kubernetes import IMAGE, until
 from support.lacking import lacking
 from support.live import Steelyard

@@ -15,35 +15,34 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from fakes.programs import FakeLedger, FakeProgram
+from steelyard.core.command import ServerAddress
+from steelyard.core.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
+from steelyard.core.outside import InCluster, OnServer
+from steelyard.core.target import CloudNativePgTarget, PodResources
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.model.command import ServerAddress
-from steelyard.model.kubernetes import CLUSTER, Manifest, ObjectRef, SecretRef
-from steelyard.model.outside import InCluster, OnServer
-from steelyard.model.target import CloudNativePgTarget, PodResources
-from steelyard.platforms.cloudnative_pg.existing import (
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
+from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,
     ExistingOptions,
     endpoint_of,
     read_cluster,
     secret_of,
 )
-from steelyard.platforms.cloudnative_pg.manifest import cluster_manifest
-from steelyard.platforms.cloudnative_pg.platform import (
-    CloudNativePgPlatform,
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
     ClusterMeans,
     ClusterOptions,
+    cluster_manifest,
 )
-from steelyard.platforms.cloudnative_pg.waiting import MADE_WITHIN_S, ClusterWait
-from steelyard.platforms.endpoint.databases import DatasetNeeds
-from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
-from steelyard.platforms.endpoint.restarting import Means
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.credentials import make_secret
-from steelyard.platforms.kubernetes.reaching import Reach, sql_knock
+from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
+from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
+from steelyard.systems.postgres.existing.databases import DatasetNeeds
+from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.settings import Means
 from support.kubernetes import IMAGE
 
 PROGRAM: Final = FakeProgram()

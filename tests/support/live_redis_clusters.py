@@ -13,22 +13,19 @@ from pathlib import Path
 from typing import Final
 
 from fakes.programs import FakeLedger, SmallRedis
+from steelyard.core.command import ServerAddress
+from steelyard.core.target import PodResources, RedisKubernetesTarget
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.redis import RedisPy, RedisSession
-from steelyard.model.command import ServerAddress
-from steelyard.model.target import PodResources, RedisKubernetesTarget
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.reaching import Reach, redis_knock
-from steelyard.platforms.kubernetes.sight import LoadPods
-from steelyard.platforms.redis_kubernetes.credentials import make_redis_secret
-from steelyard.platforms.redis_kubernetes.platform import (
-    RedisKubernetesPlatform,
-    RedisMeans,
-    RedisOptions,
-)
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.outcomes import LoadPods
+from steelyard.places.kubernetes.reaching import Reach, redis_knock
+from steelyard.systems.redis.statefulset.manifest import make_redis_secret
+from steelyard.systems.redis.statefulset.own_server import StatefulSetMeans, StatefulSetOptions
+from steelyard.systems.redis.statefulset.platform import RedisKubernetesPlatform
 from support.kubernetes import until
 from support.live_clusters import FileLedger
 
@@ -80,7 +77,7 @@ class RedisCampaign:
         self.belongings = Belongings(self.api, self.ledger, self.campaign_id, self.namespace)
         self.secret = make_redis_secret(self.belongings)
         self._platforms: list[RedisKubernetesPlatform] = []
-        self.means = RedisMeans(
+        self.means = StatefulSetMeans(
             api=self.api,
             processes=SystemProcesses(),
             load=LoadPods(),
@@ -95,7 +92,7 @@ class RedisCampaign:
         self, target: RedisKubernetesTarget, *, provisions: bool = False
     ) -> RedisKubernetesPlatform:
         """Return the platform of a target."""
-        options = RedisOptions(
+        options = StatefulSetOptions(
             target=target,
             campaign_id=self.campaign_id,
             namespace=self.namespace,

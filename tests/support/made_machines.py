@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from steelyard.model.linux_facts import IdleState, LinuxFacts, NumaNode, PagePool
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import GIB, MIB
+from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PagePool
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import GIB, MIB
 
 PAGE = 2 * MIB
 

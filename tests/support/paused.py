@@ -15,19 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fakes.campaigns import an_experiment
-from steelyard.engines.postgres.installation import find_installation
-from steelyard.engines.postgres.server import PostgresProgram
-from steelyard.experiment import registry
-from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.ledger import JournalLedger
+from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.core.command import Command, ServerAddress
 from steelyard.gateways.cgroups import SystemCgroups
-from steelyard.model.command import Command, ServerAddress
-from steelyard.platforms.local.groups import GroupPlan, ServerGroups
-from steelyard.platforms.local.pausing import start_guard
-from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
-from steelyard.platforms.platform import Guarded, Standstill
+from steelyard.gateways.doors import Doors, system_doors
+from steelyard.places.local.groups import GroupPlan, ServerGroups
+from steelyard.places.local.pausing import start_guard
+from steelyard.places.local.platform import LocalOptions, LocalPlatform
+from steelyard.places.protocol import Guarded, Standstill
+from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Started
+from steelyard.systems.postgres.server import PostgresProgram, find_installation
 
 if TYPE_CHECKING:
     from steelyard.gateways.process import RunningPrograms

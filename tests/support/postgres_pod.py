@@ -4,8 +4,8 @@ import base64
 from dataclasses import dataclass
 from typing import Any
 
+from steelyard.core.kubernetes import NODE, POD, ContainerRef, Manifest, ObjectRef, SecretRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.kubernetes import NODE, POD, ContainerRef, Manifest, ObjectRef, SecretRef
 from support.kubernetes import start_pod, until, waiting_pod
 
 LABELS = {"app": "steelyard-test-db"}

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from steelyard.experiment.doors import Doors, system_doors
+from steelyard.core.outside import OnServer
+from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.xfs import PROGRAMS
-from steelyard.model.outside import OnServer
-from steelyard.platforms.local.ending import end_all
+from steelyard.places.local.server import end_all
 from steelyard.record.directory import read_schedule
 from steelyard.record.entries import Created, EnvironmentRead, Planned
-from steelyard.record.journal import read_lines
-from steelyard.record.replay import standing
+from steelyard.record.journal import read_lines, standing
 from support.kills import Death, Lane, entries_in, journal_in, phase_of
 from support.lacking import lacking
 from support.live import living_servers

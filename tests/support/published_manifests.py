@@ -4,12 +4,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from steelyard.experiment.files import load_experiment
-from steelyard.model.kubernetes import Manifest, SecretRef
-from steelyard.model.units import GIB
-from steelyard.platforms.cloudnative_pg.manifest import cluster_manifest
+from steelyard.campaign.file.files import load_experiment
+from steelyard.core.kubernetes import Manifest, SecretRef
+from steelyard.core.units import GIB
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
+from steelyard.tuning.files.cluster import MATRIX, class_text
 from steelyard.tuning.profiles import MachineFacts
-from steelyard.tuning.rendering.storage_classes import MATRIX, class_text
 
 PRESETS = ("high-availability", "published-storage", "storage-locality")
 _CAMPAIGN = "20261122-140000-7f3a"

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.model.kubernetes import CLUSTER, ObjectRef
-from steelyard.platforms.cloudnative_pg.state import ClusterState, look
+from steelyard.core.kubernetes import CLUSTER, ObjectRef
+from steelyard.systems.postgres.cloudnative_pg.diagnosis import ClusterState, look
 
 HOME = Path(__file__).parent.parent / "recordings" / "kubernetes" / "cloudnative_pg"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from steelyard.cli.main import main
+from steelyard.core.kubernetes import POD, Kind, Manifest, ObjectRef, ref_of
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.model.kubernetes import POD, Kind, Manifest, ObjectRef, ref_of
-from steelyard.platforms.kubernetes.permissions import plural
+from steelyard.places.kubernetes.permissions import plural
 
 _FILE = Path(os.environ["STEELYARD_TEST_ASKED"])
 

@@ -1,6 +1,6 @@
 """A recorded report of iostat, with the device's counters before and after it."""
 
-from steelyard.experiment.probes.devices import DeviceCounters, parse_device
+from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
 from support.recorded_host import RECORDINGS
 
 RECORDED = RECORDINGS / "iostat"

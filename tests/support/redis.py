@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
 from steelyard.gateways.redis import RedisPy, RedisSession
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
 from support.endpoint import free_port
 from support.lacking import lacking
 

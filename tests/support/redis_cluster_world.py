@@ -6,18 +6,15 @@ from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger
 from fakes.stateful_sets import ControllersClock, FakeSets
-from steelyard.model.kubernetes import SecretRef
-from steelyard.model.outside import InCluster
-from steelyard.model.target import RedisKubernetesTarget
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.reaching import Reach, redis_knock
-from steelyard.platforms.kubernetes.sight import LoadPods
-from steelyard.platforms.redis_kubernetes.credentials import make_redis_secret
-from steelyard.platforms.redis_kubernetes.platform import (
-    RedisKubernetesPlatform,
-    RedisMeans,
-    RedisOptions,
-)
+from steelyard.core.kubernetes import SecretRef
+from steelyard.core.outside import InCluster
+from steelyard.core.target import RedisKubernetesTarget
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.outcomes import LoadPods
+from steelyard.places.kubernetes.reaching import Reach, redis_knock
+from steelyard.systems.redis.statefulset.manifest import make_redis_secret
+from steelyard.systems.redis.statefulset.own_server import StatefulSetMeans, StatefulSetOptions
+from steelyard.systems.redis.statefulset.platform import RedisKubernetesPlatform
 
 
 @dataclass(kw_only=True)
@@ -27,7 +24,7 @@ class RedisWorld:
     api: FakeKubernetesApi
     sets: FakeSets
     ledger: FakeLedger
-    means: RedisMeans
+    means: StatefulSetMeans
     secret: SecretRef
     told: list[str] = field(default_factory=list)
 
@@ -35,7 +32,7 @@ class RedisWorld:
         self, target: RedisKubernetesTarget | None = None, *, provisions: bool = False
     ) -> RedisKubernetesPlatform:
         """Return the platform of a target."""
-        options = RedisOptions(
+        options = StatefulSetOptions(
             target=target or RedisKubernetesTarget(storage_class="fast"),
             campaign_id="night",
             namespace="bench",
@@ -61,7 +58,7 @@ def make_redis_world() -> RedisWorld:
     processes = FakeProcesses(clock)
     processes.on("bash")  # pods of generators that reach every Service
     belongings = Belongings(api, ledger, "night", "bench", clock=clock)
-    means = RedisMeans(
+    means = StatefulSetMeans(
         api=api,
         processes=processes,
         load=LoadPods(),

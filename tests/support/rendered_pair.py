@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.redis import Role, SplitPlan, SplitRequest, SplitServer
+from steelyard.core.units import MIB
 from steelyard.gateways.redis import RedisPy, RedisSession
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.redis_split import Role, SplitPlan, SplitRequest, SplitServer
-from steelyard.model.units import MIB
-from steelyard.tuning.planning.redis_split_plan import make_split
+from steelyard.tuning.plan.redis_split import make_split
 from support.endpoint import free_port
 from support.redis import require_redis
 from support.redis_pairs import wait_until

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from steelyard.model.inspection import JudgedRule
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack_facts import DomainFacts, StackFacts
+from steelyard.core.linux import LinuxFacts
+from steelyard.core.stack import JudgedRule
+from steelyard.core.stack_facts import DomainFacts, StackFacts
 from steelyard.tuning.rules.catalogue import RULES
 from steelyard.tuning.rules.judging import judge_by
 from support.recorded_stacks import recommended

@@ -4,9 +4,9 @@ import subprocess
 import sys
 from typing import Any
 
+from steelyard.core.kubernetes import CLUSTER, NODE, ContainerRef, Manifest, ObjectRef, ref_of
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.kubernetes import CLUSTER, NODE, ContainerRef, Manifest, ObjectRef, ref_of
-from steelyard.platforms.cloudnative_pg.state import CONTAINER, look
+from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER, look
 from support.kubernetes import IMAGE, no_cluster, until
 
 HEALTHY_WITHIN_S = 600.0  # with a cold image on a machine that has other work

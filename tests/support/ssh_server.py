@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.gateways.network import free_port
+from steelyard.gateways.host import free_port
 from support.lacking import lacking
 from support.live import wait_for
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from steelyard.model.errors import RecordError
-from steelyard.model.stack import (
+from steelyard.core.errors import RecordError
+from steelyard.core.stack import (
     Knob,
     KnobKind,
     PostgresDesign,
@@ -14,7 +14,7 @@ from steelyard.model.stack import (
     StackPlan,
     StackRequest,
 )
-from steelyard.model.units import GIB
+from steelyard.core.units import GIB
 
 
 def knob(kind: KnobKind, place: str, value: str, *, after: tuple[str, ...] = ()) -> Knob:

@@ -13,19 +13,17 @@ from fakes.domains import FakeDomains
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
+from steelyard.core.stack import DomainDesign, Knob, KnobKind, Step
+from steelyard.core.units import MIB
 from steelyard.gateways.placed_files import LocalFiles, PlacedFile
-from steelyard.model.stack import DomainDesign, Knob, KnobKind
-from steelyard.model.stack_progress import Step
-from steelyard.model.units import MIB
 from steelyard.record.entries import Entry, Line, StackBegun
 from steelyard.record.journal import Journal, encode
-from steelyard.tuning.applying.applier import apply_all
-from steelyard.tuning.applying.domain import DomainDoor
-from steelyard.tuning.applying.door import KnobDoor
-from steelyard.tuning.applying.doors import Inside, Outside, doors
-from steelyard.tuning.applying.record import Applied, AppliedRecord, read_applied
-from steelyard.tuning.applying.reverting import Changed, revert_all
-from steelyard.tuning.rendering.domain import domain_xml
+from steelyard.tuning.apply.applier import Changed, apply_all, revert_all
+from steelyard.tuning.apply.domain import DomainDoor
+from steelyard.tuning.apply.door import KnobDoor
+from steelyard.tuning.apply.doors import Inside, Outside, doors
+from steelyard.tuning.apply.record import Applied, AppliedRecord, read_applied
+from steelyard.tuning.files.domain import domain_xml
 from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
 from support.stack import knob
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from steelyard.core.units import MIB
 from steelyard.gateways.virsh import Virsh
-from steelyard.model.units import MIB
 from support.huge_pages import more_huge_pages
 from support.libvirtd import PREFIX, a_libvirt, guest_directory, running, wait_for
 from support.tiny_guest import DONE, told_files

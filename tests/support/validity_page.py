@@ -8,10 +8,10 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from steelyard.analysis.judging.campaign_rules import CAMPAIGN_RULES
-from steelyard.experiment.run_rules import RUN_RULES
-from steelyard.model.experiment import EngineName
-from steelyard.model.rules import ENVIRONMENT, Rule
+from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES
+from steelyard.campaign.evidence.run_rules import RUN_RULES
+from steelyard.core.experiment import EngineName
+from steelyard.core.findings import ENVIRONMENT, Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "validity.md"
 ALL_RULES: tuple[Rule[Any], ...] = (*RUN_RULES, *CAMPAIGN_RULES)

@@ -15,12 +15,13 @@ from pathlib import Path
 import click
 import pytest
 
+from steelyard.campaign.file.validation import experiment_schema
 from steelyard.cli.main import cli
-from steelyard.experiment.schema import experiment_schema
-from steelyard.model.errors import ExitCode
-from steelyard.model.outside import REDIS_MARK
-from steelyard.platforms.endpoint import readiness, statements
+from steelyard.core.errors import ExitCode
+from steelyard.core.outside import REDIS_MARK
 from steelyard.record import tables
+from steelyard.systems.postgres.existing import databases as statements
+from steelyard.systems.postgres.existing import readiness
 
 PROMISES = Path(__file__).parents[1] / "golden" / "promises"
 REPORTS = PROMISES.parent / "report"
@@ -32,12 +33,12 @@ def _schema() -> str:
 
 
 def _help() -> str:
-    return "\n".join(_helps(cli, click.Context(cli, info_name="steelyard")))
+    settings = {"info_name": "steelyard", "terminal_width": 80, **cli.context_settings}
+    return "\n".join(_helps(cli, click.Context(cli, **settings)))
 
 
 def _helps(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield the help of a command and of all that it has, as a terminal of 80 columns shows it."""
-    context.terminal_width = 80
+    """Yield the help of a command and of all that it has."""
     yield f"$ {context.command_path} --help\n{command.get_help(context)}\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -10,24 +10,23 @@ from typing import Final
 
 import click
 
-from steelyard.analysis.campaign import analyse
+from steelyard.answers.campaign import analyse
+from steelyard.campaign.away import packing as in_cluster
+from steelyard.campaign.away.fetching import Fetch, Fetched, fetch
+from steelyard.campaign.away.following import Follower
+from steelyard.campaign.run.runner import Silence
+from steelyard.campaign.run.session import as_json
 from steelyard.cli import detaching
 from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
 from steelyard.cli.reports import rendered, show, write_reports
-from steelyard.experiment import in_cluster
-from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.fetching import Fetch, Fetched, fetch
-from steelyard.experiment.following import Follower
-from steelyard.experiment.progress import Silence
-from steelyard.experiment.session import as_json
+from steelyard.core.errors import ExitCode, InputError, Interrupted, SteelyardError
+from steelyard.core.plan import Status
+from steelyard.core.units import format_bytes
+from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import ExitCode, InputError, Interrupted, SteelyardError
-from steelyard.model.plan import Status
-from steelyard.model.units import format_bytes
-from steelyard.platforms.job import finding
-from steelyard.platforms.job.finding import Stand, Standing
-from steelyard.platforms.job.plan import JobPlan
-from steelyard.platforms.job.reading import record_files
+from steelyard.places.job import finding
+from steelyard.places.job.finding import Stand, Standing, record_files
+from steelyard.places.job.manifests import JobPlan
 
 _LAST_LINES: Final = 5
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from steelyard.analysis.campaign import analyse
-from steelyard.experiment.session import as_json
+from steelyard.answers.campaign import analyse
+from steelyard.answers.listing import Listed
+from steelyard.campaign.run.session import as_json
+from steelyard.core.errors import InputError, RecordError
 from steelyard.gateways.files import tree_bytes
-from steelyard.model.errors import InputError, RecordError
 from steelyard.record.directory import (
     find_campaigns,
     is_held,
@@ -19,8 +20,7 @@ from steelyard.record.directory import (
     read_standing,
 )
 from steelyard.report.document import Document
-from steelyard.report.listing import Listed
-from steelyard.report.summary import Json
+from steelyard.report.json_values import Json
 from steelyard.report.terminal import render_terminal
 
 HOME = Path("campaigns")

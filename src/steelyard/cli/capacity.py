@@ -7,17 +7,13 @@ from pathlib import Path
 
 import click
 
+from steelyard.campaign.file.files import PRESET, LoadedExperiment
+from steelyard.campaign.file.form_parts import CLOSED
+from steelyard.campaign.file.form_values import SEED_LIMIT
+from steelyard.campaign.file.overrides import RATES, CapacityQuestion, capacity_text
 from steelyard.cli.launching import RunOptions, command_of, foresee, load, load_written, start
-from steelyard.experiment.capacity_text import (
-    RATES,
-    CapacityQuestion,
-    capacity_text,
-)
-from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.files import PRESET, LoadedExperiment
-from steelyard.experiment.form_loads import CLOSED
-from steelyard.experiment.form_values import SEED_LIMIT
-from steelyard.model.errors import ExperimentFileError, InputError
+from steelyard.core.errors import ExperimentFileError, InputError
+from steelyard.gateways.doors import Doors, system_doors
 
 SOURCE = "steelyard capacity"
 CLIENTS, SCALE, BUILTIN, PROTOCOL, SLICE, BUDGET = 16, 10, "select-only", "prepared", "5s", "10m"

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from steelyard.experiment.suggestions import choice, shown
-from steelyard.model.errors import InputError
-from steelyard.tuning.rendering.storage_classes import MATRIX, StorageClass
+from steelyard.campaign.file.form_values import shown
+from steelyard.core.errors import InputError
+from steelyard.core.spelling import choice
+from steelyard.tuning.files.cluster import MATRIX, StorageClass
 
 
 def chosen(names: Sequence[str], *, longhorn: bool) -> tuple[StorageClass, ...]:

@@ -9,8 +9,8 @@ import click
 from steelyard.cli.options import NAMESPACE
 
 if TYPE_CHECKING:
-    from steelyard.model.stack_facts import StackFacts
-    from steelyard.tuning.facts.cluster_objects import AskedCluster
+    from steelyard.core.stack_facts import StackFacts
+    from steelyard.tuning.facts.kubernetes import AskedCluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS: Final = (
@@ -56,8 +56,8 @@ def asked_cluster(
     Raises:
         InputError: Both were given.
     """
-    from steelyard.model.errors import InputError  # noqa: PLC0415 - lazy
-    from steelyard.tuning.facts.cluster_objects import AskedCluster  # noqa: PLC0415
+    from steelyard.core.errors import InputError  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.kubernetes import AskedCluster  # noqa: PLC0415
 
     inside = looking_inside(options)
     if not inside:
@@ -81,7 +81,7 @@ def asked_cluster(
 def collected_inside(asked: "AskedCluster") -> "StackFacts":
     """Return what can be seen of a database in a cluster."""
     from steelyard.cli.fact_doors import system_cluster_doors  # noqa: PLC0415 - lazy
-    from steelyard.tuning.facts.in_cluster import collect_in_cluster  # noqa: PLC0415
+    from steelyard.tuning.facts.cluster_server import collect_in_cluster  # noqa: PLC0415
 
     return collect_in_cluster(asked, system_cluster_doors())
 

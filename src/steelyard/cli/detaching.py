@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.fetching import Fetch, fetch
+from steelyard.campaign.away.fetching import Fetch, fetch
+from steelyard.core.errors import LeftBehindError, PreflightError, RecordError, TargetError
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import LeftBehindError, PreflightError, RecordError, TargetError
-from steelyard.platforms.job import making
-from steelyard.platforms.job.plan import JobPlan
-from steelyard.platforms.job.reading import record_files
+from steelyard.places.job import manifests as making
+from steelyard.places.job.finding import record_files
+from steelyard.places.job.manifests import JobPlan
 from steelyard.record.directory import read_standing
 
 

@@ -1,11 +1,11 @@
 """The gateways through which the facts of a stack come, on this machine."""
 
-from steelyard.experiment.doors import system_doors
+from steelyard.core.errors import SteelyardError
+from steelyard.gateways.doors import system_doors
 from steelyard.gateways.virsh import Virsh
-from steelyard.model.errors import SteelyardError
+from steelyard.tuning.facts.cluster_server import ClusterDoors
 from steelyard.tuning.facts.collecting import FactDoors
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
-from steelyard.tuning.facts.in_cluster import ClusterDoors
 
 
 def defined_domain(name: str) -> str | None:

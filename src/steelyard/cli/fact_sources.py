@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from steelyard.model.errors import InputError
+from steelyard.core.errors import InputError
 
 
 def require_one_source(file: Path | None, looking: Mapping[str, object]) -> dict[str, object]:

@@ -2,25 +2,9 @@
 
 from pathlib import Path
 
-from steelyard.analysis.attribution import design_limits, design_words
-from steelyard.analysis.controls import negative_controls
-from steelyard.experiment.capacity import asked_capacity
-from steelyard.experiment.durations import (
-    GUESSED_CLUSTER_S,
-    GUESSED_POD_START_S,
-    GUESSED_REDIS_SET_S,
-    GUESSED_ROLLOUT_S,
-)
-from steelyard.experiment.forecast import Forecast
-from steelyard.experiment.schedule import cells_of, schedule_of
-from steelyard.experiment.sustained import sustained_runs, sustained_s
-from steelyard.model.experiment import Experiment
-from steelyard.model.load import Load
-from steelyard.model.measure import Reset, SwitchCost
-from steelyard.model.schedule import Mode, PlannedBlock
-from steelyard.model.units import format_bytes, format_duration, format_percent
-from steelyard.report.formats import count
-from steelyard.report.turns import (
+from steelyard.answers.attribution.compute import design_limits, design_words
+from steelyard.answers.findings.compute import negative_controls
+from steelyard.answers.turns.section import (
     plan_json,
     seconds_words,
     shared_pairs,
@@ -28,7 +12,22 @@ from steelyard.report.turns import (
     turn_words,
     warm_up_words,
 )
-from steelyard.report.wording import looked_for, uncompared
+from steelyard.answers.wording import looked_for, uncompared
+from steelyard.campaign.design.schedule import (
+    GUESSED_CLUSTER_S,
+    GUESSED_POD_START_S,
+    GUESSED_REDIS_SET_S,
+    GUESSED_ROLLOUT_S,
+    cells_of,
+    schedule_of,
+)
+from steelyard.campaign.foresee.forecast import Forecast
+from steelyard.campaign.run.capacity import asked_capacity
+from steelyard.campaign.run.sustained import sustained_runs, sustained_s
+from steelyard.core.experiment import Experiment, Reset, SwitchCost
+from steelyard.core.schedule import Load, Mode, PlannedBlock
+from steelyard.core.units import format_bytes, format_duration, format_percent
+from steelyard.report.formats import count
 
 _BLOCKS_SHOWN = 2
 _ROUNDS_SHOWN = 2

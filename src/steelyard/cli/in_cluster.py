@@ -5,17 +5,18 @@ from pathlib import Path
 
 import click
 
+from steelyard.campaign.away import packing as in_cluster
+from steelyard.campaign.away.packing import JobAsked
+from steelyard.campaign.run import session
 from steelyard.cli import attaching, launching
 from steelyard.cli.attaching import AttachOptions
 from steelyard.cli.launching import RunOptions
-from steelyard.cli.manifest_text import manifest_text
-from steelyard.experiment import in_cluster, session
-from steelyard.experiment.in_cluster import JobAsked
-from steelyard.experiment.kubernetes_site import place_in
-from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.experiment import Experiment
-from steelyard.platforms.job import making
+from steelyard.cli.redis.split import manifest_text
+from steelyard.core.errors import ExitCode, InputError
+from steelyard.core.experiment import Experiment
+from steelyard.places.job import manifests as making
 from steelyard.record.directory import require_unused
+from steelyard.targets.kubernetes_site import place_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

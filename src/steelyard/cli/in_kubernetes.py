@@ -6,15 +6,15 @@ from typing import Final
 
 import click
 
-from steelyard.cli.manifest_text import manifest_text
-from steelyard.experiment import session
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.kubernetes_manifests import campaign_manifests, generator_plan
-from steelyard.experiment.kubernetes_site import place_in
-from steelyard.model.errors import PreflightError, SteelyardError
-from steelyard.model.experiment import Experiment
-from steelyard.model.kubernetes import SecretRef
-from steelyard.platforms.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.campaign.run import session
+from steelyard.cli.redis.split import manifest_text
+from steelyard.core.errors import PreflightError, SteelyardError
+from steelyard.core.experiment import Experiment
+from steelyard.core.kubernetes import SecretRef
+from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.targets.assembly import Assembly
+from steelyard.targets.generators import campaign_manifests, generator_plan
+from steelyard.targets.kubernetes_site import place_in
 
 _OPERATORS: Final = "default-of-the-operator"
 

@@ -8,37 +8,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.campaign import analyse
+from steelyard.answers.latency.section import latency_json, latency_section
+from steelyard.answers.logged.section import HdrInterval, hdr_log, logged_document, logged_json
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import FORMAT
+from steelyard.answers.wording import cell_name
 from steelyard.cli import campaigns
-from steelyard.cli.log_files import Seventh, groups_of, known_groups
-from steelyard.cli.log_reading import (
+from steelyard.cli.log_files import (
     Progress,
     ReadGroup,
+    Seventh,
+    groups_of,
+    known_groups,
     read_aggregated,
     read_group,
     stored_bytes,
 )
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.command import quoted
+from steelyard.core.errors import InputError, RecordError
+from steelyard.core.experiment import MANY
+from steelyard.core.measurement import Run, SustainedRun
+from steelyard.core.units import parse_duration_s
 from steelyard.gateways.files import write_text
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.command import quoted
-from steelyard.model.errors import InputError, RecordError
-from steelyard.model.measurement import Run, SustainedRun
-from steelyard.model.units import parse_duration_s
-from steelyard.model.work_words import MANY
 from steelyard.record.directory import read_campaign
-from steelyard.report.charts import INSTALL, render_chart
+from steelyard.report.charts import INSTALL, on_white, render_chart
 from steelyard.report.document import ChartKind, Document, Figure, Paragraph, Section
-from steelyard.report.filling import filled
-from steelyard.report.hdr_log import HdrInterval, hdr_log
 from steelyard.report.html import render_html
 from steelyard.report.json_values import Json, worded
-from steelyard.report.latency import latency_section
-from steelyard.report.latency_summary import latency_json
-from steelyard.report.logged import logged_document, logged_json
-from steelyard.report.summary import FORMAT
-from steelyard.report.svg import on_white
-from steelyard.report.wording import cell_name
+from steelyard.report.terminal import filled
 from steelyard.stats.histogram import from_text
 
 _JOURNAL = "journal.jsonl"

@@ -8,47 +8,47 @@ from pathlib import Path
 
 import click
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.cli.campaigns import print_whole
-from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.cli.in_kubernetes import print_manifests, print_unseen, require_agreement
-from steelyard.cli.operator import TerminalOperator
-from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
-from steelyard.cli.reports import rendered, show, write_reports
-from steelyard.experiment import forecast as forecasts
-from steelyard.experiment import planning, preflight, session
-from steelyard.experiment.assembly import Assembly, assemble
-from steelyard.experiment.differences import same_twice
-from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.files import (
+from steelyard.answers.campaign import analyse
+from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.cleanup.ledger import release_frozen, require_nothing_left
+from steelyard.campaign.design.noise_profiles import keep_profile, profile_for
+from steelyard.campaign.file.files import (
     LoadedExperiment,
     allow_existing,
     load_experiment,
     load_text,
 )
-from steelyard.experiment.huge_pages import require_huge_pages, require_shared_memory
-from steelyard.experiment.kubernetes_placing import placed, settled
-from steelyard.experiment.kubernetes_site import place_in
-from steelyard.experiment.ledger import release_frozen, require_nothing_left
-from steelyard.experiment.noise_profiles import keep_profile, profile_for
-from steelyard.experiment.progress import Progress, Silence
-from steelyard.experiment.resolution import Surroundings
-from steelyard.gateways.files import cache_directory, free_bytes
-from steelyard.model.errors import (
+from steelyard.campaign.file.resolution import Surroundings
+from steelyard.campaign.foresee import forecast as forecasts
+from steelyard.campaign.foresee import planning
+from steelyard.campaign.run import session
+from steelyard.campaign.run import session as preflight
+from steelyard.campaign.run.runner import Progress, Silence
+from steelyard.cli.campaigns import print_whole
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.cli.in_kubernetes import print_manifests, print_unseen, require_agreement
+from steelyard.cli.options import TerminalOperator
+from steelyard.cli.progress import LiveProgress, PlainProgress, progress_for
+from steelyard.cli.reports import rendered, show, write_reports
+from steelyard.core.errors import (
     Interrupted,
     RefusedError,
     SteelyardError,
     TargetError,
     UnconfiguredError,
 )
-from steelyard.model.experiment import Experiment
-from steelyard.model.linux_facts import BlockDevice
-from steelyard.platforms.local.machine import capacity
+from steelyard.core.experiment import Experiment
+from steelyard.core.linux import BlockDevice
+from steelyard.gateways.doors import Doors, system_doors
+from steelyard.gateways.files import cache_directory, free_bytes
+from steelyard.places.local.machine import capacity
 from steelyard.record.directory import read_campaign, require_unused
-from steelyard.report.outlook import outlook_document, shortfall
-from steelyard.report.outlook_summary import outlook_json
-from steelyard.tuning.facts.devices import device_fact
+from steelyard.targets.assembly import Assembly, assemble, placed, settled
+from steelyard.targets.differences import same_twice
+from steelyard.targets.kubernetes_site import place_in
+from steelyard.targets.local import require_huge_pages, require_shared_memory
+from steelyard.tuning.facts.machine import device_fact
 from steelyard.tuning.profiles import MachineFacts
 
 
@@ -265,7 +265,9 @@ def plan(options: RunOptions) -> None:
 
 def _warn_of_equals(loaded: LoadedExperiment, assembly: Assembly) -> None:
     """Tell of treatments that are the same, which may be a slip: it is no mistake to ask."""
-    for one, other in same_twice(loaded, assembly.engine):
+    for one, other in same_twice(loaded.experiment, assembly.engine):
+        if loaded.only_extends(one) or loaded.only_extends(other):
+            continue  # it is meant to be the same
         click.echo(
             f"warning: `{other}` does not differ from `{one}`: this compares a configuration with"
             " itself",
@@ -311,7 +313,8 @@ def load_written(text: str, options: RunOptions, doors: Doors) -> LoadedExperime
 
 def _as_told(loaded: LoadedExperiment, options: RunOptions) -> LoadedExperiment:
     """Return the experiment with what the command line says of its servers."""
-    loaded = placed(loaded, context=options.context, namespace=options.namespace)
+    experiment = placed(loaded.experiment, context=options.context, namespace=options.namespace)
+    loaded = replace(loaded, experiment=experiment)
     return allow_existing(loaded) if options.allow_existing else loaded
 
 

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import click
 
-from steelyard.model.errors import InputError
+from steelyard.core.errors import InputError
 
 
 class LazyGroup(click.Group):
@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
         word = args[0]
         is_option = word.startswith("-")
         if not is_option and not context.resilient_parsing and not self._has(word):
-            from steelyard.experiment.suggestions import did_you_mean  # noqa: PLC0415 - lazy
+            from steelyard.core.spelling import did_you_mean  # noqa: PLC0415 - lazy
 
             raise InputError(
                 f"`{context.command_path}` has no command `{word}`",

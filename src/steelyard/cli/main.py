@@ -15,7 +15,7 @@ import click
 
 import steelyard
 from steelyard.cli.lazy_group import LazyGroup
-from steelyard.model.errors import ExitCode, Interrupted, SteelyardError
+from steelyard.core.errors import ExitCode, Interrupted, SteelyardError
 
 # Verb -> first line of its help, so that `steelyard --help` imports none of them.
 _VERBS = {
@@ -96,7 +96,7 @@ def _outcome() -> int:
 
 def _say(kind: str, message: str, hint: str) -> None:
     """Print what happened and the way out."""
-    from steelyard.model.units import printable  # noqa: PLC0415 - lazy
+    from steelyard.core.units import printable  # noqa: PLC0415 - lazy
 
     click.echo(f"{kind}: {printable(message)}", err=True)
     if hint:

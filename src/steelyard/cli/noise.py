@@ -3,20 +3,23 @@
 import shlex
 from dataclasses import replace
 
+from steelyard.campaign.file.files import LoadedExperiment
+from steelyard.campaign.foresee.forecast import (
+    LEAST_BUDGET_S,
+    aa_twin,
+    default_budget_s,
+    forecast,
+    with_budget,
+)
+from steelyard.campaign.run import session
 from steelyard.cli.launching import RunOptions, foresee, load, start
-from steelyard.experiment import session
-from steelyard.experiment.assembly import Assembly, assemble
-from steelyard.experiment.design_choice import choose_design
-from steelyard.experiment.differences import switch_cost
-from steelyard.experiment.doors import Doors, system_doors
-from steelyard.experiment.files import LoadedExperiment
-from steelyard.experiment.forecast import forecast
-from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
-from steelyard.model.experiment import Design, Experiment, OtherDesign
-from steelyard.model.measure import SwitchCost
-from steelyard.model.plan import RoundsFor
-from steelyard.model.schedule import Mode
-from steelyard.model.units import parse_duration_s
+from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
+from steelyard.core.plan import RoundsFor
+from steelyard.core.schedule import Mode
+from steelyard.core.units import parse_duration_s
+from steelyard.gateways.doors import Doors, system_doors
+from steelyard.targets.assembly import Assembly, assemble
+from steelyard.targets.differences import choose_design, switch_cost
 
 _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
 

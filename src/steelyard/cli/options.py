@@ -1,7 +1,14 @@
-"""Options and arguments that several verbs share, so that they read alike everywhere."""
+"""The operator at the terminal: asked in words, answers with Enter.
 
+Options and arguments that several verbs share, so that they read alike everywhere.
+"""
+
+import os
 import re
-from collections.abc import Callable
+import select
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -9,10 +16,47 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from steelyard.model.errors import InputError
-from steelyard.model.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
-from steelyard.model.quantities import parse_quantity
-from steelyard.model.units import MIB, parse_bytes
+from steelyard.core.errors import InputError
+from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE
+from steelyard.core.units import MIB, format_duration, parse_bytes, parse_quantity
+
+_TERMINAL: Final = "/dev/tty"
+
+
+class TerminalOperator:
+    """Whoever sits at the terminal that Steelyard was started from.
+
+    The terminal itself is opened, because standard input and output may be files.
+    """
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether there is a terminal."""
+        with suppress(OSError), _opened():
+            return True
+        return False
+
+    def confirms(self, request: str, *, timeout_s: float) -> bool:
+        """Show the request; return whether Enter was pressed in time."""
+        with suppress(OSError, termios.error), _opened() as terminal:
+            limit = format_duration(timeout_s)
+            # What was typed before the question is no answer to it.
+            termios.tcflush(terminal, termios.TCIFLUSH)
+            text = f"\n{request}\nPress Enter when it is done (within {limit}): "
+            os.write(terminal, text.encode())
+            ready, _, _ = select.select([terminal], [], [], timeout_s)
+            return bool(ready and os.read(terminal, 1024))
+        return False
+
+
+@contextmanager
+def _opened() -> Iterator[int]:
+    terminal = os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        yield terminal
+    finally:
+        os.close(terminal)
+
 
 DEFAULT_SOURCE: Final = "preset:quick"
 Command = TypeVar("Command", bound=Callable[..., Any])

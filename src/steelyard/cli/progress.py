@@ -10,12 +10,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.plan import CampaignPlan
-from steelyard.model.schedule import Mode
-from steelyard.model.units import format_duration, format_percent
-from steelyard.report.wording import durability_word
+from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.wording import durability_word
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.plan import CampaignPlan
+from steelyard.core.schedule import Mode
+from steelyard.core.units import format_duration, format_percent
 
 _BAR_WIDTH = 30
 

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import click
 
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.campaign.run.session import as_json
 from steelyard.cli.campaigns import for_this_terminal
-from steelyard.experiment.session import as_json
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import RecordError
 from steelyard.gateways.files import write_text
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import RecordError
 from steelyard.record.tables import write_tables
-from steelyard.report.builder import build_document
 from steelyard.report.html import render_html
 from steelyard.report.markdown import render_markdown
-from steelyard.report.summary import summary
 
 
 def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path) -> None:

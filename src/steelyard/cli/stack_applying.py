@@ -9,44 +9,31 @@ from pathlib import Path
 
 import click
 
-from steelyard.model.command import ServerAddress, quoted
-from steelyard.model.errors import (
-    ExitCode,
-    InputError,
-    Interrupted,
-    PreflightError,
-    TargetError,
-)
-from steelyard.model.outside import OnServer
-from steelyard.model.stack import BY_HAND, Knob, KnobKind, Scope, StackPlan
-from steelyard.model.stack_progress import Outcome, Step
-from steelyard.model.units import printable
+from steelyard.core.command import ServerAddress, quoted
+from steelyard.core.errors import ExitCode, InputError, Interrupted, PreflightError, TargetError
+from steelyard.core.outside import OnServer
+from steelyard.core.stack import BY_HAND, Knob, KnobKind, Outcome, Scope, StackPlan, Step
+from steelyard.core.units import printable
 from steelyard.record.entries import StackBegun
-from steelyard.tuning.applying.applier import (
-    UnprivilegedError,
-    apply_all,
-    require_all,
-)
-from steelyard.tuning.applying.door import KnobDoor
-from steelyard.tuning.applying.doors import Outside
-from steelyard.tuning.applying.local_server import find_process
-from steelyard.tuning.applying.manual import RenderedDoor
-from steelyard.tuning.applying.plans import (
+from steelyard.tuning.apply.applier import UnprivilegedError, apply_all, require_all
+from steelyard.tuning.apply.door import KnobDoor
+from steelyard.tuning.apply.doors import Outside
+from steelyard.tuning.apply.files import RenderedDoor
+from steelyard.tuning.apply.huge_pages import find_process
+from steelyard.tuning.apply.plans import (
+    HYPERVISOR,
+    THROUGH_A_SERVER,
+    Selection,
     beginning,
     doors_of,
     inside,
     reached,
     read_plan,
     require_same_machine,
-)
-from steelyard.tuning.applying.postgres import commands_of
-from steelyard.tuning.applying.record import NAME, is_ours, opened, read_applied
-from steelyard.tuning.applying.selection import (
-    HYPERVISOR,
-    THROUGH_A_SERVER,
-    Selection,
     selection_of,
 )
+from steelyard.tuning.apply.postgres import commands_of
+from steelyard.tuning.apply.record import NAME, is_ours, opened, read_applied
 
 _MOST_SHOWN = 60  # of a value, on a line
 _NOT_YET = frozenset({Outcome.PENDING, Outcome.WAITING})

@@ -8,31 +8,31 @@ from typing import Final
 
 import click
 
+from steelyard.answers.stack.plan import plan_document
 from steelyard.cli.campaigns import print_whole
 from steelyard.cli.cluster_facts import asked_cluster, collected_inside, looking_inside
 from steelyard.cli.fact_doors import system_fact_doors
 from steelyard.cli.fact_sources import require_no_machine, require_one_source
-from steelyard.engines.postgres.installation import find_installation
-from steelyard.experiment.doors import Doors, system_doors
+from steelyard.core.command import quoted
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.stack import Place, StackRequest
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import parse_bytes
+from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import read_text
 from steelyard.gateways.virsh import Virsh
-from steelyard.model.command import quoted
-from steelyard.model.errors import InputError, PreflightError
-from steelyard.model.stack import Place, StackRequest
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import parse_bytes
-from steelyard.platforms.local.account import server_account
-from steelyard.report.stack_plan import plan_document
+from steelyard.places.local.server import server_account
+from steelyard.systems.postgres.server import find_installation
 from steelyard.tuning.facts.collecting import Asked, above, collect
 from steelyard.tuning.facts.file import read_facts
-from steelyard.tuning.planning.huge_pages import (
+from steelyard.tuning.plan.foreseen import make_plan, plan_json, require_free, write_plan
+from steelyard.tuning.plan.guests import present_name
+from steelyard.tuning.plan.huge_pages import (
     COUNTING_SINCE,
     PageCounter,
     formula_counter,
     server_counter,
 )
-from steelyard.tuning.planning.making import make_plan, plan_json, require_free, write_plan
-from steelyard.tuning.planning.present_domain import present_name
 
 _FORMULA: Final = "formula"
 _NEWEST: Final = 18

@@ -9,20 +9,20 @@ from typing import Final
 import click
 
 from steelyard.cli.stack_applying import ask, counted, say
-from steelyard.model.command import ServerAddress, quoted
-from steelyard.model.errors import (
+from steelyard.core.command import ServerAddress, quoted
+from steelyard.core.errors import (
     InputError,
     Interrupted,
     LeftBehindError,
     PreflightError,
     TargetError,
 )
-from steelyard.model.stack import BY_HAND, Knob, KnobKind
-from steelyard.model.stack_progress import Outcome, Step
-from steelyard.model.units import printable
+from steelyard.core.stack import BY_HAND, Knob, KnobKind, Outcome, Step
+from steelyard.core.units import printable
 from steelyard.record.entries import StackBegun
-from steelyard.tuning.applying.doors import Outside
-from steelyard.tuning.applying.plans import (
+from steelyard.tuning.apply.applier import GONE, Changed, revert_all, to_put_back
+from steelyard.tuning.apply.doors import Outside
+from steelyard.tuning.apply.plans import (
     IN_CLUSTER,
     doors_of_knobs,
     inside_again,
@@ -30,8 +30,7 @@ from steelyard.tuning.applying.plans import (
     require_same_machine,
     require_same_server,
 )
-from steelyard.tuning.applying.record import Applied, AppliedRecord, is_ours, opened, read_applied
-from steelyard.tuning.applying.reverting import GONE, Changed, revert_all, to_put_back
+from steelyard.tuning.apply.record import Applied, AppliedRecord, is_ours, opened, read_applied
 
 _ANYWHERE: Final = frozenset({KnobKind.POSTGRES, *IN_CLUSTER})
 

@@ -5,14 +5,12 @@ import json
 import click
 
 from steelyard.cli.stack_applying import ApplyOptions, is_here, read_applied_server
-from steelyard.model.errors import ExitCode
-from steelyard.model.stack import Knob
-from steelyard.tuning.applying.applier import still_to_do, verify_all
-from steelyard.tuning.applying.door import Check
-from steelyard.tuning.applying.doors import Outside
-from steelyard.tuning.applying.node_doors import with_node
-from steelyard.tuning.applying.plans import doors_of, inside, reached, read_plan
-from steelyard.tuning.applying.selection import selection_of
+from steelyard.core.errors import ExitCode
+from steelyard.core.stack import Knob
+from steelyard.tuning.apply.applier import still_to_do, verify_all
+from steelyard.tuning.apply.door import Check
+from steelyard.tuning.apply.doors import Outside, with_node
+from steelyard.tuning.apply.plans import doors_of, inside, reached, read_plan, selection_of
 
 _FORMAT = 1  # of what --json prints
 

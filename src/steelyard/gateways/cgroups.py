@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from steelyard.core.command import quoted
+from steelyard.core.errors import InputError, PrivilegeError, TargetError
+from steelyard.core.linux import Controller, parse_cpu_list
 from steelyard.gateways.files import existing_parent, read_text
-from steelyard.gateways.freezer import FREEZE, Freezer, SystemFreezer
-from steelyard.model.cgroup import Controller, parse_cpu_list
-from steelyard.model.command import quoted
-from steelyard.model.errors import InputError, PrivilegeError, TargetError
+from steelyard.gateways.pausing import FREEZE, Freezer, SystemFreezer
 
 PROCESSES = "cgroup.procs"
 _V1_NAMES = {

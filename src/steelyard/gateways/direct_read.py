@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.gateways.own_program import answer_of
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import Processes, answer_of
 
 READERS = 16  # a device that serves many at once is not asked for its most by one; a guess
 _BEYOND_S = 30.0  # a read of a device that is throttled may take seconds

@@ -1,15 +1,37 @@
 """The only door to what the machine says of itself: /proc, /sys, the scheduler and file systems.
 
 ``root`` may be a recorded tree, so that facts of machines that are not here can be tested.
+
+The only door through which the kernel's own files are written: /proc/sys and /sys.
+
+They are read through ``gateways.host``. ``root`` may be a recorded tree, as there.
+
+The door to ``/dev/cpu_dma_latency``: how long a CPU may take to wake up, while somebody asks.
+
+The kernel keeps the request as long as the file is open, and drops it when its holder ends,
+however it ends: nothing is left to undo. Source: Linux, power/pm_qos_interface.rst.
+
+The only door to a cloud's metadata of the machine we are on; asked only when the user says so.
+
+Amazon's service with a token (IMDSv2): one request for the token, one for the type.
+
+The only door to sockets of our own.
 """
 
+import errno
+import http.client
 import os
 import platform
 import resource
+import socket
+import struct
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
 
 _CHUNK_BYTES = 1 << 16  # most files of /proc come in one piece
 # The kernel hands out whole lines of a page's worth at least (fs/seq_file.c): after so short a
@@ -149,3 +171,207 @@ class LocalHost:
 def _cpu_s(who: int) -> float:
     used = resource.getrusage(who)
     return used.ru_utime + used.ru_stime
+
+
+_CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+class KernelFiles(Protocol):
+    """The kernel's files of one machine, for writing."""
+
+    def obstacle(self, path: str) -> str | None:
+        """Return why this account cannot write a file, or None where it can."""
+        ...
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file in one piece; raises TargetError with the kernel's word when it refuses."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalKernelFiles:
+    """The files of this machine, or of a tree below ``root``."""
+
+    root: Path = Path("/")
+
+    def obstacle(self, path: str) -> str | None:
+        """Return why this account cannot write a file, or None where it can.
+
+        Nothing is opened: for some files that alone has an effect.
+        """
+        place = self._place(path)
+        if not os.path.exists(place):  # noqa: PTH110 - the path is a text
+            return "it is not there"
+        if os.access(place, os.W_OK):
+            return None
+        if os.statvfs(place).f_flag & os.ST_RDONLY:
+            return "its file system is read-only here, as in a container"
+        return "this account may not write it"
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file in one piece, as the kernel wants it.
+
+        Raises:
+            PrivilegeError: The account may not, or the file system is read-only.
+            TargetError: The file is absent, or the kernel refuses the text.
+        """
+        try:
+            descriptor = os.open(self._place(path), os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _translated(error, path, text) from error
+
+    def _place(self, path: str) -> str:
+        return f"{self.root}/{path.lstrip('/')}"
+
+
+def _translated(error: OSError, path: str, text: str) -> TargetError | PrivilegeError:
+    if error.errno in _CLOSED:
+        return PrivilegeError(
+            f"{path} cannot be written: {error.strerror}",
+            hint="Run this as root on the machine itself, not in a container.",
+        )
+    if error.errno == errno.ENOENT:
+        return TargetError(f"{path} is not there", hint="This kernel does not have it.")
+    return TargetError(
+        f"the kernel refused {text!r} for {path}: {error.strerror}",
+        hint="Look at what values it takes, in the kernel's admin guide.",
+    )
+
+
+_DEVICE: Final = Path("/dev/cpu_dma_latency")
+_WORD: Final = struct.Struct("=i")
+
+
+class CpuLatency(Protocol):
+    """The longest wake-up that is allowed to CPUs."""
+
+    def obstacle(self) -> str | None:
+        """Return why this account cannot ask for one, or None where it can."""
+        ...
+
+    def in_force_us(self) -> int | None:
+        """Return the limit in force, whoever asked for it; None where nobody can see it."""
+        ...
+
+    def hold(self, microseconds: int) -> None:
+        """Ask for a limit from now on; raises TargetError when the kernel refuses."""
+        ...
+
+    def release(self) -> None:
+        """Ask for nothing any more."""
+        ...
+
+
+class SystemCpuLatency:
+    """The limit of this machine."""
+
+    def __init__(self, device: Path = _DEVICE) -> None:
+        self._device = device
+        self._held: int | None = None
+
+    def obstacle(self) -> str | None:
+        """Return why this account cannot ask for a limit, or None where it can."""
+        if not self._device.exists():
+            return f"{self._device} is not there"
+        if not os.access(self._device, os.W_OK):
+            return f"this account may not write {self._device}"
+        return None
+
+    def in_force_us(self) -> int | None:
+        """Return the limit in force; None where it cannot be read."""
+        try:
+            text = self._device.read_bytes()
+        except OSError:
+            return None
+        return _WORD.unpack_from(text)[0] if len(text) >= _WORD.size else None
+
+    def hold(self, microseconds: int) -> None:
+        """Ask for a limit from now on; a former one of ours is replaced.
+
+        Raises:
+            PrivilegeError: This account may not.
+            TargetError: The kernel refuses.
+        """
+        try:
+            if self._held is None:
+                self._held = os.open(self._device, os.O_RDWR | os.O_CLOEXEC)
+            os.write(self._held, _WORD.pack(microseconds))
+        except PermissionError as error:
+            raise PrivilegeError(
+                f"{self._device} cannot be written: {error.strerror}", hint="Run this as root."
+            ) from error
+        except OSError as error:
+            raise TargetError(
+                f"the kernel refused a wake-up of {microseconds} us: {error.strerror}",
+                hint="Leave `dma_latency` out.",
+            ) from error
+
+    def release(self) -> None:
+        """Ask for nothing any more."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+
+ADDRESS: Final = "169.254.169.254"
+_TIMEOUT_S: Final = 1.0  # it answers in milliseconds or is not there
+_TOKEN: Final = "/latest/api/token"  # noqa: S105 - a path
+_TYPE: Final = "/latest/meta-data/instance-type"
+_LIFETIME: Final = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+_MOST_BYTES: Final = 200
+
+
+def instance_type(address: str = ADDRESS) -> str:
+    """Return what the service calls this machine's type, such as ``m6i.large``.
+
+    Raises:
+        TargetError: No such service answers.
+    """
+    token = _asked(address, "PUT", _TOKEN, _LIFETIME)
+    return _asked(address, "GET", _TYPE, {"X-aws-ec2-metadata-token": token})
+
+
+def _asked(address: str, method: str, path: str, headers: dict[str, str]) -> str:
+    connection = http.client.HTTPConnection(address, timeout=_TIMEOUT_S)
+    try:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        text = answer.read(_MOST_BYTES).decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise TargetError(f"no metadata service answers at {address}: {error}") from error
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK or not text:
+        raise TargetError(f"the metadata service at {address} answered {answer.status}")
+    return text
+
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_port() -> int:
+    """Return a TCP port of the loopback interface that nobody listens on just now."""
+    with closing(socket.socket()) as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def require_free_port(port: int) -> None:
+    """Raise when somebody listens on a port.
+
+    Raises:
+        PreflightError: The port is taken or may not be used.
+    """
+    with closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise PreflightError(
+                f"port {port} on {LOOPBACK} cannot be used: {error.strerror}",
+                hint="Leave `port:` out to get a free one.",
+            ) from error

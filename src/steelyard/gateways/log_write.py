@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from steelyard.gateways.own_program import answer_of
-from steelyard.gateways.process import Processes
-from steelyard.model.ceilings import LOG_WRITE_BYTES
+from steelyard.core.schedule import LOG_WRITE_BYTES
+from steelyard.gateways.process import Processes, answer_of
 
 _PIECES = 16
 _PLACES = 8  # of one write in the file, which is written over again and again, as WAL is

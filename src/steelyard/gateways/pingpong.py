@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from steelyard.gateways.own_program import answer_of
-from steelyard.gateways.process import Processes
+from steelyard.gateways.process import Processes, answer_of
 
 _BEYOND_S = 10.0  # start and end of a program on a busy machine
 _ONE_CPU = "only one CPU may be used here"

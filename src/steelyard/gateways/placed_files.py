@@ -1,19 +1,27 @@
 """The only door to files of the machine that a plan places: their bytes, mode, owner, attributes.
 
 A file is replaced by a rename, so that whoever reads it sees the old one or the new one, whole.
+
+A machine elsewhere, as the files that one shell script printed there.
+
+Nothing is needed over there but a POSIX shell with ``cat``, ``grep``, ``od`` and ``uname``, which
+every Linux has, also those with busybox alone.
 """
 
 import os
+import secrets
+import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import Protocol
+from typing import Final, Protocol, Self
 
+from steelyard.core.errors import PrivilegeError, TargetError
 from steelyard.gateways.files import remove_unfinished, sync_directory, translated
-from steelyard.model.errors import PrivilegeError, TargetError
+from steelyard.gateways.host import Space
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -182,3 +190,171 @@ def _attributes(path: Path) -> dict[str, bytes]:
         return {name: os.getxattr(path, name) for name in os.listxattr(path)}
     except OSError:
         return {}  # a file system without them
+
+
+_SCRIPT: Final = """\
+LC_ALL=C; export LC_ALL
+show() {{ for f do
+  if [ -f "$f" ] && [ -r "$f" ]; then printf '\\n%s file %s\\n' {mark} "$f"; cat "$f"; fi
+done; }}
+main() {{
+  printf '\\n%s kernel %s\\n' {mark} "$(uname -r) $(uname -m)"
+  show {files}
+{matching}{numbers}{directories}  printf '\\n%s end\\n' {mark}
+}}
+main </dev/null 2>/dev/null
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to bring from a machine; paths may hold the wildcards of a shell.
+
+    Attributes:
+        files: Whole files; what is absent or closed to us is left out.
+        matching: Files by wildcard, of which those are wanted that hold the pattern of grep.
+        numbers: Device files that hold a 32-bit number.
+        directories: Whose links are to be resolved.
+    """
+
+    files: tuple[str, ...] = ()
+    matching: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedHost:
+    """What was brought from a machine; what was not is as absent as what is not there.
+
+    Attributes:
+        files: Text by path.
+        held: Numbers of device files, by path.
+        resolved: Directories without links, by the path that was asked for.
+        kernel: Release and machine type.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, int] = field(default_factory=dict)
+    resolved: Mapping[str, str] = field(default_factory=dict)
+    kernel: str = ""
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file that was brought."""
+        return self.files.get(path)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return what comes next below a path in the names of the files that were brought."""
+        above = path.rstrip("/") + "/"
+        below = (name[len(above) :] for name in self.files if name.startswith(above))
+        return tuple(dict.fromkeys(name.partition("/")[0] for name in below))
+
+    def number(self, path: str) -> int | None:
+        """Return the number of a device file that was brought."""
+        return self.held.get(path)
+
+    def device(self, path: str) -> tuple[int, int] | None:
+        """Return None: a shell has no word for it."""
+        _ = path
+        return None
+
+    def space(self, path: str) -> Space | None:
+        """Return None: a shell has no word for it."""
+        _ = path
+        return None
+
+    def cpus(self) -> int:
+        """Return how many CPUs the machine's kernel says it has in ``/proc/stat``."""
+        lines = self.files.get("/proc/stat", "").splitlines()
+        return sum(line.startswith("cpu") and line[3:4].isdecimal() for line in lines)
+
+    def release(self) -> str:
+        """Return the kernel release and machine type."""
+        return self.kernel
+
+    def own_cpu_s(self) -> float:
+        """Return 0: this process is not over there."""
+        return 0.0
+
+    def children_cpu_s(self) -> float:
+        """Return 0: its children neither."""
+        return 0.0
+
+    def with_more(self, other: Self) -> Self:
+        """Return this and what another look brought, which replaces the former."""
+        return type(self)(
+            files={**self.files, **other.files},
+            held={**self.held, **other.held},
+            resolved={**self.resolved, **other.resolved},
+            kernel=other.kernel or self.kernel,
+        )
+
+
+def new_mark() -> str:
+    """Return a word that stands in no file."""
+    return f"fetched-{secrets.token_hex(12)}"
+
+
+def script(wanted: Wanted, mark: str) -> str:
+    """Return the shell script that prints what is wanted, parted by the mark."""
+    return _SCRIPT.format(
+        mark=mark,
+        files=" ".join(map(_pattern, wanted.files)),
+        matching="".join(
+            f"  for f in {_pattern(files)}; do\n"
+            f'    if grep -q {shlex.quote(pattern)} "$f"; then show "$f"; fi\n  done\n'
+            for files, pattern in wanted.matching
+        ),
+        numbers="".join(
+            f"  if [ -r {path} ]; then printf '\\n%s number %s %s\\n' {mark} {path}"
+            f' "$(od -A n -t d4 -N 4 {path})"; fi\n'
+            for path in map(shlex.quote, wanted.numbers)
+        ),
+        directories="".join(
+            f"  if r=$(cd -P -- {path} && pwd -P); then\n"
+            f"    printf '\\n%s directory %s\\n%s\\n' {mark} {path} \"$r\"\n  fi\n"
+            for path in map(shlex.quote, wanted.directories)
+        ),
+    )
+
+
+def _pattern(path: str) -> str:
+    """Return a path for the shell: quoted, but for the wildcards."""
+    pieces: list[str] = [""]
+    for character in path:
+        if character in "*?[]":
+            pieces += [character, ""]
+        else:
+            pieces[-1] += character
+    return "".join(p if p in "*?[]" else shlex.quote(p) for p in pieces if p)
+
+
+def parse_fetched(text: str, mark: str) -> FetchedHost | None:
+    """Return what the script printed, None where its end is missing.
+
+    What stands before the first mark was printed by the login shell's own files.
+    """
+    _, *parts = text.split(f"\n{mark} ")
+    if not parts or parts[-1].strip() != "end":
+        return None
+    files: dict[str, str] = {}
+    held: dict[str, int] = {}
+    resolved: dict[str, str] = {}
+    kernel = ""
+    for head, _, body in (part.partition("\n") for part in parts[:-1]):
+        kind, _, rest = head.partition(" ")
+        if kind == "file":
+            files[rest] = body
+        elif kind == "number":
+            path, _, digits = rest.partition(" ")
+            held.update(_number(path, digits))
+        elif kind == "directory":
+            resolved[rest] = body.rstrip("\n")
+        elif kind == "kernel":
+            kernel = rest
+    return FetchedHost(files=files, held=held, resolved=resolved, kernel=kernel)
+
+
+def _number(path: str, digits: str) -> Iterable[tuple[str, int]]:
+    shown = digits.strip()
+    return [(path, int(shown))] if shown.lstrip("-").isdecimal() else []

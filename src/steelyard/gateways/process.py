@@ -3,21 +3,203 @@
 Programs start without a shell, in a session of their own (Ctrl-C at the terminal reaches
 Steelyard alone, which then stops them in order), with a small environment, and with a parent
 death signal where asked, so that ``kill -9`` of Steelyard does not leave a server behind.
+
+Several started programs at once: what they print is collected until the last one ends.
+
+They are started and waited for in one thread: the kernel ends a child when the thread that made it
+ends (prctl, PR_SET_PDEATHSIG), so that none is handed to another.
+
+Modules of ours that run as programs of their own: no fork of a process that has threads.
+
+The door to the person in front of the terminal; the one that exists is in ``cli``.
 """
 
 import ctypes
+import json
 import os
 import pwd
+import selectors
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, Self
 
-from steelyard.gateways.together import Together, kill_group
-from steelyard.model.command import Command, Completed
-from steelyard.model.errors import MeasurementError, PrivilegeError, TargetError
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import MeasurementError, PrivilegeError, TargetError
+
+_KILL_GRACE_S = 5.0
+_READ_BYTES = 1 << 16
+
+
+@dataclass(slots=True, kw_only=True)
+class _Member:
+    """A started program with what it printed so far."""
+
+    command: Command
+    process: "subprocess.Popen[bytes]"
+    printed: dict[int, list[bytes]] = field(default_factory=dict)
+
+    def text(self, descriptor: int) -> str:
+        return b"".join(self.printed[descriptor]).decode(errors="replace")
+
+
+class Together:
+    """Programs that belong together; whatever ends this ends all of them."""
+
+    def __init__(self, *, timeout_s: float) -> None:
+        self._deadline = time.monotonic() + timeout_s
+        self._timeout_s = timeout_s
+        self._members: list[_Member] = []
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._selector.close()
+        if kind is not None:
+            for member in self._members:
+                _signal_group(member.process, signal.SIGTERM)
+            for member in self._members:
+                kill_group(member.process)
+        for member in self._members:
+            for stream in (member.process.stdout, member.process.stderr):
+                if stream is not None:
+                    stream.close()
+
+    def add(self, command: Command, process: "subprocess.Popen[bytes]") -> None:
+        """Take a program that was started with pipes; it is given no input."""
+        member = _Member(command=command, process=process)
+        self._members.append(member)
+        if process.stdin is not None:
+            process.stdin.close()
+            process.stdin = None
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                self._selector.register(stream, selectors.EVENT_READ, member)
+                member.printed[stream.fileno()] = []
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return the process ids of those that have not ended, in the order of their start.
+
+        The id of one that has may be somebody else's by now.
+        """
+        members = (member.process for member in self._members)
+        return tuple(process.pid for process in members if process.poll() is None)
+
+    def all_run(self) -> bool:
+        """Return whether none has ended yet; what they printed meanwhile no longer fills a pipe."""
+        if self._selector.get_map():
+            self._collect(0.0)
+        return all(member.process.poll() is None for member in self._members)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to each that has not ended."""
+        for member in self._members:
+            if member.process.poll() is None:
+                _signal_group(member.process, number)
+
+    def close(self) -> None:
+        """End all that still run, without regard to what they would have printed."""
+        self.__exit__(RuntimeError)
+
+    def completed(self, *, within_s: float | None = None) -> tuple[Completed, ...]:
+        """Return what each printed and how it ended, once all have.
+
+        Args:
+            within_s: From now on; None: in the time that they had from the beginning.
+
+        Raises:
+            MeasurementError: One did not end in time.
+        """
+        if within_s is not None:
+            self._deadline, self._timeout_s = time.monotonic() + within_s, within_s
+        while self._selector.get_map():
+            for key in self._collect(self._left_s()):
+                self._ended(key)
+        return tuple(self._result(member) for member in self._members)
+
+    def _collect(self, timeout_s: float) -> list[selectors.SelectorKey]:
+        """Take what is printed, once something is or the time is over; return what is at its end.
+
+        What is at its end stays registered: who ended may stand still before it is gone, so only
+        who has the time waits for that.
+        """
+        at_end = []
+        for key, _ in self._selector.select(timeout_s):
+            chunk = os.read(key.fd, _READ_BYTES)
+            key.data.printed[key.fd].append(chunk)
+            if not chunk:
+                at_end.append(key)
+        return at_end
+
+    def _ended(self, key: selectors.SelectorKey) -> None:
+        """Note the end of a stream; with its last one a program has ended, well or not."""
+        member: _Member = key.data
+        self._selector.unregister(key.fileobj)
+        if any(other.data is member for other in self._selector.get_map().values()):
+            return
+        if self._wait(member) != 0:
+            for other in self._members:
+                if other.process.poll() is None:
+                    _signal_group(other.process, signal.SIGKILL)
+
+    def _wait(self, member: _Member) -> int:
+        try:
+            return member.process.wait(self._left_s())
+        except subprocess.TimeoutExpired as error:
+            raise self._too_late(member) from error
+
+    def _left_s(self) -> float:
+        """Return the seconds until the deadline.
+
+        Raises:
+            MeasurementError: It is over.
+        """
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            running = [each for each in self._members if each.process.poll() is None]
+            raise self._too_late((running or self._members)[0])
+        return left_s
+
+    def _too_late(self, member: _Member) -> MeasurementError:
+        return MeasurementError(
+            f"{member.command.argv[0]} did not end within {self._timeout_s:.0f} s and was killed",
+            hint="Is the server hanging?",
+        )
+
+    def _result(self, member: _Member) -> Completed:
+        out, err = (member.text(descriptor) for descriptor in member.printed)
+        return Completed(
+            argv=member.command.argv,
+            exit_status=self._wait(member),
+            stdout=out,
+            stderr=err,
+        )
+
+
+def kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and all its descendants; some may outlive their leader's SIGTERM."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.communicate(timeout=_KILL_GRACE_S)
+        except (ProcessLookupError, PermissionError):  # gone, or another account's, as of sudo
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
 
 _PR_SET_PDEATHSIG = 1
 _STOPPING = tuple(map(int, (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)))
@@ -433,3 +615,57 @@ def _working_directories() -> Iterator[tuple[int, str]]:
                 yield int(entry.name), os.readlink(f"{entry.path}/cwd")  # noqa: PTH115
             except OSError:
                 continue  # it ended, or belongs to somebody else
+
+
+def answer_of(
+    module: str, *arguments: str, processes: Processes, directory: Path, timeout_s: float
+) -> Any:  # noqa: ANN401 - JSON; the caller is in this package and makes a dataclass of it
+    """Return what a module prints as JSON when it is run as a program.
+
+    Args:
+        module: Its full name.
+        arguments: Of the program.
+        processes: Runs it.
+        directory: Its working directory, by which it is recognised when Steelyard dies.
+        timeout_s: After which it is killed.
+
+    Raises:
+        MeasurementError: It failed, took too long or gave a reason for having no answer.
+    """
+    # -P: whatever lies in the working directory is no module.
+    argv = (sys.executable, "-P", "-m", module, *arguments)
+    completed = processes.run(Command(argv=argv, directory=directory), timeout_s=timeout_s)
+    try:
+        answer = json.loads(completed.stdout)
+    except ValueError as error:
+        said = completed.tail(1) or "nothing"
+        raise MeasurementError(f"python -m {module} failed: it said {said}") from error
+    if "unknown" in answer:
+        raise MeasurementError(str(answer["unknown"]))
+    return answer
+
+
+class Operator(Protocol):
+    """Somebody who can be asked to do something by hand."""
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether there is anybody to ask."""
+        ...
+
+    def confirms(self, request: str, *, timeout_s: float) -> bool:
+        """Ask for something; return whether it was confirmed in time."""
+        ...
+
+
+class NoOperator:
+    """Nobody: a campaign without a terminal."""
+
+    @property
+    def is_there(self) -> bool:
+        """Return false."""
+        return False
+
+    def confirms(self, request: str, *, timeout_s: float) -> bool:  # noqa: ARG002 - nobody hears
+        """Return false at once."""
+        return False

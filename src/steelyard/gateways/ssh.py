@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from steelyard.gateways.fetched import FetchedHost, Wanted, new_mark, parse_fetched, script
+from steelyard.core.command import Command
+from steelyard.core.errors import InputError, TargetError
+from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
 from steelyard.gateways.process import Processes
-from steelyard.model.command import Command
-from steelyard.model.errors import InputError, TargetError
 
 _SCHEME: Final = "ssh"
 _CONNECT_S: Final = 10

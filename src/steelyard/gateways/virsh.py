@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from xml.sax.saxutils import unescape
 
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.process import Processes
-from steelyard.model.command import Command, Completed
-from steelyard.model.errors import PrivilegeError, SteelyardError, TargetError
 
 SYSTEM = "qemu:///system"
 _PATIENCE_S = 60.0  # a guess: ten times what a libvirtd needs that has just been started

@@ -13,11 +13,11 @@ from pathlib import Path
 from shutil import which
 from typing import Final, Protocol
 
+from steelyard.core.command import Command
+from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import free_bytes, read_text, translated
 from steelyard.gateways.process import Processes
-from steelyard.model.command import Command
-from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
 
 PROGRAMS: Final = ("mkfs.xfs", "mount", "umount", "sync")
 # Source: fs/xfs/libxfs/xfs_fs.h of Linux: XFS_IOC_GOINGDOWN is _IOR('X', 125, __u32), and of its

@@ -8,6 +8,11 @@ from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter
 
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.command import quoted
+from steelyard.core.errors import RecordError
+from steelyard.core.measurement import Environment
+from steelyard.core.schedule import Schedule
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
     Lock,
@@ -20,14 +25,8 @@ from steelyard.gateways.files import (
     unfinished_files,
     write_text,
 )
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.command import quoted
-from steelyard.model.environment import Environment
-from steelyard.model.errors import RecordError
-from steelyard.model.schedule import Schedule
 from steelyard.record.entries import Created, Line
-from steelyard.record.journal import Journal, read_lines
-from steelyard.record.replay import Standing, replay, standing
+from steelyard.record.journal import Journal, Standing, read_lines, replay, standing
 
 COPY_NOTE = "in-cluster.json"  # in a copy of a record whose campaign runs in a cluster
 _EXPERIMENT = "experiment.yaml"

@@ -5,14 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from steelyard.model.campaign import BlockOutcome, ServerMade
-from steelyard.model.environment import Environment
-from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Finding
-from steelyard.model.measurement import Run, SustainedRun
-from steelyard.model.outside import InCluster, OnServer, TurnedKnob
-from steelyard.model.plan import CampaignPlan, Status
-from steelyard.model.stack import Knob
+from steelyard.core.campaign import BlockOutcome, ServerMade
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Finding
+from steelyard.core.measurement import Environment, Run, SustainedRun
+from steelyard.core.outside import InCluster, OnServer, TurnedKnob
+from steelyard.core.plan import CampaignPlan, Status
+from steelyard.core.stack import Knob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,96 @@
 
 Both are an extra and slow to import, so they are imported when the first chart is drawn; without
 them ``render_chart`` returns None and the report says what to install.
+
+Settling a drawing: the same bytes every time, fit to stand beside others in one page.
+
+Colours and type of the charts: calm, legible for the colour-blind, the same everywhere.
+
+The inks are exact values on purpose: the page's style sheet finds them and swaps them in the dark.
+
+What all charts are laid out with: panels of records, colours, and how panels stand together.
+
+Marks are Altair's; how they lie over and beside each other is Vega-Lite as it is written, because
+Altair copies all that a chart holds whenever something is put around it. Imports Altair, so import
+it late.
 """
 
+import re
+from dataclasses import dataclass
+from html import escape
 from importlib.util import find_spec
+from typing import Any, TypeAlias
 
-from steelyard.report.document import Figure
-from steelyard.report.svg import settle
+import altair as alt
+
+from steelyard.report.document import Figure, Value
+
+_ID = re.compile(r'\bid="([^"]+)"')
+_ROOT = re.compile(r"<svg\b[^>]*>")
+# What the drawing library adds for its own scripts and for every mark; nothing of it is visible.
+_UNSEEN = re.compile(
+    r'<path class="(?:background|foreground)"(?:(?! fill=| stroke=)[^>])*/>'
+    r'|<path class="foreground"[^>]*display="none"[^>]*/>'
+)
+_UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
+_TAG = re.compile(r"<[^>]+>")
+_LONG_DECIMAL = re.compile(r"(\.[0-9]{2})[0-9]+")
+_SIZE = re.compile(r'\bviewBox="0 0 ([0-9.]+) ([0-9.]+)"')
+
+
+def settle(drawn: str, *, identity: str, title: str, alt: str) -> str:
+    """Return the drawing with its own ids, a title and a description, and no fixed size.
+
+    The drawing library numbers ids with a counter that lives as long as the process, and starts
+    at the same number in every process: neither stable nor unique within a page.
+    """
+    root = _ROOT.search(drawn)
+    if root is None:
+        return drawn
+    body = _TAG.sub(_lean_tag, _UNSEEN.sub("", drawn[root.end() :]))
+    body = _rename(body, identity)
+    return f"{_opening(root[0], identity)}{_words(identity, title, alt)}{body}"
+
+
+def _lean_tag(tag: re.Match[str]) -> str:
+    """Return the tag without attributes nobody uses, and to the hundredth of a pixel."""
+    return _LONG_DECIMAL.sub(r"\1", _UNUSED.sub("", tag[0]))
+
+
+def _rename(body: str, identity: str) -> str:
+    for number, old in enumerate(dict.fromkeys(_ID.findall(body))):
+        new = f"{identity}-{number}"
+        body = body.replace(f'id="{old}"', f'id="{new}"')
+        body = body.replace(f"url(#{old})", f"url(#{new})").replace(f'"#{old}"', f'"#{new}"')
+    return body
+
+
+def _opening(root: str, identity: str) -> str:
+    size = _SIZE.search(root)
+    width, height = (size[1], size[2]) if size else ("100", "100")
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-labelledby="{identity}-title {identity}-alt" '
+        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
+    )
+
+
+def _words(identity: str, title: str, alt: str) -> str:
+    return (
+        f'<title id="{identity}-title">{escape(title)}</title>'
+        f'<desc id="{identity}-alt">{escape(alt)}</desc>'
+    )
+
+
+def on_white(settled: str) -> str:
+    """Return a settled drawing with a background, for a file that stands alone on any page."""
+    size = _SIZE.search(settled)
+    if size is None:
+        return settled
+    return settled.replace(
+        "</desc>", f'</desc><rect width="{size[1]}" height="{size[2]}" fill="white"/>', 1
+    )
+
 
 INSTALL = "pip install steelyard[charts]"
 
@@ -23,8 +107,198 @@ def render_chart(figure: Figure) -> str | None:
         return None
     import vl_convert  # noqa: PLC0415 - an extra, and slow to import
 
-    from steelyard.report.chart_specs import specification  # noqa: PLC0415 - imports Altair
-
     # No address is allowed: a chart is drawn from its own rows or not at all.
-    drawn = vl_convert.vegalite_to_svg(specification(figure), allowed_base_urls=[])
+    drawn = vl_convert.vegalite_to_svg(figure.specify(figure), allowed_base_urls=[])
     return settle(drawn, identity=figure.identity, title=figure.title, alt=figure.alt)
+
+
+INK = "#1f2a37"
+MUTED = "#5b6775"
+GRID = "#e3e7ec"
+
+# Baseline in neutral grey, the others after Okabe and Ito (without black and yellow); a brown
+# besides, so that all combinations of three factors differ.
+BASELINE = "#76828f"
+CONTENDERS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a5a2b")
+
+MORE, LESS = "#d55e00", "#009e73"  # of a latency; texts say it beside
+
+# What a second was spent on; calm colours for what is no work of the server.
+_LINES = {
+    "tps": "#0072b2",
+    "ops/s": "#0072b2",
+    "CPU": "#009e73",
+    "data files": "#e69f00",
+    "WAL": "#d55e00",
+    "LWLock": "#cc79a7",
+    "locks": "#8a5a2b",
+    "standby": "#56b4e9",
+    "other waits": "#f0e442",
+    "client": "#b8c1ca",
+    "server": "#009e73",
+    "generator": "#56b4e9",
+    "other processes": "#d55e00",
+    "idle": "#dfe4e9",
+    "device busy": "#e69f00",
+    "throttled": "#cc79a7",
+}
+
+WIDTH = 900  # px, whole chart
+
+
+def colours(treatments: tuple[str, ...]) -> list[str]:
+    """Return one colour per treatment; the baseline comes first."""
+    others = (CONTENDERS[i % len(CONTENDERS)] for i in range(max(0, len(treatments) - 1)))
+    return [BASELINE, *others][: len(treatments)]
+
+
+def line_colour(name: str) -> str:
+    """Return the colour of a line of a timeline."""
+    return _LINES.get(name, BASELINE)
+
+
+def configuration() -> dict[str, object]:
+    """Return the Vega-Lite configuration that all charts share."""
+    quiet = {"domain": False, "ticks": False, "grid": True, "gridColor": GRID}
+    return {
+        "background": "transparent",
+        "font": "sans-serif",
+        # Room for a font that is wider than the one the drawing was measured with.
+        "padding": {"left": 5, "top": 5, "right": 40, "bottom": 5},
+        "aria": False,  # the whole drawing has one title and description instead
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": MUTED,
+            "titleColor": MUTED,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "labelPadding": 6,
+            "labelLimit": 260,
+            **quiet,
+        },
+        "axisX": {"titlePadding": 8, "tickCount": 7, "labelFlush": False},
+        "axisY": {"titlePadding": 10},
+        "title": {
+            "color": INK,
+            "fontSize": 13,
+            "fontWeight": "bold",
+            "anchor": "start",
+            "frame": "group",
+            "offset": 8,
+        },
+        "legend": {
+            "labelColor": INK,
+            "labelFontSize": 12,
+            "orient": "top",
+            "title": None,
+            "symbolType": "stroke",
+            "symbolStrokeWidth": 3,
+            "symbolOpacity": 1,
+            "offset": 12,
+        },
+        "concat": {"spacing": 26},
+    }
+
+
+Record = dict[str, Value]
+# Altair types a chain of methods as unions that no next method accepts.
+Chart: TypeAlias = Any
+# A part of a Vega-Lite specification.
+Drawing: TypeAlias = dict[str, Any]
+
+CHARACTER_PX = 7.6  # of the widest common font at this size: a page may use another than we
+_MOST_IN_LINE = 6  # treatments; more are combinations of factors
+_MOST_NAMED = 12  # runs on one axis: with more, Vega's steps are whole numbers
+_SYMBOL_PX = 40  # of a legend's line and the room around it
+_SCALES_OF_THEIR_OWN = {"resolve": {"scale": {"x": "independent", "y": "independent"}}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One part of a chart.
+
+    Attributes:
+        dataset: The name its records have in the specification.
+        names: What it is called, most general first.
+        records: What it shows, in drawing order.
+        last: Whether it is the lowest, which carries the axis title for all.
+    """
+
+    dataset: str
+    names: tuple[str, ...]
+    records: list[Record]
+    last: bool
+
+    @property
+    def title(self) -> str:
+        """Return the names in one line."""
+        return " · ".join(self.names)
+
+    def values(self, key: str) -> list[Any]:
+        """Return the different values of a column in the order of their first appearance."""
+        return list(dict.fromkeys(record[key] for record in self.records))
+
+
+def panels_of(figure: Figure, keys: tuple[str, ...]) -> list[Panel]:
+    """Return a panel for every combination of the keys, in the order of their appearance."""
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for row in figure.rows:
+        record = dict(zip(figure.columns, row, strict=True))
+        found.setdefault(tuple(str(record[key]) for key in keys), []).append(record)
+    return [
+        Panel(dataset=f"panel-{place}", names=names, records=records, last=place == len(found))
+        for place, (names, records) in enumerate(found.items(), start=1)
+    ]
+
+
+def colour_of(figure: Figure, *, legend: bool) -> alt.Color:
+    """Return the colours of the treatments, the same in all charts of a report."""
+    names = list(figure.treatments)
+    scale = alt.Scale(domain=names, range=colours(figure.treatments))
+    return alt.Color("treatment:N", scale=scale, legend=_legend(names) if legend else None)
+
+
+def _legend(names: list[str]) -> alt.Legend:
+    """Return a legend in one line, or in columns where combinations are too many for that."""
+    if len(names) <= _MOST_IN_LINE:
+        return alt.Legend()
+    widest = max(map(len, names)) * CHARACTER_PX + _SYMBOL_PX
+    return alt.Legend(columns=max(1, int(WIDTH // widest)), columnPadding=_SYMBOL_PX)
+
+
+def chart_of(panel: Panel) -> Chart:
+    """Return an empty chart of a panel's records."""
+    return alt.Chart(alt.NamedData(name=panel.dataset))
+
+
+def layered(*marks: Chart, title: str, width: int, height: int) -> Drawing:
+    """Return a panel of marks that lie over each other, the last on top; sizes in pixels."""
+    layers = [mark.to_dict(validate=False, context={"top_level": False}) for mark in marks]
+    return {"title": title, "width": width, "height": height, "layer": layers}
+
+
+def in_columns(drawings: list[Drawing], *, columns: int, row_px: int, column_px: int) -> Drawing:
+    """Return panels in so many columns, each with scales of its own, and so far apart."""
+    # Flush: panels line up by their frames, whatever room their labels take.
+    spacing = {"row": row_px, "column": column_px}
+    beside = {"concat": drawings, "columns": columns, "bounds": "flush", "spacing": spacing}
+    return beside | _SCALES_OF_THEIR_OWN
+
+
+def side_by_side(drawings: list[Drawing], *, apart: int = 84) -> Drawing:
+    """Return panels two by two."""
+    return in_columns(drawings, columns=2, row_px=apart, column_px=84)
+
+
+def stacked(drawings: list[Drawing]) -> Drawing:
+    """Return panels one below the other, each with scales of its own."""
+    return {"vconcat": drawings} | _SCALES_OF_THEIR_OWN
+
+
+def run_ticks(places: list[int]) -> Any:  # noqa: ANN401 - Undefined or places
+    """Return the places of runs as an axis's ticks; where they are many, Vega's own choice.
+
+    An axis of few has room for halves, and ``d`` writes 1.5 as 2: the 2 would stand there twice.
+    """
+    return places if len(places) <= _MOST_NAMED else alt.Undefined

@@ -4,12 +4,13 @@ All text is already worded and formatted, and all numbers carry their unit; only
 figure and the drawing of an interval hold plain numbers, because they become positions.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum, StrEnum
 from typing import TypeVar, cast
 
-from steelyard.model.units import printable
-from steelyard.model.work_words import POSTGRES_WORDS, WorkWords
+from steelyard.core.experiment import POSTGRES_WORDS, WorkWords
+from steelyard.core.units import printable
 
 _T = TypeVar("_T")
 Value = str | float | int | bool | None  # what a row of a figure may hold
@@ -191,6 +192,7 @@ class Figure:
         columns: Names of the values of a row.
         rows: The numbers, in drawing order.
         treatments: All treatments in file order, so that colours are the same in all charts.
+        specify: Returns the Vega-Lite JSON of the figure; imports what it takes when it is called.
         words: What the work is called, for axes.
     """
 
@@ -202,6 +204,7 @@ class Figure:
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     treatments: tuple[str, ...]
+    specify: Callable[["Figure"], str]
     words: WorkWords = POSTGRES_WORDS
 
 

@@ -2,14 +2,8 @@
 
 import math
 
-from steelyard.model.units import (
-    MS_PER_S,
-    US_PER_S,
-    format_duration,
-    format_percent,
-    format_utc,
-)
-from steelyard.model.verdicts import Estimate
+from steelyard.core.findings import Estimate
+from steelyard.core.units import MS_PER_S, US_PER_S, format_duration, format_percent, format_utc
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
 

@@ -1,8 +1,8 @@
 """Plain values for ``summary.json``: what every part of it is made of."""
 
-from steelyard.model.load import Load
-from steelyard.model.verdicts import Estimate
-from steelyard.model.work_words import WorkWords
+from steelyard.core.experiment import WorkWords
+from steelyard.core.findings import Estimate
+from steelyard.core.schedule import Load
 from steelyard.report.formats import present
 
 _SIGNIFICANT = 12

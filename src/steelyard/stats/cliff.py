@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.stats.confidence import BoolArray, FloatArray
+from steelyard.stats.student import BoolArray, FloatArray
 
 SKIPPED_S = 20
 BIN_S = 10

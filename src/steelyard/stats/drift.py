@@ -1,11 +1,20 @@
-"""How the level of a machine moves over hours: a random walk and a trend (METHOD 3.11)."""
+"""How the level of a machine moves over hours: a random walk and a trend (METHOD 3.11).
+
+Stalled slices: which they are, and whether one arm has more of them (METHOD 3.6).
+
+The signed-rank interval discounts stalls, so a change that causes them must show up here.
+
+Warm-up: how long it takes after an activation, and whether it still shows (METHOD 3.7).
+"""
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.confidence import FloatArray, Interval
+from steelyard.stats.signed_rank import hodges_lehmann_centres
+from steelyard.stats.student import BoolArray, FloatArray, Interval, mean_p_value
 
 LEAST_BLOCKS = 6  # a guess: below, the likelihood is flat
 _LEVEL = 0.05
@@ -115,3 +124,166 @@ def _trend(
     variance = float(weights @ walk @ weights + noise_variance * (weights**2).sum())
     reach = -float(special.stdtrit(_TREND_DEGREES, _LEVEL / 2.0)) * float(np.sqrt(variance))
     return Interval(estimate=slope, low=slope - reach, high=slope + reach, confidence=1.0 - _LEVEL)
+
+
+_MAD_TO_DEVIATION = 1.4826  # median absolute deviation to standard deviation, normal values
+_DEVIATIONS = 5.0
+_LEAST_DROP = float(np.log(1.25))
+
+
+def stalled_slices(log_tps: FloatArray) -> BoolArray:
+    """Return which slices fell far below the median of their cell and arm.
+
+    Args:
+        log_tps: Shape (n, ...), ln(1/s): the slices of one cell and arm along the first axis,
+            n >= 1; further axes are further cells and arms.
+
+    Returns:
+        Same shape. A slice is stalled when it is below the median by more than five robust
+        standard deviations and by more than ln 1.25. Below 3 slices none can be.
+
+    Source:
+        METHOD 3.6.
+    """
+    median = np.median(log_tps, axis=0)
+    deviation = _MAD_TO_DEVIATION * np.median(np.abs(log_tps - median), axis=0)
+    return np.asarray(log_tps < median - np.maximum(_DEVIATIONS * deviation, _LEAST_DROP))
+
+
+def stalls_p_value(stalled: tuple[int, int], slices: tuple[int, int]) -> float:
+    """Return the two-sided p value that both arms stall equally often.
+
+    Args:
+        stalled: Number of stalled slices of each arm.
+        slices: Number of all slices of each arm; slices count as independent.
+
+    Returns:
+        Between 0 and 1, conservative.
+
+    Raises:
+        ValueError: More slices are stalled than there are.
+
+    Source:
+        Fisher's exact test, METHOD 3.6: the share of all tables with these margins that are no
+        likelier than the one that was seen. Ours, because importing that of ``scipy.stats`` takes
+        longer than the whole analysis of a campaign.
+    """
+    if any(not 0 <= some <= every for some, every in zip(stalled, slices, strict=True)):
+        raise ValueError(f"{stalled} stalled of {slices}")
+    ways = _ways(sum(stalled), slices)
+    seen = ways[stalled[0]]
+    return sum(way for way in ways.values() if way <= seen) / sum(ways.values())
+
+
+def _ways(stalled: int, slices: tuple[int, int]) -> dict[int, int]:
+    """Return in how many ways so many stalls fall, by how many of them fall into the first arm.
+
+    As whole numbers, so that equally likely tables are equal; each follows from the one before.
+    """
+    first, second = slices
+    least, most = max(0, stalled - second), min(stalled, first)
+    way = comb(first, least) * comb(second, stalled - least)
+    ways = {least: way}
+    for count in range(least, most):
+        way = way * (first - count) * (stalled - count)
+        way //= (count + 1) * (second - stalled + count + 1)
+        ways[count + 1] = way
+    return ways
+
+
+_BATCH_S = 5
+_WINDOW_S = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slope:
+    """Change of a log ratio per place in the visit, with its two-sided p value."""
+
+    per_position: float
+    p_value: float
+
+
+def settled_after_s(log_tps: FloatArray, *, batch_s: int = _BATCH_S) -> int:
+    """Return after how many seconds the throughput has settled.
+
+    MSER-5: batches of 5 s, cut where the variance of the rest over its number of batches is
+    least; the cut is sought in the first half. One restart alone under-discards.
+
+    Args:
+        log_tps: Shape (restarts, seconds), ln(1/s), from the activation on, one value per
+            second; at least 5 restarts of 90 s for a discard to rely on, least 1 of 2 batches.
+        batch_s: Seconds per batch, 5 in MSER-5; shorter only for runs too short for ten batches.
+
+    Returns:
+        Seconds, a multiple of ``batch_s``. Close to half the series: it may not have settled.
+
+    Raises:
+        ValueError: The series is shorter than two batches or there is none.
+
+    Source:
+        White (1997), "An effective truncation heuristic for bias reduction in simulation
+        output", Simulation 69; variances divide by the number of batches, as in the original.
+    """
+    restarts, seconds = log_tps.shape
+    count = seconds // batch_s
+    if count < 2 or restarts < 1:
+        raise ValueError(f"no warm-up from {restarts} restarts of {seconds} s")
+    mean = log_tps.mean(axis=0)[: count * batch_s]
+    batches = mean.reshape(count, batch_s).mean(axis=1)
+    scores = [batches[cut:].var() / (count - cut) for cut in range(count // 2)]
+    return batch_s * int(np.argmin(scores))
+
+
+def residual_loss(
+    log_tps: FloatArray, discard_s: int, *, window_s: int = _WINDOW_S
+) -> float | None:
+    """Return the share of throughput still missing just after a discard.
+
+    Args:
+        log_tps: As for ``settled_after_s``.
+        discard_s: Seconds thrown away.
+        window_s: Seconds right after the discard that are looked at, 10 unless given.
+
+    Returns:
+        1 - (the ``window_s`` after the discard) / (the last half of what remains), geometric
+        means over restarts: a fraction, negative when noise says so; None when fewer than three
+        windows remain.
+    """
+    rest = log_tps.mean(axis=0)[discard_s:]
+    if len(rest) < 3 * window_s:
+        return None
+    settled = rest[len(rest) // 2 :].mean()
+    return float(-np.expm1(rest[:window_s].mean() - settled))
+
+
+def position_slope(contrasts: FloatArray, positions: FloatArray, *, rounds: int = 1) -> Slope:
+    """Return how the contrast changes with the place in the visit.
+
+    Unequal warm-up makes the first slices of a visit differ from the last. Each cell is first
+    centred, since cells may differ; then one least-squares slope per block is the sample. It
+    finds a threefold warm-up in half of the campaigns only: a light, no guarantee.
+
+    Args:
+        contrasts: Shape (n, rounds * cells), log ratio, paired, n >= 2, at least 2 columns; round
+            by round, cells in the same order in each.
+        positions: Same shape: the place of each run in the block's visits, all different.
+        rounds: How often each cell ran in a visit.
+
+    Returns:
+        Mean slope over blocks, log ratio per place; p value of a t test with n - 1 degrees.
+
+    Raises:
+        ValueError: Too few blocks or cells.
+
+    Source:
+        METHOD 3.7.
+    """
+    blocks, runs = contrasts.shape
+    if blocks < 2 or runs < 2:
+        raise ValueError(f"no slope from {blocks} blocks of {runs} cells")
+    # A cell's centre is that of its mean over the rounds: the change from round to round is sought.
+    of_cells = contrasts.reshape(blocks, rounds, -1).mean(axis=1)
+    centred = contrasts - np.tile(hodges_lehmann_centres(of_cells), rounds)
+    places = positions - positions.mean(axis=1, keepdims=True)
+    slopes = (places * centred).sum(axis=1) / (places**2).sum(axis=1)
+    return Slope(per_position=float(slopes.mean()), p_value=mean_p_value(slopes))

@@ -3,6 +3,8 @@
 A block holds every combination of the design once, so that an effect is one weighted sum of the
 block's log throughputs: one number per block, fed to the same pooling, interval and looks as the
 log ratio of two treatments. Combinations are tuples of 0 (first level) and 1 (second level).
+
+One contrast per block from the contrasts of its cells: the headline's sample (METHOD 3.2).
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.model.attribution import Combination, Effect
-from steelyard.stats.confidence import FloatArray
+from steelyard.core.experiment import Combination, Effect
+from steelyard.stats.signed_rank import hodges_lehmann_centres
+from steelyard.stats.student import FloatArray
 
 MOST_FACTORS: Final = 7
 # By number of factors: each further factor is the product of these earlier ones in -1/+1. The
@@ -206,3 +209,39 @@ def _flipped(combination: Combination, factor: int) -> tuple[Combination, Combin
 
 def _signs(combinations: Sequence[Combination]) -> FloatArray:
     return 2.0 * np.asarray(combinations, dtype=np.float64) - 1.0
+
+
+TRIMMED_FROM = 4
+
+
+def pooled_contrasts(contrasts: FloatArray) -> FloatArray:
+    """Return the mean of the cells' centres plus each block's trimmed deviation from them.
+
+    It estimates the mean effect over cells also when the effect depends on the load, and one
+    stalled slice cannot spoil a block.
+
+    Args:
+        contrasts: Shape (n, cells), n >= 1, log ratio, paired within each block and cell.
+
+    Returns:
+        Shape (n,), log ratio. Deviations are stretched by sqrt(n / (n - 1)) because the centres
+        were estimated from the same blocks; from 4 cells on the lowest and the highest of each
+        block are dropped. A single cell is returned as it is: nothing was centred.
+
+    Raises:
+        ValueError: The array has no block or no cell.
+
+    Source:
+        METHOD 3.2.
+    """
+    blocks, cells = contrasts.shape
+    if not blocks or not cells:
+        raise ValueError(f"nothing to pool in {blocks} blocks of {cells} cells")
+    if cells == 1:
+        return contrasts[:, 0]
+    centres = hodges_lehmann_centres(contrasts)
+    deviations = contrasts - centres
+    if cells >= TRIMMED_FROM:
+        deviations = np.sort(deviations, axis=1)[:, 1:-1]
+    stretch = np.sqrt(blocks / max(blocks - 1, 1))
+    return np.asarray(stretch * deviations.mean(axis=1) + centres.mean())

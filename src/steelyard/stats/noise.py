@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.confidence import FloatArray, Interval
 from steelyard.stats.signed_rank import hodges_lehmann_centres
+from steelyard.stats.student import FloatArray, Interval
 
 LEAST_SECONDS = 3  # of a slice: differences at lag 1 and lag 2
 LEAST_BLOCKS = 4  # a guess: below, an interval over blocks says nothing

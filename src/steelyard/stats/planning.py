@@ -7,11 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from steelyard.model.noise import ASSUMED_TURNS, TurnNoise, WorkloadNoise
-from steelyard.model.schedule import Mode
-from steelyard.model.turns import CONNECTION_S, TurnTimes
+from steelyard.core.noise import ASSUMED_TURNS, TurnNoise, WorkloadNoise
+from steelyard.core.schedule import CONNECTION_S, Mode, TurnTimes
+from steelyard.stats.factorial import TRIMMED_FROM
 from steelyard.stats.noise import mean_variance
-from steelyard.stats.pooling import TRIMMED_FROM
 
 PAIR = (-1.0, 1.0)  # a treatment against the baseline
 # Of one treatment, in one cell of a block: fewer were not tried against long turns.

@@ -11,9 +11,8 @@ from functools import lru_cache
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.confidence import FloatArray
-from steelyard.stats.interval import block_interval
-from steelyard.stats.signed_rank import EXACT_UP_TO
+from steelyard.stats.signed_rank import EXACT_UP_TO, block_interval
+from steelyard.stats.student import FloatArray
 
 # Asymptotic efficiency of the Hodges-Lehmann centre against the mean, normal values: 3 / pi.
 HODGES_LEHMANN_EFFICIENCY = 3.0 / np.pi

@@ -3,11 +3,8 @@
 import math
 
 from steelyard.stats import special
-from steelyard.stats.confidence import FloatArray, Interval
-from steelyard.stats.interval import SIGNED_RANK_FROM
-from steelyard.stats.signed_rank import signed_rank_interval
-from steelyard.stats.student import student_interval
-from steelyard.stats.verdict import POWER_FACTOR
+from steelyard.stats.signed_rank import POWER_FACTOR, SIGNED_RANK_FROM, signed_rank_interval
+from steelyard.stats.student import FloatArray, Interval, student_interval
 
 _LEVEL = 0.05
 _INNER_LEVEL = 0.2

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.stats.confidence import FloatArray
+from steelyard.stats.student import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

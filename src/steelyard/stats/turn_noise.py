@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.confidence import FloatArray, Interval
 from steelyard.stats.noise import LEAST_BLOCKS, centred, contrast_sums, jackknife_error
+from steelyard.stats.student import FloatArray, Interval
 from steelyard.stats.turns import BlockTurns
 
 GROUPED_ROUNDS = 4  # about two seconds of two treatments: rounds that are near are alike

@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from steelyard.stats.confidence import FloatArray, Interval
-from steelyard.stats.interval import block_interval
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.student import FloatArray, Interval
 
 SUSPECT_LEVEL: Final = 0.01
 SUSPECT_BEYOND: Final = 0.01  # of the log ratio; as small as a difference without practical weight

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steelyard.stats import special
-from steelyard.stats.confidence import FloatArray
+from steelyard.stats.student import FloatArray
 
 MOST_RUNS = 8  # beyond it the gain is small and a visit gets long: METHOD's drift then counts
 LEAST_INSTANCES = 6  # per side, METHOD 3.8

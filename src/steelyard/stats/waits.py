@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.stats.confidence import FloatArray
+from steelyard.stats.student import FloatArray
 
 # A guess: how far the read-only statement may be from the others and still be called alike. The
 # published case is within 4 %.

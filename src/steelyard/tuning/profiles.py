@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.model.experiment import Layer, Setting
-from steelyard.model.units import GIB, MIB
+from steelyard.core.experiment import Layer, Setting
+from steelyard.core.units import GIB, MIB
 from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
 from steelyard.tuning.rules.postgres_work import MOST_CONNECTIONS_PER_CPU
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.kubernetes import ContainerRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.kubernetes import ContainerRef
 from support.kubernetes import cluster_api, namespace_in, own_namespace, start_pod, waiting_pod
 
 __all__ = ["cluster_api", "own_namespace"]

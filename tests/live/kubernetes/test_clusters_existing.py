@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.errors import PreflightError
+from steelyard.core.kubernetes import ObjectRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import ObjectRef
-from steelyard.platforms.cloudnative_pg.existing import ExistingCluster
-from steelyard.platforms.cloudnative_pg.waiting import ROLLED_WITHIN_S, ClusterWait
-from steelyard.platforms.endpoint.restarting import Means
-from steelyard.platforms.endpoint.service_place import reached
-from steelyard.platforms.endpoint.undoing import undo as undo_on_server
-from steelyard.platforms.kubernetes.belongings import undo
+from steelyard.places.kubernetes.undoing import undo
+from steelyard.systems.postgres.cloudnative_pg.existing import ExistingCluster
+from steelyard.systems.postgres.cloudnative_pg.rollout import ROLLED_WITHIN_S, ClusterWait
+from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.undoing import undo as undo_on_server
+from steelyard.systems.service_place import reached
 from support.kubernetes import namespace_in
 from support.live_clusters import (
     PROGRAM,

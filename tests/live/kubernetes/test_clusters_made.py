@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.errors import TargetError
+from steelyard.core.kubernetes import CLAIM, NODE, POD
+from steelyard.core.target import PodResources, Synchronous
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import TargetError
-from steelyard.model.kubernetes import CLAIM, NODE, POD
-from steelyard.model.target import PodResources, Synchronous
-from steelyard.platforms.cloudnative_pg.platform import CloudNativePgPlatform
+from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
 from support.kubernetes import campaign_name, left_of, namespace_in, no_cluster, volumes_of
 from support.live_clusters import PROGRAM, Campaign, nothing, target_of, values
 

@@ -19,25 +19,25 @@ import pytest
 from ruamel.yaml import YAML
 
 from fakes.generator_pods import ToldLedger
-from steelyard.engines.postgres import generators as merging
-from steelyard.engines.postgres import pgbench
-from steelyard.engines.postgres.log_form import LogForm
-from steelyard.engines.postgres.transaction_log import LogReader
+from steelyard.core.command import Command, Completed, ServerAddress
+from steelyard.core.errors import MeasurementError, PreflightError
+from steelyard.core.kubernetes import NAMESPACE, NODE, POD, QUOTA, ContainerRef, ObjectRef
+from steelyard.core.target import GeneratorPods as Asked
+from steelyard.core.target import KubernetesPlace, PodResources
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.model.command import Command, Completed, ServerAddress
-from steelyard.model.errors import MeasurementError, PreflightError
-from steelyard.model.kubernetes import NAMESPACE, NODE, POD, QUOTA, ContainerRef, ObjectRef
-from steelyard.model.target import GeneratorPods as Asked
-from steelyard.model.target import KubernetesPlace, PodResources
-from steelyard.platforms.kubernetes import waiting
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.credentials import make_secret
-from steelyard.platforms.kubernetes.generators import GeneratorPlan, GeneratorPods
-from steelyard.platforms.kubernetes.pod_processes import PodProcesses
-from steelyard.platforms.kubernetes.reaching import Reach, pods_behind, sql_knock
+from steelyard.places.kubernetes import pod_state as waiting
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.places.kubernetes.generators import GeneratorPods
+from steelyard.places.kubernetes.pod_processes import PodProcesses
+from steelyard.places.kubernetes.reaching import Reach, make_secret, pods_behind, sql_knock
+from steelyard.systems.postgres import pgbench
+from steelyard.systems.postgres import pgbench as merging
+from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.transaction_log import TransactionLogReader
 from support.kubernetes import IMAGE, left_of, namespace_in, until
 from support.postgres_pod import LABELS, SERVICE, PostgresPod, postgres_pod
 from support.proxy import Proxy, proxy_to
@@ -176,7 +176,7 @@ def test_two_generators_begin_together_and_add_up(
     processed = _processed(completed)
     assert processed == _history(sql) - before > 0
     began_at = min(each.began_at or 0.0 for each in completed)
-    reader = LogReader(
+    reader = TransactionLogReader(
         LogForm(scripts=("tpcb-like",), open_loop=False, retries=False),
         started_at=began_at,
         ramp_s=0.0,
@@ -187,7 +187,7 @@ def test_two_generators_begin_together_and_add_up(
         reader.feed(path.name, path.read_bytes())
     log = reader.finish(ramp_s=0.0)
     assert (log.transactions, log.damaged) == (processed, 0)
-    measured = merging.parse_run(completed, ramp_s=0.0, started_at=began_at)
+    measured = merging.parse_generators(completed, ramp_s=0.0, started_at=began_at)
     assert round(measured.transactions) == processed
     assert site.server.node not in two.nodes
     skew = processes.last_skew

@@ -14,12 +14,13 @@ import pytest
 from kubernetes import client, config
 
 import steelyard
+from steelyard.core.kubernetes import POD, RUNNER, campaign_labels
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.kubernetes import POD, RUNNER, campaign_labels
-from steelyard.platforms.job import finding, making
-from steelyard.platforms.job.plan import JobPlan
-from steelyard.platforms.job.reading import record_files
+from steelyard.places.job import finding
+from steelyard.places.job import manifests as making
+from steelyard.places.job.finding import record_files
+from steelyard.places.job.manifests import JobPlan
 from steelyard.record.directory import COPY_NOTE
 from support.kubernetes import left_of, until
 from support.lacking import lacking
@@ -49,7 +50,7 @@ class There:
 
     def start(self) -> JobPlan:
         """Start the campaign, detached."""
-        name = self.steelyard.experiment(reloading(1))
+        name = self.steelyard.campaign(reloading(1))
         words = ("run", name, "--in-cluster", "--detach", "--json", "-n", self.namespace, "--yes")
         ended = self.steelyard.run(*words)
         assert ended.returncode == 0, ended.stderr

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef, ref_of
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.kubernetes import POD, ContainerRef, ObjectRef, ref_of
 from support.kubernetes import start_pod, until, waiting_pod
 
 

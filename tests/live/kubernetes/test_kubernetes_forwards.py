@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from steelyard.core.errors import TargetError
+from steelyard.core.kubernetes import ContainerRef
 from steelyard.gateways.kubernetes import streams
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import TargetError
-from steelyard.model.kubernetes import ContainerRef
 from support.kubernetes import namespace_in, start_pod, until, waiting_pod
 
 PORT = 5432

@@ -4,15 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from steelyard.core.errors import InputError
+from steelyard.core.kubernetes import NODE, POD, Kind, ObjectRef, ref_of
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import InputError
-from steelyard.model.kubernetes import (
-    NODE,
-    POD,
-    Kind,
-    ObjectRef,
-    ref_of,
-)
 from support.kubernetes import namespace_in, waiting_pod
 from support.kubernetes_contract import ObjectContract, words
 

@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.kubernetes import NODE, POD, ContainerRef, Manifest, ref_of
 from steelyard.gateways.kubernetes import streams
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.model.errors import InputError, PreflightError, PrivilegeError, TargetError
-from steelyard.model.kubernetes import NODE, POD, ContainerRef, Manifest, ref_of
 from support.kubernetes import (
     kubeconfig_of,
     own_user_and_cluster,

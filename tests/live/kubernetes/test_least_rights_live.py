@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.platforms.kubernetes.permissions import Purpose, needed
+from steelyard.places.kubernetes.permissions import Purpose, needed
 from support.limited_account import least_rights, reloading, write_kubeconfig
 from support.live import Steelyard
 from support.live_redis_clusters import MADE

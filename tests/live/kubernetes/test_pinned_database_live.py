@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from steelyard.core.kubernetes import CLUSTER, STORAGE_CLASS, ObjectRef
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.units import MIB
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.kubernetes import CLUSTER, STORAGE_CLASS, ObjectRef
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.model.units import MIB
 from steelyard.tuning.facts.file import read_facts
-from steelyard.tuning.rules.judge import judge
+from steelyard.tuning.rules.catalogue import judge
 from support.kubernetes import IMAGE, until
 from support.lacking import lacking
 from support.small_clusters import nodes_with, small_cluster, steelyard

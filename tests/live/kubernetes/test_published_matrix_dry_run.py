@@ -7,9 +7,9 @@ import copy
 
 import pytest
 
+from steelyard.core.errors import SteelyardError
+from steelyard.core.kubernetes import CLUSTER, STORAGE_CLASS, ObjectRef
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import SteelyardError
-from steelyard.model.kubernetes import CLUSTER, STORAGE_CLASS, ObjectRef
 from support.kubernetes import no_cluster
 from support.published_manifests import PRESETS, class_manifests, preset_manifests
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.kubernetes import (
+from steelyard.core.kubernetes import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     STORAGE_CLASS,
     Manifest,
     ObjectRef,
 )
+from steelyard.gateways.kubernetes.api import KubernetesApi
 from support.api_without_operator import api_without_operator
 from support.cluster_campaigns import LASTING, on_a_service, only_the_record
 from support.limited_account import documents, token_of, write_kubeconfig
@@ -25,7 +25,7 @@ from support.postgres_pod import SERVICE, postgres_pod, postgres_secret
 def _refused(steelyard: Steelyard, namespace: str, text: str = LASTING, *, status: int) -> str:
     """Run a campaign that ends with this status; return what it said."""
     words = ("--out", "c", "-n", namespace, "--yes")
-    done = steelyard.run("run", steelyard.experiment(text), *words)
+    done = steelyard.run("run", steelyard.campaign(text), *words)
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     assert "hint: " in done.stderr

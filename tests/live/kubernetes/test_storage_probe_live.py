@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from fakes.generator_pods import ToldLedger
-from steelyard.engines.postgres.ceilings import PostgresCeilings
+from steelyard.core.errors import PreflightError
+from steelyard.core.kubernetes import CLAIM, POD
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.gateways.process import SystemProcesses
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import CLAIM, POD
-from steelyard.platforms.kubernetes import waiting
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.storage_probe import StorageQuestion, probe_storage
+from steelyard.places.kubernetes import pod_state as waiting
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.storage_probe import StorageQuestion, probe_storage
+from steelyard.systems.postgres.reader import PostgresCeilings
 from support.kubernetes import IMAGE, left_of, namespace_in
 
 CAMPAIGN_ID = "storage-live-0a1b2c"

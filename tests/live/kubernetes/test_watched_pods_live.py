@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.experiment.probes.pods import PodProbe
-from steelyard.experiment.probes.watch import Watch
+from steelyard.campaign.evidence.pods import PodProbe
+from steelyard.campaign.evidence.watch import Watch
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.host import LocalHost
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.kubernetes import CLUSTER, POD, ContainerRef, ObjectRef
-from steelyard.platforms.kubernetes.sight import PodSight
+from steelyard.places.kubernetes.outcomes import PodSight
 from steelyard.tuning.facts.file import read_facts
-from steelyard.tuning.rules.judge import judge
+from steelyard.tuning.rules.catalogue import judge
 from support.database_in_cluster import cluster_knob
 from support.kubernetes import namespace_in, start_pod, waiting_pod
 from support.small_clusters import small_cluster, start_cluster, steelyard

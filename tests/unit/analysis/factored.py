@@ -6,10 +6,16 @@ from dataclasses import replace
 import numpy as np
 from made_records import a_record, an_experiment, noise
 
-from steelyard.model.attribution import Attribution, AttributionKind, Combination, Factor
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment, Treatment
-from steelyard.model.target import LocalTarget
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import (
+    Attribution,
+    AttributionKind,
+    Combination,
+    Experiment,
+    Factor,
+    Treatment,
+)
+from steelyard.core.target import LocalTarget
 from steelyard.stats import factorial
 
 NAMES = ("huge-pages", "buffers", "commit", "wal", "io", "jit", "slots")

@@ -4,19 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from steelyard.analysis.contrasts import headline_count
-from steelyard.analysis.stopping import stopping_rule
-from steelyard.experiment.schedule import make_schedule, mode_for
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.experiment import Experiment, Stop, Treatment
-from steelyard.model.findings import Validity
-from steelyard.model.load import Load
-from steelyard.model.measure import Reset, SwitchCost
-from steelyard.model.measurement import Measurement, Run
-from steelyard.model.plan import CampaignPlan, DiscardChoice, Status
-from steelyard.model.schedule import CellKey
-from steelyard.model.target import LocalTarget
-from steelyard.model.workload import Workload
+from steelyard.answers.observations import headline_count
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.campaign.design.schedule import make_schedule, mode_for
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.experiment import Experiment, Reset, Stop, SwitchCost, Treatment, Workload
+from steelyard.core.findings import Validity
+from steelyard.core.measurement import Measurement, Run
+from steelyard.core.plan import CampaignPlan, DiscardChoice, Status
+from steelyard.core.schedule import CellKey, Load
+from steelyard.core.target import LocalTarget
 
 SLICE_S = 5.0
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from made_records import a_record, an_experiment
 
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.evidence import Absence, Evidence, Quantity
-from steelyard.model.experiment import EngineName, Experiment, Layer, Setting
-from steelyard.model.load import Load
-from steelyard.model.measure import Measure
-from steelyard.model.measurement import Run
-from steelyard.model.target import RedisLocalTarget
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Absence, Evidence, Quantity
+from steelyard.core.experiment import EngineName, Experiment, Layer, Measure, Setting
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import Load
+from steelyard.core.target import RedisLocalTarget
 
 CLIENTS = 20
 NO_WAITS = Absence(subject="wait events", reason="Redis does not say what its sessions wait for.")

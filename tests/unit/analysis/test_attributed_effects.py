@@ -7,16 +7,16 @@ import pytest
 from factored import an_attribution, measured, with_factors
 from made_records import a_record, an_experiment, compared, noise
 
-from steelyard.analysis.attribution import alias_sentences
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.contrasts import headline_contrasts, headline_count
-from steelyard.analysis.decision import decide
-from steelyard.analysis.pairs import compare_pair
-from steelyard.analysis.results import AttributedEffect, CampaignAnalysis, EffectFamily
-from steelyard.analysis.stopping import headline_level, stopping_rule
-from steelyard.model.attribution import AttributionKind, Combination
-from steelyard.model.plan import Status
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.attribution.compute import alias_sentences
+from steelyard.answers.campaign import analyse
+from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.observations import headline_contrasts, headline_count
+from steelyard.answers.result.compute import decide
+from steelyard.answers.result.stopping import headline_level, stopping_rule
+from steelyard.answers.results import AttributedEffect, CampaignAnalysis, EffectFamily
+from steelyard.core.experiment import AttributionKind, Combination
+from steelyard.core.findings import Verdict
+from steelyard.core.plan import Status
 
 LADDER, ABLATION = AttributionKind.LADDER, AttributionKind.ABLATION
 

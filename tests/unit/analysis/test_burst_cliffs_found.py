@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.long_runs import SustainedSummary, joined, last_try
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.environment import Environment, Fact
-from steelyard.model.evidence import Evidence, Quantity, Series, WaitClass
-from steelyard.model.findings import Finding, Validity
-from steelyard.model.load import Load
-from steelyard.model.measurement import Measurement, Second, SustainedRun
-from steelyard.model.schedule import CellKey
-from steelyard.model.target import EndpointTarget, LocalTarget
+from steelyard.answers.campaign import analyse
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.answers.sustained.compute import SustainedSummary, joined, last_try
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass
+from steelyard.core.findings import Finding, Validity
+from steelyard.core.measurement import Environment, Fact, Measurement, Second, SustainedRun
+from steelyard.core.schedule import CellKey, Load
+from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.record.directory import read_campaign
-from steelyard.report.render import build_document, render_html, render_markdown, summary
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
 
 CELL = CellKey(workload="reads", load=Load(clients=1, threads=1))
 RAMP_S = 1.0

@@ -8,17 +8,15 @@ import pytest
 from made_records import a_record, an_experiment, compared, noise
 from watched import asking, with_settings
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.decision import decide
-from steelyard.analysis.pairs import compare_pair
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.environment import EffectiveSetting, Environment, Fact, ServerEnvironment
-from steelyard.model.experiment import Layer, Setting, Stop, Treatment
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.measure import Reset, SwitchCost
-from steelyard.model.plan import Status
-from steelyard.model.target import LocalTarget
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.campaign import analyse
+from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.result.compute import decide
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.experiment import Layer, Reset, Setting, Stop, SwitchCost, Treatment
+from steelyard.core.findings import Finding, Severity, Validity, Verdict
+from steelyard.core.measurement import EffectiveSetting, Environment, Fact, ServerEnvironment
+from steelyard.core.plan import Status
+from steelyard.core.target import LocalTarget
 
 
 def test_two_workloads_and_two_contenders() -> None:

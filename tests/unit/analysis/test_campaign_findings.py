@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment, compared, noise
 
-from steelyard.analysis.campaign import analyse
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.findings import Finding, Severity
+from steelyard.answers.campaign import analyse
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.findings import Finding, Severity
 
 
 def found(record: CampaignRecord, code: str) -> Finding | None:

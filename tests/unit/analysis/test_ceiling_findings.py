@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from made_records import a_record, a_run, an_experiment
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.ceilings import (
+from steelyard.answers.campaign import analyse
+from steelyard.answers.ceilings.compute import (
     MARGIN,
     ceiling_findings,
     device_read_findings,
@@ -15,18 +15,13 @@ from steelyard.analysis.ceilings import (
     log_rates,
     read_findings,
 )
-from steelyard.analysis.results import CellSummary
-from steelyard.model.ceilings import LOG_WRITE_BYTES, Ceiling, CeilingKind
-from steelyard.model.environment import Environment
-from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Experiment, Layer, Setting
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.load import Load
-from steelyard.model.measurement import Run
-from steelyard.model.schedule import CellKey
-from steelyard.model.verdicts import Estimate
-from steelyard.model.workload import Script, Workload
-from steelyard.report.ceilings import ceiling_tables, ceilings_json
+from steelyard.answers.ceilings.section import ceiling_tables, ceilings_json
+from steelyard.answers.results import CellSummary
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import Experiment, Layer, Script, Setting, Workload
+from steelyard.core.findings import Estimate, Finding, Severity, Validity
+from steelyard.core.measurement import Environment, Run
+from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind, CellKey, Load
 
 SYNC = Ceiling(
     kind=CeilingKind.SYNC, subject="fdatasync", rate_per_s=1000.0, how="a test", treatments=("t0",)

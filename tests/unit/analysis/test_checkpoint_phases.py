@@ -7,11 +7,11 @@ import pytest
 from factored import measured, with_factors
 from made_records import a_record, an_experiment, compared
 
-from steelyard.analysis.campaign import analyse
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.findings import Severity
-from steelyard.model.measure import SwitchCost
-from steelyard.model.measurement import CheckpointAge
+from steelyard.answers.campaign import analyse
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.findings import Severity
+from steelyard.core.measurement import CheckpointAge
 
 HIDDEN = CheckpointAge(seconds=None, unknown="permission denied")
 

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from steelyard.analysis.comparisons import (
+from steelyard.answers.result.compute import (
     Pair,
     Terms,
     compare,
     compare_cells,
     compare_headline,
+    decide,
     disagree,
 )
-from steelyard.analysis.decision import decide
-from steelyard.analysis.stopping import stopping_rule
-from steelyard.model.load import Load
-from steelyard.model.plan import Status
-from steelyard.model.verdicts import Verdict
-from steelyard.stats.interval import block_interval
-from steelyard.stats.pooling import pooled_contrasts
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.core.findings import Verdict
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Load
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.signed_rank import block_interval
 
 PAIR = Pair(baseline="default", treatment="tuned", workload="reads")
 LOADS = tuple(Load(clients=clients, threads=1) for clients in (1, 8, 32, 64))

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.analysis.decision import decide
-from steelyard.analysis.results import Comparison
-from steelyard.analysis.stopping import stopping_rule
-from steelyard.model.load import Load
-from steelyard.model.plan import Status
-from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.answers.result.compute import decide
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.answers.results import Comparison
+from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Load
 
 SEQUENTIAL = stopping_rule(headlines=2, cells_per_headline=5, max_blocks=30, precision=None)
 PRECISE = stopping_rule(headlines=2, cells_per_headline=5, max_blocks=30, precision=0.01)

@@ -7,12 +7,12 @@ import pytest
 from fakes import durable
 from fakes.analyses import quick
 from fakes.durable import ALONE, CLASSES, PREFERRED, REPLICATED, REQUIRED
-from steelyard.analysis.durability import durability_of, footing, with_trades
-from steelyard.analysis.durability_results import DurabilityTrade, Fate, Loss
-from steelyard.analysis.survival import Keeper
-from steelyard.model.environment import Environment
-from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
-from steelyard.model.target import (
+from steelyard.answers.crashes.compute import Keeper
+from steelyard.answers.durability.compute import durability_of, footing, with_trades
+from steelyard.answers.durability.results import DurabilityTrade, Fate, Loss
+from steelyard.core.experiment import Experiment, Layer, Setting, Treatment
+from steelyard.core.measurement import Environment
+from steelyard.core.target import (
     ClusterService,
     EndpointTarget,
     LocalTarget,

@@ -15,12 +15,12 @@ from watched_records import (
 )
 
 from fakes.evidence import Seen
-from steelyard.analysis.block_values import is_clear
-from steelyard.analysis.explanation import Explanation
-from steelyard.analysis.latency_parts import Part
-from steelyard.analysis.ledger import Cost
-from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Layer, Setting
+from steelyard.answers.costs.compute import Cost
+from steelyard.answers.latency.parts import Part
+from steelyard.answers.observations import is_clear
+from steelyard.answers.reasons.compute import Explanation
+from steelyard.core.evidence import Quantity
+from steelyard.core.experiment import Layer, Setting
 
 ASYNC = with_totals(with_parts(DEFAULT, wal=0.0001), {Quantity.WAL_SYNCS: 0.01})
 

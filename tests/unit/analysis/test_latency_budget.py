@@ -7,13 +7,12 @@ import pytest
 from watched_records import CLIENTS, DEFAULT, a_watched_record, reasons_of, with_parts, with_totals
 
 from fakes.evidence import Seen
-from steelyard.analysis.block_values import by_block
-from steelyard.analysis.budget import _latencies, _split, split_latency
-from steelyard.analysis.latency_parts import Part
-from steelyard.analysis.observations import observe
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.evidence import Absence, Quantity, WaitClass
-from steelyard.model.measurement import Run
+from steelyard.answers.budget.compute import _latencies, _split, split_latency
+from steelyard.answers.latency.parts import Part
+from steelyard.answers.observations import by_block, observe
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Absence, Quantity, WaitClass
+from steelyard.core.measurement import Run
 
 ASYNC = with_parts(DEFAULT, wal=0.0001)
 

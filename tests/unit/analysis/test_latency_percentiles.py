@@ -8,19 +8,18 @@ from made_records import a_record, an_experiment, noise
 
 from fakes import latencies
 from fakes.latencies import Shape, logged, script_of
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.contrasts import HeadlineContrast
-from steelyard.analysis.latency import compare_percentiles
-from steelyard.analysis.latency_pools import Pool
-from steelyard.analysis.latency_results import MAXIMUM, Basis, LatencyAnalysis, Timed
-from steelyard.analysis.pairs import compare_pair
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.findings import Validity
-from steelyard.model.latency import RunLatency
-from steelyard.model.load import Load
-from steelyard.model.measurement import Run, SustainedRun
-from steelyard.model.schedule import CellKey
-from steelyard.model.work_words import POSTGRES_WORDS
+from steelyard.answers.campaign import analyse
+from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.latency.compute import compare_percentiles
+from steelyard.answers.latency.pools import Pool
+from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Timed
+from steelyard.answers.observations import HeadlineContrast
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import POSTGRES_WORDS
+from steelyard.core.findings import Validity
+from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import Run, SustainedRun
+from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import histogram_of
 
 BLOCKS = 8

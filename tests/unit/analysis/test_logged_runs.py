@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.analysis.latency_results import MAXIMUM, Basis, Timed
-from steelyard.analysis.logged import LoggedGroup, intervals_together, logged_times
-from steelyard.model.aggregated import LoggedInterval, Spread
-from steelyard.model.latency import RunLatency, ScriptLatency
+from steelyard.answers.latency.results import MAXIMUM, Basis, Timed
+from steelyard.answers.logged.compute import LoggedGroup, intervals_together, logged_times
+from steelyard.core.latency import LoggedInterval, RunLatency, ScriptLatency, Spread
 from steelyard.stats.histogram import histogram_of, to_text
 
 

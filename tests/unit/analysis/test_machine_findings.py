@@ -6,15 +6,14 @@ import pytest
 from made_records import an_experiment, compared
 from watched import asking, both, found, missing, rulings, seen, watched, with_settings
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.judging.machine_rules import AMPLIFICATION, DISK_FREE_SHARE
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.evidence import Absence, Quantity
-from steelyard.model.experiment import Experiment, Layer
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.rules import NOT_JUDGED
-from steelyard.model.target import CloudNativePgTarget, EndpointTarget
-from steelyard.report.findings import collected
+from steelyard.answers.campaign import analyse
+from steelyard.answers.findings.section import collected
+from steelyard.answers.validity.machine_rules import AMPLIFICATION, DISK_FREE_SHARE
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.evidence import Absence, Quantity
+from steelyard.core.experiment import Experiment, Layer
+from steelyard.core.findings import NOT_JUDGED, Finding, Severity, Validity
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget
 
 MIB = 2.0**20
 

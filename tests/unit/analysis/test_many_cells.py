@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from steelyard.analysis.comparisons import Pair, Terms, compare, compare_cells
-from steelyard.analysis.stopping import cell_level, has_many_cells, stopping_rule
-from steelyard.model.load import Load
-from steelyard.model.verdicts import Verdict
-from steelyard.stats.interval import block_p_value
+from steelyard.answers.result.compute import Pair, Terms, compare, compare_cells
+from steelyard.answers.result.stopping import cell_level, has_many_cells, stopping_rule
+from steelyard.core.findings import Verdict
+from steelyard.core.schedule import Load
+from steelyard.stats.signed_rank import block_p_value
 
 PAIR = Pair(baseline="a", treatment="b", workload="reads")
 BLOCKS = 20

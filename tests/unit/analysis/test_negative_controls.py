@@ -7,15 +7,25 @@ import pytest
 from factored import with_factors
 from made_records import a_record, an_experiment
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.controls import is_read_only, negative_controls
-from steelyard.analysis.results import CampaignAnalysis, SettingDifference
-from steelyard.model.experiment import EngineName, Experiment, Layer, ManualStep, Setting, Treatment
-from steelyard.model.findings import Severity
-from steelyard.model.target import LocalTarget, RedisLocalTarget, Target
-from steelyard.model.workload import KeySpace, RedisWork, Script, Workload
-from steelyard.report.summary import summary
-from steelyard.report.wording import verdict_sentence, verdict_word
+from steelyard.answers.campaign import analyse
+from steelyard.answers.findings.compute import is_read_only, negative_controls
+from steelyard.answers.results import CampaignAnalysis, SettingDifference
+from steelyard.answers.summary import summary
+from steelyard.answers.wording import verdict_sentence, verdict_word
+from steelyard.core.experiment import (
+    EngineName,
+    Experiment,
+    KeySpace,
+    Layer,
+    ManualStep,
+    RedisWork,
+    Script,
+    Setting,
+    Treatment,
+    Workload,
+)
+from steelyard.core.findings import Severity
+from steelyard.core.target import LocalTarget, RedisLocalTarget, Target
 
 BLOCKS = 20
 PING = Workload(name="ping", builtin="ping", redis=RedisWork())

@@ -6,12 +6,11 @@ import pytest
 from made_records import an_experiment
 from turned_records import in_turns
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.noise_floor import NoiseFloor
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Design, OtherDesign, Stop, TwinOf
-from steelyard.model.schedule import Mode
-from steelyard.model.turns import TurnTimes, WorkloadTurns
+from steelyard.answers.campaign import analyse
+from steelyard.answers.noise.floor import NoiseFloor
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import Design, OtherDesign, Stop, TwinOf
+from steelyard.core.schedule import Mode, TurnTimes, WorkloadTurns
 
 BLOCK_S = 30.0
 

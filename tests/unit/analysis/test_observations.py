@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment, compared, noise
 
-from steelyard.analysis.observations import observe
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.measure import SwitchCost
+from steelyard.answers.observations import observe
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.experiment import SwitchCost
 
 
 @pytest.mark.parametrize("switch", [SwitchCost.SESSION, SwitchCost.RESTART])

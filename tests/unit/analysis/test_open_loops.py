@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment, noise
 
-from steelyard.analysis.across import compare_campaigns
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.contrasts import headline_count
-from steelyard.analysis.decision import decide
-from steelyard.analysis.observations import observe
-from steelyard.analysis.pairs import compare_pair
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment
-from steelyard.model.latency import LatencyGoal
-from steelyard.model.load import Load
-from steelyard.report.builder import build_document
+from steelyard.answers.campaign import analyse
+from steelyard.answers.comparison.compute import compare_campaigns, compare_pair
+from steelyard.answers.observations import headline_count, observe
+from steelyard.answers.report import build_document
+from steelyard.answers.result.compute import decide
+from steelyard.answers.summary import summary
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Experiment
+from steelyard.core.latency import LatencyGoal
+from steelyard.core.schedule import Load
 from steelyard.report.markdown import render_markdown
-from steelyard.report.summary import summary
 
 CLOSED = tuple(Load(clients=clients, threads=1) for clients in (1, 4, 8))
 OPEN = tuple(Load(clients=8, threads=1, rate_per_s=rate) for rate in (100.0, 500.0))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.analysis.outlook import (
+from steelyard.answers.outlook.compute import (
     EFFECTS,
     OutlookTerms,
     looks_of,
@@ -12,9 +12,9 @@ from steelyard.analysis.outlook import (
     outlook,
     precision_s,
 )
-from steelyard.analysis.stopping import cell_level, headline_level, stopping_rule
-from steelyard.model.noise import ASSUMED_NOISE, WorkloadNoise
-from steelyard.model.schedule import Mode
+from steelyard.answers.result.stopping import cell_level, headline_level, stopping_rule
+from steelyard.core.noise import ASSUMED_NOISE, WorkloadNoise
+from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
 
 TYPICAL = ASSUMED_NOISE.workloads[0]

@@ -5,20 +5,19 @@ from dataclasses import replace
 import pytest
 from made_records import an_experiment, compared
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.pairs import compare_pair
-from steelyard.analysis.stopping import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.findings import Severity
-from steelyard.model.measure import SwitchCost
-from steelyard.model.target import (
+from steelyard.answers.campaign import analyse
+from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.result.stopping import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.findings import Severity, Verdict
+from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
     EndpointTarget,
     LocalTarget,
     Target,
 )
-from steelyard.model.verdicts import Verdict
 from steelyard.stats.two_level import LEAST_INSTANCES
 
 ONE, OTHER = EndpointTarget(host="one"), EndpointTarget(host="other")

@@ -2,21 +2,20 @@
 
 import pytest
 
-from steelyard.analysis.latency_results import (
+from steelyard.answers.latency.results import (
     Basis,
     LatencyAnalysis,
     LatencyLevels,
     PercentileLevel,
     Timed,
 )
-from steelyard.analysis.published_requests import requests_beside_published
-from steelyard.analysis.results import CellSummary
-from steelyard.experiment.files import load_experiment
-from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Validity
-from steelyard.model.schedule import CellKey
-from steelyard.model.units import GIB
-from steelyard.model.verdicts import Estimate
+from steelyard.answers.published.compute import requests_beside_published
+from steelyard.answers.results import CellSummary
+from steelyard.campaign.file.files import load_experiment
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate, Validity
+from steelyard.core.schedule import CellKey
+from steelyard.core.units import GIB
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=2.0, memory_bytes=8 * GIB)

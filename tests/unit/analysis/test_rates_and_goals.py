@@ -6,19 +6,17 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.capacity import OpenLoops, RatePoint
-from steelyard.analysis.goal_rates import _Taken
-from steelyard.analysis.latency_results import Basis, Timed
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.capacity import CellRate
-from steelyard.model.experiment import Experiment
-from steelyard.model.latency import LatencyGoal, RunLatency, ScriptLatency
-from steelyard.model.load import Load
-from steelyard.model.measurement import Run
-from steelyard.model.schedule import CellKey
-from steelyard.model.units import US_PER_S
-from steelyard.model.verdicts import Estimate
+from steelyard.answers.campaign import analyse
+from steelyard.answers.capacity.compute import OpenLoops, RatePoint, _Taken
+from steelyard.answers.latency.results import Basis, Timed
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.latency import LatencyGoal, RunLatency, ScriptLatency
+from steelyard.core.measurement import Run
+from steelyard.core.plan import CellRate
+from steelyard.core.schedule import CellKey, Load
+from steelyard.core.units import US_PER_S
 from steelyard.stats.histogram import histogram_of, rank_of, to_text
 
 CAPACITY = {"t0": 1000.0, "t1": 1100.0}

@@ -7,16 +7,15 @@ import pytest
 from redis_records import NO_WAITS, redis_experiment
 from watched import both, found, missing, rulings, seen, watched, with_settings
 
-from steelyard.analysis.judging.campaign_rules import CAMPAIGN_RULES
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.environment import Environment, Fact
-from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import EngineName
-from steelyard.model.measurement import Run
-from steelyard.model.persistence import promised_loss
-from steelyard.model.rules import Standing
-from steelyard.model.target import RedisEndpointTarget, RedisKubernetesTarget, RedisTarget
-from steelyard.model.units import GIB, KIB
+from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import EngineName
+from steelyard.core.findings import Standing
+from steelyard.core.measurement import Environment, Fact, Run
+from steelyard.core.persistence import promised_loss
+from steelyard.core.target import RedisEndpointTarget, RedisKubernetesTarget, RedisTarget
+from steelyard.core.units import GIB, KIB
 
 OFF = {"appendonly": "no", "appendfsync": "everysec", "save": ""}
 EVERYSEC = OFF | {"appendonly": "yes"}

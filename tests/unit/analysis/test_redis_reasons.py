@@ -3,13 +3,13 @@
 import pytest
 from redis_records import CLIENTS, Does, redis_experiment, redis_record
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.latency_parts import Part
-from steelyard.analysis.ledger import Cost, costs_of
-from steelyard.analysis.reasons import Reasons
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.evidence import Quantity
-from steelyard.model.units import MIB
+from steelyard.answers.campaign import analyse
+from steelyard.answers.costs.compute import Cost, costs_of
+from steelyard.answers.latency.parts import Part
+from steelyard.answers.reasons.compute import Reasons
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Quantity
+from steelyard.core.units import MIB
 
 PLAIN = Does(per_request={Quantity.AOF_BYTES: 0.0, Quantity.AOF_DELAYED_FSYNCS: 0.0})
 LOGGED = {Quantity.AOF_BYTES: 180_040.0, Quantity.AOF_DELAYED_FSYNCS: 0.001}

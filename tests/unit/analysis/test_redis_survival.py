@@ -7,20 +7,27 @@ import pytest
 
 from fakes.analyses import quick
 from fakes.durable import CLASSES
-from steelyard.analysis.durability import durability_of
-from steelyard.analysis.durability_results import Fate, Loss, Survival
-from steelyard.analysis.redis_survival import redis_survivals
-from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
-from steelyard.model.experiment import EngineName, Experiment, Layer, Setting, Treatment
-from steelyard.model.schedule import CellKey
-from steelyard.model.target import (
+from steelyard.answers.crashes.compute import redis_survivals
+from steelyard.answers.durability.compute import durability_of
+from steelyard.answers.durability.results import Fate, Loss, Survival
+from steelyard.core.experiment import (
+    EngineName,
+    Experiment,
+    Layer,
+    RedisWork,
+    Setting,
+    Treatment,
+    Workload,
+)
+from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.core.schedule import CellKey
+from steelyard.core.target import (
     ClusterService,
     RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisLocalTarget,
     RedisTarget,
 )
-from steelyard.model.workload import RedisWork, Workload
 
 OFF = {"appendonly": "no", "save": ""}
 EVERYSEC = {"appendonly": "yes", "appendfsync": "everysec"}

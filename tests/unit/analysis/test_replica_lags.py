@@ -5,20 +5,16 @@ from dataclasses import replace
 import pytest
 
 from fakes.analyses import quick
-from steelyard.analysis.durability_results import (
-    Fate,
-    Loss,
-    Survival,
-    TreatmentDurability,
-)
-from steelyard.analysis.replica_lags import ReplicaLag, replica_lags
-from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import EngineName
-from steelyard.model.load import Load
-from steelyard.model.measurement import Run, Validity
-from steelyard.model.schedule import CellKey
-from steelyard.report.durability import lags_json
-from steelyard.report.render import build_document, render_markdown
+from steelyard.answers.durability.replica_lags import ReplicaLag, replica_lags
+from steelyard.answers.durability.results import Fate, Loss, Survival, TreatmentDurability
+from steelyard.answers.durability.section import lags_json
+from steelyard.answers.report import build_document
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import EngineName
+from steelyard.core.findings import Validity
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey, Load
+from steelyard.report.markdown import render_markdown
 
 SET = CellKey(workload="set", load=Load(clients=20, threads=1))
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment, noise
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.observations import log_rate, observe
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.measure import SwitchCost
-from steelyard.model.plan import RoundsFor
+from steelyard.answers.campaign import analyse
+from steelyard.answers.observations import log_rate, observe
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.plan import RoundsFor
 
 
 def in_rounds(

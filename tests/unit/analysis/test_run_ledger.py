@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from watched_records import DEFAULT, a_watched_record, reasons_of, the_experiment, with_totals
 
-from steelyard.analysis.block_values import whole_transactions
-from steelyard.analysis.ledger import Cost, Ledger
-from steelyard.model.evidence import Absence, Quantity
-from steelyard.model.workload import Workload
+from steelyard.answers.costs.compute import Cost, Ledger
+from steelyard.answers.observations import whole_transactions
+from steelyard.core.evidence import Absence, Quantity
+from steelyard.core.experiment import Workload
 
 DEVICE = {Quantity.DEVICE_READ_BYTES: 16384.0, Quantity.RELATION_READ_BYTES: 8192.0}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.experiment import Experiment
-from steelyard.model.load import Load
+from steelyard.answers.campaign import analyse
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.experiment import Experiment
+from steelyard.core.schedule import Load
 from steelyard.stats.scalability import Law
 
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)

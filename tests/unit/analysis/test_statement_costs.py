@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.statements import published_costs
-from steelyard.model.experiment import Experiment
-from steelyard.model.load import Load
-from steelyard.model.workload import Workload
+from steelyard.answers.campaign import analyse
+from steelyard.answers.statements.compute import published_costs
+from steelyard.core.experiment import Experiment, Workload
+from steelyard.core.schedule import Load
 
 SCRIPTS = ("select-only", "simple-update", "tpcb-like")
 STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])

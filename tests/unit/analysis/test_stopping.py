@@ -2,14 +2,14 @@
 
 import pytest
 
-from steelyard.analysis.stopping import (
+from steelyard.answers.result.stopping import (
     blocks_within,
     cell_level,
     headline_level,
     looks_taken,
     stopping_rule,
 )
-from steelyard.model.plan import StoppingRule
+from steelyard.core.plan import StoppingRule
 
 
 def rule(

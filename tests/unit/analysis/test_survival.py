@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fakes.durable import LOCAL, TWICE
-from steelyard.analysis.durability_results import Fate, Loss, Survival
-from steelyard.analysis.survival import Footing, Keeper, survivals
-from steelyard.model.stack_facts import StorageClassFacts
+from steelyard.answers.crashes.compute import Footing, Keeper, survivals
+from steelyard.answers.durability.results import Fate, Loss, Survival
+from steelyard.core.stack_facts import StorageClassFacts
 
 MACHINE = Footing(keeper=Keeper.MACHINE)
 OTHERS = Footing(keeper=Keeper.OTHERS)

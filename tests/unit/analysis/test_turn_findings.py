@@ -10,9 +10,9 @@ from made_records import an_experiment, compared
 from turned_records import in_turns, without_rounds
 from watched import missing, rulings
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.observations import observe
-from steelyard.analysis.turns import (
+from steelyard.answers.campaign import analyse
+from steelyard.answers.observations import observe
+from steelyard.answers.turns.compute import (
     TurnChange,
     TurnCheck,
     block_turns,
@@ -20,10 +20,9 @@ from steelyard.analysis.turns import (
     still_warming,
     turns_by_block,
 )
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.findings import Finding, Severity
-from steelyard.model.load import Load
-from steelyard.model.rules import Standing
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.findings import Finding, Severity, Standing
+from steelyard.core.schedule import Load
 
 RULES = ("carry-over", "still-warming")
 

@@ -9,15 +9,14 @@ from made_records import an_experiment, compared
 from turned_records import in_turns
 from watched import missing, rulings, seen
 
-from steelyard.analysis.campaign import analyse
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.evidence import Quantity
-from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Finding, Severity
-from steelyard.model.load import Load
-from steelyard.model.measurement import Run
-from steelyard.model.rules import Standing
-from steelyard.model.units import GIB, MIB
+from steelyard.answers.campaign import analyse
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Quantity
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Finding, Severity, Standing
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import Load
+from steelyard.core.units import GIB, MIB
 
 _WRITES, _READS = "writes-in-flight", "cache-pressure"
 _RULES = (_WRITES, _READS)

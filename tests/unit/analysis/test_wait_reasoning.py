@@ -7,22 +7,18 @@ import pytest
 from made_records import a_record, an_experiment
 from watched import seen
 
-from steelyard.analysis.block_values import whole_transactions
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.ledger import Cost, CostChange, Ledger, LedgerChange
-from steelyard.analysis.statement_costs import StatementDifference, StatementFit
-from steelyard.analysis.waits import WaitCause, WaitReasoning, reason_waits
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.environment import Environment, Fact
-from steelyard.model.evidence import Absence, Quantity
-from steelyard.model.experiment import Experiment
-from steelyard.model.linux_facts import IdleState, LinuxFacts
-from steelyard.model.load import Load
-from steelyard.model.measurement import Run
-from steelyard.model.schedule import CellKey
-from steelyard.model.verdicts import Estimate
-from steelyard.model.waking import wake_up_facts
-from steelyard.model.workload import Workload
+from steelyard.answers.campaign import analyse
+from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange
+from steelyard.answers.observations import whole_transactions
+from steelyard.answers.reasons.waits import WaitCause, WaitReasoning, reason_waits
+from steelyard.answers.statements.costs import StatementDifference, StatementFit
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Absence, Quantity
+from steelyard.core.experiment import Experiment, Workload
+from steelyard.core.findings import Estimate
+from steelyard.core.linux import IdleState, LinuxFacts, wake_up_facts
+from steelyard.core.measurement import Environment, Fact, Run
+from steelyard.core.schedule import CellKey, Load
 
 SCRIPTS = ("select-only", "simple-update", "tpcb-like")
 STATEMENTS, COMMITS = np.array([1.0, 5.0, 7.0]), np.array([0.0, 1.0, 1.0])

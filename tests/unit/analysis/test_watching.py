@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from watched_records import DEFAULT, a_watched_record, reasons_of, with_parts
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.observations import observe
-from steelyard.analysis.timeline import TrackName
-from steelyard.model.evidence import Absence, Quantity
+from steelyard.answers.campaign import analyse
+from steelyard.answers.observations import observe
+from steelyard.answers.timeline.compute import TrackName
+from steelyard.core.evidence import Absence, Quantity
 
 WATCHED = replace(
     DEFAULT,

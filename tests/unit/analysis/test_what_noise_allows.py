@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from made_records import a_record, an_experiment, compared, noise
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.noise_floor import MINUTES, NoiseFloor
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.analysis.stopping import cell_level, headline_level, stopping_rule
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment, Stop, TwinOf
-from steelyard.model.measure import SwitchCost
-from steelyard.model.measurement import Second
-from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE
-from steelyard.model.plan import Status
+from steelyard.answers.campaign import analyse
+from steelyard.answers.noise.floor import MINUTES, NoiseFloor
+from steelyard.answers.result.stopping import cell_level, headline_level, stopping_rule
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import Experiment, Stop, SwitchCost, TwinOf
+from steelyard.core.measurement import Second
+from steelyard.core.noise import ALL_NAMED, ASSUMED_NOISE
+from steelyard.core.plan import Status
 from steelyard.stats.planning import BlockShape, optimal_slice_s
 from steelyard.stats.reach import half_width
 

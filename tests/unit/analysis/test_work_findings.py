@@ -9,16 +9,15 @@ from factored import measured, with_factors
 from made_records import an_experiment, compared
 from watched import asking, both, found, missing, rulings, seen, watched, with_settings
 
-from steelyard.analysis.judging.campaign_rules import CAMPAIGN_RULES
-from steelyard.analysis.judging.work_rules import half_change
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.environment import Environment
-from steelyard.model.evidence import Evidence, Quantity
-from steelyard.model.experiment import Layer
-from steelyard.model.measurement import Run, Second
-from steelyard.model.rules import Standing
-from steelyard.model.target import LocalTarget
+from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES
+from steelyard.answers.validity.work_rules import half_change
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import Layer
+from steelyard.core.findings import Standing
+from steelyard.core.measurement import Environment, Run, Second
+from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.target import LocalTarget
 
 MIB = 2.0**20
 

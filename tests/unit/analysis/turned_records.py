@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from made_records import SLICE_S, an_experiment, compared
 
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.experiment import Experiment
-from steelyard.model.measurement import Run
-from steelyard.model.turns import Turn
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import Experiment
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import Turn
 
 TURN_S, COUNTED_S = 0.25, 0.15
 RATE = 1000.0 / COUNTED_S

@@ -5,16 +5,14 @@ from dataclasses import replace
 
 from made_records import compared
 
-from steelyard.analysis.judging.campaign_rules import CAMPAIGN_RULES, judged
-from steelyard.analysis.judging.facts import CampaignFacts
-from steelyard.analysis.observations import observe
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
-from steelyard.model.evidence import Absence, Evidence, WaitClass, WaitEvent, Waits
-from steelyard.model.experiment import Experiment, Layer, Setting
-from steelyard.model.findings import Finding
-from steelyard.model.measurement import Run
-from steelyard.model.rules import Ruling
+from steelyard.answers.observations import observe
+from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES, judged
+from steelyard.answers.validity.facts import CampaignFacts
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Absence, Evidence, WaitClass, WaitEvent, Waits
+from steelyard.core.experiment import Experiment, Layer, Setting
+from steelyard.core.findings import Finding, Ruling
+from steelyard.core.measurement import EffectiveSetting, Environment, Run, ServerEnvironment
 
 RUN_S = 7.0
 Numbers = Mapping[str, float]

@@ -7,13 +7,13 @@ import numpy as np
 from made_records import a_record, an_experiment
 
 from fakes.evidence import UNSEEN, Seen, watched_record
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.reasons import Reasons
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.environment import EffectiveSetting, Environment, ServerEnvironment
-from steelyard.model.evidence import Quantity, WaitClass
-from steelyard.model.experiment import Experiment, Layer, Setting
-from steelyard.model.load import Load
+from steelyard.answers.campaign import analyse
+from steelyard.answers.reasons.compute import Reasons
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Quantity, WaitClass
+from steelyard.core.experiment import Experiment, Layer, Setting
+from steelyard.core.measurement import EffectiveSetting, Environment, ServerEnvironment
+from steelyard.core.schedule import Load
 
 CLIENTS = 8
 DEFAULT = Seen(

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from steelyard.engines.postgres.transaction_log import form_of
+from steelyard.systems.postgres.log_lines import form_of
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "ingest.py"
 

@@ -12,11 +12,11 @@ from fakes.clock import FakeClock
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
 from fakes.kubernetes_api import FakeKubernetes
 from steelyard.cli import attaching
-from steelyard.experiment.doors import system_doors
-from steelyard.model.errors import Interrupted
-from steelyard.model.kubernetes import CLAIM, CLUSTER, JOB, POD, ObjectRef, ref_of
-from steelyard.model.outside import InCluster
-from steelyard.platforms.job import making
+from steelyard.core.errors import Interrupted
+from steelyard.core.kubernetes import CLAIM, CLUSTER, JOB, POD, ObjectRef, ref_of
+from steelyard.core.outside import InCluster
+from steelyard.gateways.doors import system_doors
+from steelyard.places.job import manifests as making
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory
 from steelyard.record.entries import Created
 
@@ -198,7 +198,7 @@ def test_json_is_the_summary_alone(there: There) -> None:
 def test_clean_keeps_the_record_of_a_campaign_inside(there: There) -> None:
     """Clean promises that records stay: one on a volume does, --yes or not, and says where from."""
     doors = attaching.system_doors
-    there.shell.monkeypatch.setattr("steelyard.experiment.doors.system_doors", doors)
+    there.shell.monkeypatch.setattr("steelyard.gateways.doors.system_doors", doors)
     there.cluster.end(a_job_plan())
     code, out, err = there.shell.run("clean", "--context", "lab", "--yes")
     assert code == 0, err

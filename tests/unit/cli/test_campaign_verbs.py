@@ -10,12 +10,11 @@ from click.testing import CliRunner, Result
 from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from steelyard.cli.main import cli
-from steelyard.model.errors import InputError, RecordError
-from steelyard.model.experiment import Stop, Treatment
-from steelyard.model.measure import Measure
-from steelyard.model.outside import Foreign, OnServer, TurnedKnob
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.model.target import LocalTarget
+from steelyard.core.errors import InputError, RecordError
+from steelyard.core.experiment import Measure, Stop, Treatment
+from steelyard.core.outside import Foreign, OnServer, TurnedKnob
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.target import LocalTarget
 from steelyard.record.entries import Created
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from command_line import EXPERIMENT, Shell
 
+from steelyard.campaign.file.files import load_text
+from steelyard.campaign.file.form_parts import GOAL_SHARES
+from steelyard.campaign.file.overrides import CapacityQuestion, capacity_text
+from steelyard.campaign.file.resolution import Surroundings
 from steelyard.cli.capacity import CapacityOptions, _command
-from steelyard.experiment.capacity_text import CapacityQuestion, capacity_text
-from steelyard.experiment.files import load_text
-from steelyard.experiment.form_loads import GOAL_SHARES
-from steelyard.experiment.resolution import Surroundings
-from steelyard.model.errors import ExitCode
-from steelyard.model.experiment import Experiment
-from steelyard.model.latency import LatencyGoal
-from steelyard.model.target import EndpointTarget, LocalTarget
+from steelyard.core.errors import ExitCode
+from steelyard.core.experiment import Experiment
+from steelyard.core.latency import LatencyGoal
+from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=2**33, free_disk_bytes=2**36)

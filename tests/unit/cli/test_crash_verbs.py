@@ -9,12 +9,12 @@ from command_line import Shell
 
 from fakes.crashes import ALWAYS, NO, a_crash, a_test
 from steelyard.cli import crash_testing
-from steelyard.experiment.crash import engines
-from steelyard.experiment.crash.testing import Asked, Subject, crash_test
-from steelyard.experiment.doors import Doors
-from steelyard.model.crash import CrashTest
-from steelyard.model.errors import PreflightError
-from steelyard.model.persistence import Death
+from steelyard.core.crash import CrashTest
+from steelyard.core.errors import PreflightError
+from steelyard.core.persistence import Death
+from steelyard.crash import testing as engines
+from steelyard.crash.testing import Asked, Subject, crash_test
+from steelyard.gateways.doors import Doors
 
 ENGINES = ("redis", "postgres")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.analysis.campaign import analyse
+from steelyard.answers.campaign import analyse
 from steelyard.cli.reports import rendered
-from steelyard.model.errors import ExitCode, RecordError
+from steelyard.core.errors import ExitCode, RecordError
 from steelyard.record.directory import read_campaign
 from steelyard.record.entries import RunFinished
 from steelyard.record.journal import read_lines

@@ -9,12 +9,12 @@ from click.testing import CliRunner, Result
 
 from fakes import reasons
 from fakes.campaigns import Stage, an_experiment
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.listing import Listed
+from steelyard.answers.reasons.section import NOTHING
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.cli import campaigns
 from steelyard.cli.main import cli
-from steelyard.model.errors import InputError, RecordError
-from steelyard.report.explaining import NOTHING
-from steelyard.report.listing import Listed
+from steelyard.core.errors import InputError, RecordError
 
 
 def invoke(*words: str | Path) -> Result:

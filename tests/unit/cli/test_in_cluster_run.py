@@ -14,17 +14,17 @@ from fakes.campaigns import Stage, an_experiment
 from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster
 from fakes.kubernetes_api import FakeKubernetes
-from steelyard.analysis.campaign import analyse
+from steelyard.answers.campaign import analyse
+from steelyard.campaign.away.packing import pack, unpack
+from steelyard.campaign.run import session
+from steelyard.campaign.run.session import Request
 from steelyard.cli import launching
-from steelyard.experiment import session
-from steelyard.experiment.doors import system_doors
-from steelyard.experiment.packing import pack, unpack
-from steelyard.experiment.session import Request
-from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment
-from steelyard.model.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
-from steelyard.model.target import CloudNativePgTarget, KubernetesPlace
-from steelyard.platforms.job import finding
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Experiment
+from steelyard.core.kubernetes import CLAIM, CONFIG_MAP, JOB, POD, ref_of
+from steelyard.core.target import CloudNativePgTarget, KubernetesPlace
+from steelyard.gateways.doors import system_doors
+from steelyard.places.job import finding
 from steelyard.record.directory import read_campaign
 
 _INSIDE = ("run", "tiny.yaml", "--in-cluster", "--image", "registry.example/steelyard:0")

@@ -9,13 +9,13 @@ from command_line import Shell
 from fakes.facts import FakeStack
 from steelyard.cli import fact_doors
 from steelyard.cli.commands import inspect
-from steelyard.model.errors import ExitCode
-from steelyard.model.findings import Severity
-from steelyard.model.inspection import JudgedRule, State
-from steelyard.model.stack_facts import StackFacts
+from steelyard.core.errors import ExitCode
+from steelyard.core.findings import Severity
+from steelyard.core.stack import JudgedRule, State
+from steelyard.core.stack_facts import StackFacts
 from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.file import read_facts
-from steelyard.tuning.rules import judge as judging
+from steelyard.tuning.rules import catalogue as judging
 from support.recorded_host import RECORDINGS
 from support.recorded_stacks import PUBLISHED, RECOMMENDED, published
 

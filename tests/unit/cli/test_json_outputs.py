@@ -10,9 +10,9 @@ from command_line import EXPERIMENT, Shell, a_campaign
 
 from fakes.campaigns import Stage, an_experiment
 from steelyard.cli.main import cli
-from steelyard.model.latency import LogPolicy
-from steelyard.model.measure import Measure
-from steelyard.model.stack import KnobKind
+from steelyard.core.experiment import Measure
+from steelyard.core.latency import LogPolicy
+from steelyard.core.stack import KnobKind
 from support.stack import knob, stack_plan, write_plan
 
 # How each is called here; what follows needs a server or a cluster, and has its own tests.

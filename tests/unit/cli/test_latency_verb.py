@@ -12,10 +12,10 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 import steelyard.cli.latency as verb
-from steelyard.cli import log_reading
-from steelyard.model.latency import RunLatency
+from steelyard.answers.logged.section import NO_INTERVALS, NO_PERCENTILES
+from steelyard.cli import log_files as log_reading
+from steelyard.core.latency import RunLatency
 from steelyard.record.directory import read_campaign
-from steelyard.report.logged import NO_INTERVALS, NO_PERCENTILES
 from steelyard.stats.histogram import LARGEST, histogram_of, merged, to_text
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "pgbench_log" / "18"
@@ -293,7 +293,7 @@ def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _analysis(record: Any) -> Any:
-    from steelyard.analysis.campaign import analyse  # noqa: PLC0415 - not the one replaced
+    from steelyard.answers.campaign import analyse  # noqa: PLC0415 - not the one replaced
 
     return analyse(record)
 

@@ -8,12 +8,11 @@ import pytest
 from command_line import EXPERIMENT, Shell
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.experiment.doors import system_doors
-from steelyard.experiment.noise_profiles import find_profile
-from steelyard.model.experiment import Experiment, Stop, TwinOf
-from steelyard.model.measure import Measure, SwitchCost
-from steelyard.model.noise import NoiseOrigin
-from steelyard.model.plan import Status
+from steelyard.campaign.design.noise_profiles import find_profile
+from steelyard.core.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
+from steelyard.core.noise import NoiseOrigin
+from steelyard.core.plan import Status
+from steelyard.gateways.doors import system_doors
 from steelyard.record.directory import read_campaign
 
 
@@ -205,7 +204,7 @@ def test_a_list_does_not_compute_what_it_does_not_show(
     def floor(*_: object) -> None:
         asked.append("floor")
 
-    monkeypatch.setattr("steelyard.analysis.campaign.noise_floor", floor)
+    monkeypatch.setattr("steelyard.answers.campaign.noise_floor", floor)
     assert shell.run("list", ".")[0] == 0
     assert asked == []
     assert shell.run("show", "one")[0] == 0

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from steelyard.cli import operator
-from steelyard.cli.operator import TerminalOperator
+from steelyard.cli import options as operator
+from steelyard.cli.options import TerminalOperator
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from fakes.campaigns import Stage, an_experiment
 from fakes.servers import generator_fails
-from steelyard.analysis.campaign import analyse
+from steelyard.answers.campaign import analyse
+from steelyard.campaign.run.runner import Progress, Silence
 from steelyard.cli.progress import (
     LiveProgress,
     PlainProgress,
@@ -18,7 +19,6 @@ from steelyard.cli.progress import (
     progress_for,
     standing,
 )
-from steelyard.experiment.progress import Progress, Silence
 from steelyard.record.directory import read_campaign
 
 

@@ -13,10 +13,10 @@ from fakes.kubernetes_api import FakeKubernetes
 from steelyard.cli.stack_applying import ApplyOptions, apply
 from steelyard.cli.stack_reverting import RevertOptions, revert
 from steelyard.cli.stack_verifying import verify
-from steelyard.model.errors import ExitCode, InputError, LeftBehindError, PreflightError
-from steelyard.model.kubernetes import CLUSTER, POD
-from steelyard.model.stack import Knob, KnobKind, StackPlan
-from steelyard.tuning.applying.doors import Outside
+from steelyard.core.errors import ExitCode, InputError, LeftBehindError, PreflightError
+from steelyard.core.kubernetes import CLUSTER, POD
+from steelyard.core.stack import Knob, KnobKind, StackPlan
+from steelyard.tuning.apply.doors import Outside
 from support.database_in_cluster import CONFIGZ, KUBELET, Operator, cluster_knob, pod
 from support.stack import knob, stack_plan, write_plan
 

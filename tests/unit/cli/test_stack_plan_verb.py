@@ -10,11 +10,11 @@ from command_line import Shell
 from fakes.processes import Answer, FakeProcesses
 from steelyard.cli.stack.plan import command
 from steelyard.cli.stack_planning import PlanOptions, _domain_here
-from steelyard.experiment.doors import system_doors
-from steelyard.model.errors import ExitCode
-from steelyard.model.stack import Place, StackRequest
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import GIB
+from steelyard.core.errors import ExitCode
+from steelyard.core.stack import Place, StackRequest
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import GIB
+from steelyard.gateways.doors import system_doors
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.file import write_facts
 from steelyard.tuning.rules.postgres_work import _DISK, _FLASH

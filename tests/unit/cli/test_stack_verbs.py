@@ -14,12 +14,12 @@ from fakes.settings import FakeSettings
 from steelyard.cli.stack_applying import ApplyOptions, apply
 from steelyard.cli.stack_reverting import RevertOptions, revert
 from steelyard.cli.stack_verifying import verify
-from steelyard.model.errors import InputError, Interrupted, PreflightError
-from steelyard.model.stack import Knob, KnobKind
+from steelyard.core.errors import InputError, Interrupted, PreflightError
+from steelyard.core.stack import Knob, KnobKind
 from steelyard.record.entries import KnobKept
 from steelyard.record.journal import encode, read_lines
-from steelyard.tuning.applying.applier import UnprivilegedError
-from steelyard.tuning.applying.doors import Outside
+from steelyard.tuning.apply.applier import UnprivilegedError
+from steelyard.tuning.apply.doors import Outside
 from support.stack import knob, stack_plan, write_plan
 
 

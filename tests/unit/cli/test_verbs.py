@@ -17,11 +17,11 @@ import pytest
 from command_line import Shell, a_campaign
 
 from fakes.campaigns import CAMPAIGN_ID, Killed, Stage, an_experiment
+from steelyard.campaign.file.presets import preset_names
 from steelyard.cli import main as entry
 from steelyard.cli.lazy_group import LazyGroup
-from steelyard.experiment.presets import preset_names
+from steelyard.core.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 from steelyard.gateways.files import holding_cache
-from steelyard.model.errors import ExitCode, Interrupted, LeftBehindError, PrivilegeError
 
 _TABLES = tuple(f"{name}.parquet" for name in ("runs", "intervals", "waits", "counters", "host"))
 _DERIVED = ("report.html", "report.md", "summary.json", *_TABLES)

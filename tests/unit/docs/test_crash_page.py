@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from steelyard.analysis.crashes import crash_summaries
+from steelyard.answers.crashes.compute import crash_summaries
 from steelyard.cli.crash_testing import crash_content
-from steelyard.model.persistence import Death
-from steelyard.model.units import format_bytes
+from steelyard.core.persistence import Death
+from steelyard.core.units import format_bytes
 from support.crash_page import KEPT, PAGE, kept, tables, text
 
 NAMES = tuple(sorted(path.stem for path in KEPT.glob("*.json")))

@@ -16,13 +16,13 @@ from click.testing import CliRunner
 from pydantic import TypeAdapter
 
 from fakes.campaigns import Stage, an_experiment
+from steelyard.campaign.file.files import load_experiment
+from steelyard.campaign.file.form import LATER_LAYERS, SECTIONS
+from steelyard.campaign.file.validation import experiment_schema
 from steelyard.cli.main import cli
-from steelyard.experiment.files import load_experiment
-from steelyard.experiment.form import LATER_LAYERS, SECTIONS
-from steelyard.experiment.schema import experiment_schema
-from steelyard.model.errors import ExitCode, ExperimentFileError, PreflightError
-from steelyard.model.experiment import Experiment, Stop
-from steelyard.model.target import (
+from steelyard.core.errors import ExitCode, ExperimentFileError, PreflightError
+from steelyard.core.experiment import Experiment, KeySpace, Stop
+from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
     EndpointTarget,
@@ -31,8 +31,7 @@ from steelyard.model.target import (
     RedisEndpointTarget,
     Synchronous,
 )
-from steelyard.model.units import GIB
-from steelyard.model.workload import KeySpace
+from steelyard.core.units import GIB
 from steelyard.record import entries
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.analysis.campaign import analyse
+from steelyard.answers.campaign import analyse
 from steelyard.cli.reports import rendered
-from steelyard.model.verdicts import Verdict
+from steelyard.core.findings import Verdict
 from steelyard.record.directory import read_campaign
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from steelyard.analysis.budget import BudgetChange
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.explanation import Explanation
-from steelyard.analysis.latency_parts import Part
-from steelyard.analysis.ledger import Cost, CostChange
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.budget.compute import BudgetChange
+from steelyard.answers.campaign import analyse
+from steelyard.answers.costs.compute import Cost, CostChange
+from steelyard.answers.latency.parts import Part
+from steelyard.answers.reasons.compute import Explanation
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.findings import Verdict
 from steelyard.record.directory import read_campaign
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.long_runs import SustainedSummary, joined, scan_of
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.campaign import analyse
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.sustained.compute import SustainedSummary, joined, scan_of
 from steelyard.record.directory import read_campaign
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

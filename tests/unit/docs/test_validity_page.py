@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from steelyard.model.rules import ENVIRONMENT, Rule
+from steelyard.core.findings import ENVIRONMENT, Rule
 from support.validity_page import ALL_RULES, PAGE, text
 
 

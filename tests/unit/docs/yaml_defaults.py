@@ -1,6 +1,6 @@
 """A value of the documentation as the loader of experiment files would read it."""
 
-from steelyard.experiment.document import Value, parse_document
+from steelyard.campaign.file.document import Value, parse_document
 
 
 def value(text: str) -> Value:

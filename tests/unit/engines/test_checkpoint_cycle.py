@@ -3,10 +3,10 @@
 import pytest
 
 from fakes.sql import FakeSql
-from steelyard.engines.postgres import checkpoints
-from steelyard.model.command import ServerAddress
-from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import TargetError
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.systems.postgres import settings as checkpoints
 
 ADDRESS = ServerAddress(host="/fake", port=5432)
 

@@ -6,13 +6,13 @@ import pytest
 
 from fakes.campaigns import asks, asks_redis
 from fakes.processes import Answer, FakeProcesses
-from steelyard.engines.postgres import checks as postgres
-from steelyard.engines.postgres.installation import Installation
-from steelyard.engines.postgres.settings import SettingEntry
-from steelyard.engines.redis import checks as redis
-from steelyard.model.experiment import Setting, Treatment
-from steelyard.model.load import Load
-from steelyard.model.target import LocalTarget, RedisLocalTarget, Target
+from steelyard.core.experiment import Setting, Treatment
+from steelyard.core.schedule import Load
+from steelyard.core.target import LocalTarget, RedisLocalTarget, Target
+from steelyard.systems.postgres import settings as postgres
+from steelyard.systems.postgres.server import Installation
+from steelyard.systems.postgres.settings import SettingEntry
+from steelyard.systems.redis import server as redis
 
 
 def _with(settings: tuple[Setting, ...], target: Target | None = None) -> Treatment:

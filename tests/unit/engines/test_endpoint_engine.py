@@ -7,17 +7,15 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.engines.postgres import installation, running
-from steelyard.engines.postgres.endpoint import EndpointEngine
-from steelyard.engines.postgres.factory import Surroundings
-from steelyard.engines.postgres.installation import Installation
-from steelyard.model.command import Command, Completed, ServerAddress
-from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.target import EndpointTarget
-from steelyard.model.workload import Workload
+from steelyard.core.command import Command, Completed, ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost, Treatment, Workload
+from steelyard.core.schedule import Load
+from steelyard.core.target import EndpointTarget
+from steelyard.systems.postgres import engine as running
+from steelyard.systems.postgres import server as installation
+from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
+from steelyard.systems.postgres.server import Installation
 
 _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 _SETTINGS: list[tuple[object, ...]] = [

@@ -5,7 +5,7 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.engines.redis.hdr_counts import steps_of
+from steelyard.systems.redis.memtier import steps_of
 
 
 def _encoded(values: list[int], *, lowest: int, digits: int) -> tuple[HdrHistogram, str]:

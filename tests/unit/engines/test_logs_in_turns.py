@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from steelyard.engines.postgres.several_logs import SeveralLogs
-from steelyard.engines.postgres.transaction_log import LogForm, LogReader, TransactionLog
-from steelyard.model.turns import Stretch
+from steelyard.core.schedule import Stretch
 from steelyard.stats.histogram import from_text, histogram_of
+from steelyard.systems.postgres.log_counts import TransactionLog
+from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
 
 EPOCH_S = 1_795_296_543
 FORM = LogForm(scripts=("reads", "writes"), open_loop=False, retries=True)
@@ -94,9 +95,11 @@ def drawn(*, lost: frozenset[int] = frozenset(), seed: int = 5, alone: bool = Fa
     return made
 
 
-def reader(parts: tuple[Stretch, ...], *, alone: bool = False) -> LogReader:
+def reader(parts: tuple[Stretch, ...], *, alone: bool = False) -> TransactionLogReader:
     """Return a reader of a run in turns."""
-    return LogReader(FORM, started_at=float(EPOCH_S), ramp_s=0.0, stretches=parts, alone=alone)
+    return TransactionLogReader(
+        FORM, started_at=float(EPOCH_S), ramp_s=0.0, stretches=parts, alone=alone
+    )
 
 
 def read(

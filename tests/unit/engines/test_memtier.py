@@ -12,15 +12,15 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.redis import memtier
-from steelyard.engines.redis.keys import benchmark_key
-from steelyard.engines.redis.printed import latency, measurement
-from steelyard.model.command import Completed, ServerAddress
-from steelyard.model.errors import InputError, MeasurementError, PreflightError
-from steelyard.model.load import Load
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.command import Completed, ServerAddress
+from steelyard.core.errors import InputError, MeasurementError, PreflightError
+from steelyard.core.experiment import KeySpace, RedisWork, Workload
+from steelyard.core.schedule import Load
 from steelyard.stats.histogram import from_text
+from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis import memtier
+from steelyard.systems.redis.datasets import benchmark_key
+from steelyard.systems.redis.redis_benchmark import latency, measurement
 
 _SOCKET = ServerAddress(host="/srv/x", port=7000)
 _TCP = ServerAddress(host="db.example", port=6380, parameters=(("tls", "on"), ("cacert", "/ca")))

@@ -9,13 +9,13 @@ from recorded import RECORDINGS
 
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.engines.postgres import installation as installations
-from steelyard.engines.postgres.ceilings import PostgresCeilings
-from steelyard.engines.postgres.installation import Installation
-from steelyard.engines.reading import SyncRate
-from steelyard.model.command import ServerAddress
-from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import PreflightError
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.systems.postgres import server as installations
+from steelyard.systems.postgres.reader import PostgresCeilings
+from steelyard.systems.postgres.server import Installation
+from steelyard.systems.protocol import SyncRate
 
 ALL = ("15", "15-interrupted", "18", "18-interrupted")
 

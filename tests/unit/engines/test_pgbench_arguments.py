@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.postgres import pgbench
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.load import Load
-from steelyard.model.workload import Workload
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import ExitCode, InputError
+from steelyard.core.experiment import Workload
+from steelyard.core.schedule import Load
+from steelyard.systems.postgres import pgbench
+from steelyard.systems.protocol import RunRequest
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="u", database="d", password="hush-hush")
 

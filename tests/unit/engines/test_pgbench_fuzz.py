@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from recorded import recordings
 
-from steelyard.engines.postgres.pgbench import parse_progress, parse_run
-from steelyard.model.command import Completed
-from steelyard.model.errors import MeasurementError
-from steelyard.model.measurement import Measurement
+from steelyard.core.command import Completed
+from steelyard.core.errors import MeasurementError
+from steelyard.core.measurement import Measurement
+from steelyard.systems.postgres.pgbench import parse_progress, parse_run
 
 _GOOD = [r.completed() for r in recordings() if r.exit_status == 0]
 _SUMMARY = "number of transactions actually processed: {}\ntps = {} (without)\n"

@@ -5,8 +5,8 @@ import re
 import pytest
 from recorded import VERSIONS, Recording, recorded, recordings
 
-from steelyard.engines.postgres.pgbench import parse_run
-from steelyard.model.errors import MeasurementError
+from steelyard.core.errors import MeasurementError
+from steelyard.systems.postgres.pgbench import parse_run
 
 _GOOD = [r for r in recordings() if r.exit_status == 0]
 _BAD = [r for r in recordings() if r.exit_status != 0]

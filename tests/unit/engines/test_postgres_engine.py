@@ -10,19 +10,16 @@ from recorded import catalogue_text
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.postgres import engine as engines
-from steelyard.engines.postgres import settings
-from steelyard.engines.postgres.engine import PostgresEngine, dataset_of
-from steelyard.engines.postgres.installation import Installation
-from steelyard.engines.postgres.server import PostgresProgram
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Experiment, Treatment
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.target import LocalTarget
-from steelyard.model.workload import Script, Workload
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.experiment import Experiment, Script, SwitchCost, Treatment, Workload
+from steelyard.core.schedule import Load
+from steelyard.core.target import LocalTarget
+from steelyard.systems.postgres import engine as engines
+from steelyard.systems.postgres import settings
+from steelyard.systems.postgres.engine import PostgresEngine, dataset_of
+from steelyard.systems.postgres.server import Installation, PostgresProgram
+from steelyard.systems.protocol import RunRequest
 
 _ADDRESS = ServerAddress(host="/run/x", port=5433, user="steelyard", database="postgres")
 _READS = Workload(name="reads", builtin="select-only", scale_factor=10)

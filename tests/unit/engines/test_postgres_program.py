@@ -7,11 +7,15 @@ import pytest
 
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.engines.postgres import installation as installations
-from steelyard.engines.postgres.installation import Installation, find_installation
-from steelyard.engines.postgres.server import PostgresProgram, shared_memory_residue
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import PreflightError
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.systems.postgres import server as installations
+from steelyard.systems.postgres.server import (
+    Installation,
+    PostgresProgram,
+    find_installation,
+    shared_memory_residue,
+)
 
 _SOCKETS = Path("/run/sockets")
 _ADDRESS = ServerAddress(host="/run/sockets", port=5433, user="steelyard", database="postgres")

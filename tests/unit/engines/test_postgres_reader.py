@@ -7,11 +7,13 @@ from recorded import VERSIONS, RecordedSession
 
 from fakes.clock import FakeClock
 from fakes.sql import FakeSql
-from steelyard.engines.postgres import counters, reader, waits
-from steelyard.engines.postgres.reader import PostgresReader, open_reader
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.evidence import Quantity, WaitClass
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.evidence import Quantity, WaitClass
+from steelyard.systems.postgres import reader
+from steelyard.systems.postgres import reader as counters
+from steelyard.systems.postgres import reader as waits
+from steelyard.systems.postgres.reader import PostgresReader, open_reader
 
 _ADDRESS = ServerAddress(host="/fake", port=5432, user="u", database="d")
 _OF_SQL = list(Quantity)[: list(Quantity).index(Quantity.DATABASE_BYTES)]

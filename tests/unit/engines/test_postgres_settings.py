@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from recorded import VERSIONS, catalogue_text
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.engines.postgres import checkpoints, settings
-from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import ExitCode, PreflightError
-from steelyard.model.experiment import Layer, Setting
-from steelyard.model.measure import SwitchCost
+from steelyard.core.errors import ExitCode, PreflightError
+from steelyard.core.experiment import Layer, Setting, SwitchCost
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.systems.postgres import settings
+from steelyard.systems.postgres import settings as checkpoints
 
 _MEMORY = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _TIME = {"us": 1, "ms": 1000, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.redis import benchmark
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import InputError, PreflightError
-from steelyard.model.load import Load
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.experiment import KeySpace, RedisWork, Workload
+from steelyard.core.schedule import Load
+from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis import redis_benchmark as benchmark
 
 _SOCKET = ServerAddress(host="/srv/x", port=7000)
 _TCP = ServerAddress(host="db.example", port=6380)

@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_redis import Recording, recorded, recordings
 
-from steelyard.engines.redis.benchmark import parse
-from steelyard.engines.redis.printed import Printed, Step, latency, measurement, rising
-from steelyard.model.command import Completed
-from steelyard.model.errors import MeasurementError
+from steelyard.core.command import Completed
+from steelyard.core.errors import MeasurementError
 from steelyard.stats.histogram import from_text
+from steelyard.systems.redis.redis_benchmark import (
+    Printed,
+    Step,
+    latency,
+    measurement,
+    parse,
+    rising,
+)
 
 _ONE_TEST = [r for r in recordings() if r.exit_status == 0 and r.name != "lrange"]
 _RATED = [r for r in _ONE_TEST if r.name != "one-request"]  # in 0 ms, which is no rate

@@ -9,28 +9,29 @@ from recorded_redis import recordings
 
 from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.redis.datasets import Databases, dataset_of, datasets_of
-from steelyard.engines.redis.engine import Generator, RedisEngine
-from steelyard.engines.redis.installation import RedisInstallation
-from steelyard.engines.redis.quiet import await_quiet
-from steelyard.engines.redis.server import RedisProgram
-from steelyard.engines.redis.settings import RedisSetting
-from steelyard.gateways.redis import Reply
-from steelyard.model.command import Completed, Guest, ServerAddress
-from steelyard.model.errors import InputError, MeasurementError, TargetError
-from steelyard.model.experiment import (
+from steelyard.core.command import Completed, Guest, ServerAddress
+from steelyard.core.errors import InputError, MeasurementError, TargetError
+from steelyard.core.experiment import (
     EngineName,
     Experiment,
     GeneratorName,
+    KeySpace,
     Layer,
+    RedisWork,
     Setting,
+    SwitchCost,
     Treatment,
+    Workload,
 )
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.target import RedisLocalTarget
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.schedule import Load
+from steelyard.core.target import RedisLocalTarget
+from steelyard.gateways.redis import Reply
+from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of
+from steelyard.systems.redis.engine import Generator, RedisEngine
+from steelyard.systems.redis.reader import await_quiet
+from steelyard.systems.redis.server import RedisInstallation, RedisProgram
+from steelyard.systems.redis.settings import RedisSetting
 
 _ADDRESS = ServerAddress(host="/s", port=6379)
 _LOAD = Load(clients=2, threads=1)

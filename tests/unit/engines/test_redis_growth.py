@@ -2,8 +2,8 @@
 
 import pytest
 
-from steelyard.engines.redis.growth import growth_bytes
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.experiment import KeySpace, RedisWork, Workload
+from steelyard.systems.redis.datasets import growth_bytes
 
 
 def _growth(

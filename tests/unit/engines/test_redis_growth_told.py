@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fakes.campaigns import an_experiment, asks_redis
-from steelyard.engines.redis.growth import growth_findings
-from steelyard.model.experiment import Experiment
-from steelyard.model.target import RedisLocalTarget
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.core.experiment import Experiment, KeySpace, RedisWork, Workload
+from steelyard.core.target import RedisLocalTarget
+from steelyard.systems.redis.datasets import growth_findings
 
 SPACE = KeySpace(keys=100_000, loaded=20_000, value_bytes=180_000)
 

@@ -6,11 +6,10 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
-from steelyard.engines.redis.checks import version_finding
-from steelyard.engines.redis.installation import RedisInstallation, find_redis
-from steelyard.engines.redis.room import aof_bytes
-from steelyard.model.errors import PreflightError
-from steelyard.model.units import GIB, MIB
+from steelyard.core.errors import PreflightError
+from steelyard.core.units import GIB, MIB
+from steelyard.systems.redis.datasets import aof_bytes
+from steelyard.systems.redis.server import RedisInstallation, find_redis, version_finding
 
 
 def _programs(directory: Path, *names: str) -> Path:

@@ -6,11 +6,11 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldSession
-from steelyard.engines.redis.reader import RedisReader, open_reader
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.evidence import Quantity
 from steelyard.gateways.redis import RedisSession, Reply
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.evidence import Quantity
+from steelyard.systems.redis.reader import RedisReader, open_reader
 
 TIME: Mapping[str, Sequence[Reply]] = {"TIME": [[b"1000", b"0"]]}
 

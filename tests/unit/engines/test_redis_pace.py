@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.engines.redis.pace import LONG_ENOUGH_S, MOST_REQUESTS, Pace, PaceKey
-from steelyard.model.load import Load
+from steelyard.core.schedule import Load
+from steelyard.systems.redis.redis_benchmark import LONG_ENOUGH_S, MOST_REQUESTS, Pace, PaceKey
 
 _KEY = PaceKey(treatment="a", workload="set", load=Load(clients=20, threads=1))
 

@@ -11,14 +11,13 @@ from recorded import RECORDINGS
 
 from fakes.clock import FakeClock
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.engines.redis import figures
-from steelyard.engines.redis.passing import Passing
-from steelyard.engines.redis.reader import RedisReader, open_reader
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.evidence import Quantity
+from steelyard.core.units import MIB
 from steelyard.gateways.redis import Reply, ReplyError, parse_info
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.evidence import Quantity
-from steelyard.model.units import MIB
+from steelyard.systems.redis import reader as figures
+from steelyard.systems.redis.reader import Passing, RedisReader, open_reader
 
 _ADDRESS = ServerAddress(host="/fake", port=6379)
 _TOLD = json.loads((RECORDINGS / "redis" / "reader-7.0.15.json").read_text())
@@ -308,7 +307,7 @@ def test_without_a_log_its_counters_are_zero() -> None:
     passing.look(told, 0.0)
     assert passing.counters[Quantity.AOF_BYTES] == 0.0
     assert passing.counters[Quantity.AOF_FSYNC_PENDING_S] == 0.0
-    assert figures.counted(told)[Quantity.AOF_DELAYED_FSYNCS] == 0.0
+    assert figures.count_told(told)[Quantity.AOF_DELAYED_FSYNCS] == 0.0
 
 
 def test_forks_cost_what_each_of_them_took() -> None:
@@ -363,7 +362,7 @@ def test_background_threads_never_step_back() -> None:
 def test_no_answer_of_info_breaks_the_parser(answer: bytes) -> None:
     """Whatever a server prints becomes lines, and of them what is a number."""
     told = parse_info(answer)
-    figures.counted(told)
+    figures.count_told(told)
     figures.readings(told)
     Passing().look(told, 0.0)
 
@@ -376,7 +375,7 @@ def test_no_answer_of_info_breaks_the_parser(answer: bytes) -> None:
 )
 def test_odd_lines_are_no_numbers(told: dict[str, str]) -> None:
     """Lines that INFO has, with values that it never had."""
-    figures.counted(told)
+    figures.count_told(told)
     figures.readings(told)
     figures.answering_s(told)
     passing = Passing()
@@ -393,4 +392,4 @@ def test_the_stream_to_replicas_is_no_answer_to_clients(
 ) -> None:
     """From 7.0 on total_net_output_bytes holds the stream, too, and says how much it is."""
     told = {"total_net_output_bytes": "900", **streamed}
-    assert figures.counted(told)[Quantity.NETWORK_OUT_BYTES] == sent
+    assert figures.count_told(told)[Quantity.NETWORK_OUT_BYTES] == sent

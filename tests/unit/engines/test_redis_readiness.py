@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.engines.redis.installation import RedisInstallation
-from steelyard.engines.redis.server import RedisProgram
+from steelyard.core.command import ServerAddress
 from steelyard.gateways.redis import Reply
-from steelyard.model.command import ServerAddress
+from steelyard.systems.redis.server import RedisInstallation, RedisProgram
 
 INSTALLATION = RedisInstallation(
     server=Path("/usr/bin/redis-server"),

@@ -6,15 +6,18 @@ from pathlib import Path
 import pytest
 
 from fakes.redis_sessions import ToldDoor, ToldSession
-from steelyard.engines.redis.checks import refused_of_replica
-from steelyard.engines.redis.installation import RedisInstallation
-from steelyard.engines.redis.server import RedisProgram, RedisReplica
-from steelyard.engines.redis.settings import RedisSetting
-from steelyard.engines.redis.trial import Refusal
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.experiment import Treatment
-from steelyard.model.target import RedisLocalTarget
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.experiment import Treatment
+from steelyard.core.target import RedisLocalTarget
+from steelyard.systems.redis.server import (
+    RedisInstallation,
+    RedisProgram,
+    RedisReplica,
+    Refusal,
+    refused_of_replica,
+)
+from steelyard.systems.redis.settings import RedisSetting
 
 INSTALLATION = RedisInstallation(
     server=Path("/usr/bin/redis-server"),

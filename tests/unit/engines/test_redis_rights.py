@@ -2,12 +2,11 @@
 
 import pytest
 
-from steelyard.engines.redis.addresses import credentials, refuse_password, secrets_of
-from steelyard.engines.redis.rights import rights_of
-from steelyard.engines.redis.words import COMMANDS
-from steelyard.model.command import Guest, ServerAddress
-from steelyard.model.errors import PreflightError
-from steelyard.model.workload import RedisWork, Workload
+from steelyard.core.command import Guest, ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import RedisWork, Workload
+from steelyard.systems.redis.commands import COMMANDS, rights_of
+from steelyard.systems.redis.redis_benchmark import credentials, refuse_password, secrets_of
 
 _PLACE = ServerAddress(host="db", port=6379, password="planted")
 

@@ -5,20 +5,19 @@ from typing import ClassVar
 
 import pytest
 
-from steelyard.engines.redis.server import configuration_text
-from steelyard.engines.redis.settings import (
+from steelyard.core.experiment import Layer, Setting, SwitchCost
+from steelyard.core.redis import in_bytes
+from steelyard.gateways.redis import ReplyError
+from steelyard.systems.redis.server import configuration_text
+from steelyard.systems.redis.settings import (
     RedisSetting,
     deviations,
     read_catalogue,
     recorded,
     refused_names,
+    same_value,
     switch_cost,
 )
-from steelyard.engines.redis.values import same_value
-from steelyard.gateways.redis import ReplyError
-from steelyard.model.experiment import Layer, Setting
-from steelyard.model.measure import SwitchCost
-from steelyard.model.redis_size import in_bytes
 
 _LIMITS = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"
 

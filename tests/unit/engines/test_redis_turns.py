@@ -6,17 +6,17 @@ import pytest
 from test_redis_engine import _ADDRESS, _EXPERIMENT, _GET, _SET, _engine
 
 from fakes.redis_sessions import ToldSession
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.redis import benchmark, memtier
-from steelyard.engines.redis.loaders import Memtier, RedisBenchmark
-from steelyard.engines.redis.turn_counter import CommandCounter
-from steelyard.engines.redis.words import commands_of
+from steelyard.core.command import Completed
+from steelyard.core.errors import MeasurementError
+from steelyard.core.experiment import RedisWork, Workload
+from steelyard.core.schedule import Load, Pausing
 from steelyard.gateways.redis import Reply
-from steelyard.model.command import Completed
-from steelyard.model.errors import MeasurementError
-from steelyard.model.load import Load
-from steelyard.model.turns import Pausing
-from steelyard.model.workload import RedisWork, Workload
+from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis import memtier
+from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.redis.commands import commands_of
+from steelyard.systems.redis.loaders import Memtier, RedisBenchmark
+from steelyard.systems.redis.reader import CommandCounter
 
 _FIRST = b"# Commandstats\r\ncmdstat_get:calls=7,usec=5,usec_per_call=0.7\r\n"
 _SECOND = _FIRST.replace(b"calls=7", b"calls=19") + b"cmdstat_set:calls=900,usec=1\r\n"

@@ -3,10 +3,10 @@
 import pytest
 
 from fakes.campaigns import asks
-from steelyard.engines.postgres import memory
-from steelyard.model.experiment import Treatment
-from steelyard.model.target import LocalTarget
-from steelyard.model.units import GIB, KIB, MIB
+from steelyard.core.experiment import Treatment
+from steelyard.core.target import LocalTarget
+from steelyard.core.units import GIB, KIB, MIB
+from steelyard.systems.postgres import settings as memory
 
 
 def a_treatment(**settings: str) -> Treatment:

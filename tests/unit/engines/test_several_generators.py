@@ -9,15 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded import VERSIONS, recorded
 
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.postgres import generators, pgbench
-from steelyard.engines.postgres.generators import divided
-from steelyard.engines.postgres.several_logs import SeveralLogs
-from steelyard.engines.postgres.transaction_log import LogForm, LogReader, TransactionLog
-from steelyard.model.command import Completed, ServerAddress
-from steelyard.model.errors import MeasurementError
-from steelyard.model.load import Load
-from steelyard.model.workload import Workload
+from steelyard.core.command import Completed, ServerAddress
+from steelyard.core.errors import MeasurementError
+from steelyard.core.experiment import Workload
+from steelyard.core.schedule import Load
+from steelyard.systems.postgres import pgbench
+from steelyard.systems.postgres import pgbench as generators
+from steelyard.systems.postgres.log_counts import TransactionLog
+from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.pgbench import divided
+from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
+from steelyard.systems.protocol import RunRequest
 
 _AT = 1_795_297_411.0
 _PROGRESS = "progress: {end:.3f} s, {tps:.1f} tps, lat {ms:.3f} ms stddev 0.100, 0 failed\n"
@@ -111,7 +113,7 @@ def test_each_process_has_a_seed_of_its_own(
 def test_counts_add_up_and_means_are_weighted() -> None:
     """A process with three times the transactions counts three times; the longest gives seconds."""
     one, other = _printed(100, 100, 100, ms=2.0), _printed(300, 300, 300, ms=4.0, failed=5)
-    taken = generators.parse_run((one, other), ramp_s=0.0, started_at=_AT)
+    taken = generators.parse_generators((one, other), ramp_s=0.0, started_at=_AT)
     assert taken.transactions == pytest.approx(1200)
     assert taken.seconds == pytest.approx(3.0)
     assert taken.failed == 5
@@ -132,7 +134,7 @@ def test_the_standard_deviation_is_that_of_all_transactions(parts: list[list[flo
         mean = sum(values) / len(values)
         spread = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
         completed.append(_printed(float(len(values)), ms=mean, stddev=spread))
-    taken = generators.parse_run(completed, ramp_s=0.0, started_at=_AT)
+    taken = generators.parse_generators(completed, ramp_s=0.0, started_at=_AT)
     mean = sum(pooled) / len(pooled)
     expected = math.sqrt(sum((value - mean) ** 2 for value in pooled) / len(pooled))
     assert taken.latency_mean_s == pytest.approx(mean / 1000, abs=2e-6)
@@ -141,7 +143,7 @@ def test_the_standard_deviation_is_that_of_all_transactions(parts: list[list[flo
 
 def test_the_ramp_is_taken_off_each_process() -> None:
     """What progress lines report up to its end is not counted, whichever process reports it."""
-    taken = generators.parse_run(
+    taken = generators.parse_generators(
         (_printed(10, 100, 100), _printed(20, 200, 200)), ramp_s=1.0, started_at=_AT
     )
     assert taken.transactions == pytest.approx(600, abs=1)
@@ -151,8 +153,8 @@ def test_each_process_goes_by_its_own_clock() -> None:
     """Pods on nodes whose clocks differ by minutes measured the same seconds all the same."""
     here, ahead = _printed(10, 100, 100), _printed(20, 200, 200, at=_AT + 300.0)
     pods = replace(here, began_at=_AT), replace(ahead, began_at=_AT + 300.0)
-    taken = generators.parse_run(pods, ramp_s=1.0, started_at=_AT - 7.0)
-    same = generators.parse_run((here, _printed(20, 200, 200)), ramp_s=1.0, started_at=_AT)
+    taken = generators.parse_generators(pods, ramp_s=1.0, started_at=_AT - 7.0)
+    same = generators.parse_generators((here, _printed(20, 200, 200)), ramp_s=1.0, started_at=_AT)
     assert taken == same
 
 
@@ -161,7 +163,9 @@ def test_a_process_that_skips_a_second_does_not_shift_the_others() -> None:
     late = _printed(100, 100, 100)
     lines = late.stderr.splitlines(keepends=True)
     gappy = replace(late, stderr=lines[0] + lines[2])
-    taken = generators.parse_run((_printed(100, 100, 100), gappy), ramp_s=0.0, started_at=_AT)
+    taken = generators.parse_generators(
+        (_printed(100, 100, 100), gappy), ramp_s=0.0, started_at=_AT
+    )
     assert len(taken.series) == 3
     assert sum(second.transactions for second in taken.series) == pytest.approx(600)
 
@@ -171,7 +175,9 @@ def test_one_process_is_what_it_is_alone(version: int) -> None:
     """Real output read through the merging is the same as without it."""
     recording = recorded(version, "plain")
     alone = pgbench.parse_run(recording.completed(), ramp_s=1.0, started_at=0.0)
-    assert generators.parse_run((recording.completed(),), ramp_s=1.0, started_at=0.0) == alone
+    assert (
+        generators.parse_generators((recording.completed(),), ramp_s=1.0, started_at=0.0) == alone
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -181,9 +187,9 @@ def test_the_error_of_one_is_the_error_of_the_run(version: int) -> None:
     failed = recorded(version, "aborted-client").completed()
     ended = Completed(argv=("pgbench",), exit_status=-9, stdout="", stderr="ended\n")
     with pytest.raises(MeasurementError, match=f"exited with {failed.exit_status}"):
-        generators.parse_run((ended, good, failed), ramp_s=0.0, started_at=0.0)
+        generators.parse_generators((ended, good, failed), ramp_s=0.0, started_at=0.0)
     with pytest.raises(MeasurementError, match="exited with -9"):
-        generators.parse_run((good, ended), ramp_s=0.0, started_at=0.0)
+        generators.parse_generators((good, ended), ramp_s=0.0, started_at=0.0)
 
 
 def test_logs_of_generators_are_read_by_their_own_clocks() -> None:
@@ -196,7 +202,7 @@ def test_logs_of_generators_are_read_by_their_own_clocks() -> None:
 
     def counted(*clocks: float) -> TransactionLog:
         reader = SeveralLogs(
-            [LogReader(form, started_at=at, ramp_s=1.0) for at in clocks],
+            [TransactionLogReader(form, started_at=at, ramp_s=1.0) for at in clocks],
         )
         for place, at in enumerate(clocks):
             reader.feed(f"log-{place}.17.1", lines(at))
@@ -205,7 +211,7 @@ def test_logs_of_generators_are_read_by_their_own_clocks() -> None:
     apart, together = counted(_AT, _AT + 300.0), counted(_AT, _AT)
     assert apart.transactions == 6
     assert apart.run_latency(windows_s=None) == together.run_latency(windows_s=None)
-    one = LogReader(form, started_at=_AT, ramp_s=1.0)
+    one = TransactionLogReader(form, started_at=_AT, ramp_s=1.0)
     one.feed("log.17", lines(_AT))
     alone = one.finish(ramp_s=1.0).run_latency(windows_s=None)
     assert apart.run_latency(windows_s=None) != alone

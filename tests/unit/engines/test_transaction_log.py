@@ -12,15 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.engines.postgres.transaction_log import (
-    LogForm,
-    LogReader,
-    TransactionLog,
-    form_of,
-    merge,
-)
-from steelyard.model.errors import InputError, MeasurementError
+from steelyard.core.errors import InputError, MeasurementError
 from steelyard.stats.histogram import bucket_indices, from_text, histogram_of, merged
+from steelyard.systems.postgres.log_counts import TransactionLog, merge
+from steelyard.systems.postgres.log_lines import LogForm, form_of
+from steelyard.systems.postgres.transaction_log import TransactionLogReader
 
 BEGAN = 1795296543.25
 CLOSED = LogForm(scripts=("reads", "writes"), open_loop=False, retries=False)
@@ -95,7 +91,7 @@ def plainly(text: bytes, form: LogForm, ramp_s: float, slice_s: float | None = N
 
 def read(chunks: list[tuple[str, bytes]], form: LogForm, ramp_s: float = 2.0) -> TransactionLog:
     """Feed the reader."""
-    reader = LogReader(form, started_at=BEGAN, ramp_s=ramp_s)
+    reader = TransactionLogReader(form, started_at=BEGAN, ramp_s=ramp_s)
     for source, chunk in chunks:
         reader.feed(source, chunk)
     return reader.finish()
@@ -195,7 +191,7 @@ def test_a_ramp_may_be_known_at_the_end_only(
 ) -> None:
     """Read before that is known or afterwards: every figure is the same."""
     form, lines = drawn
-    reader = LogReader(form, started_at=BEGAN, ramp_s=4.0)
+    reader = TransactionLogReader(form, started_at=BEGAN, ramp_s=4.0)
     for piece in cut_up(b"".join(lines), chance):
         reader.feed("log", piece)
     assert_same(reader.finish(ramp_s=ramp_s), plainly(b"".join(lines), form, ramp_s), ramp_s)
@@ -214,7 +210,7 @@ def test_an_open_loop_counts_what_was_scheduled_in_its_slice(
     """Every figure is that of a loop over the lines, wherever the ramp was thought to end."""
     form, lines = drawn
     text = b"".join(lines)
-    reader = LogReader(form, started_at=BEGAN, ramp_s=4.0, slice_s=slice_s)
+    reader = TransactionLogReader(form, started_at=BEGAN, ramp_s=4.0, slice_s=slice_s)
     for piece in cut_up(text, chance):
         reader.feed("log", piece)
     log = reader.finish(ramp_s=ramp_s)
@@ -235,7 +231,7 @@ def test_what_waits_at_the_end_of_a_slice_counts_with_all_its_waiting() -> None:
         for n, (due, end) in enumerate(zip(due_us, ends_us, strict=True))
         if end > due + 50
     ]
-    reader = LogReader(form, started_at=float(began), ramp_s=1.0, slice_s=5.0)
+    reader = TransactionLogReader(form, started_at=float(began), ramp_s=1.0, slice_s=5.0)
     reader.feed("log", "".join(lines).encode())
     log = reader.finish()
     (script,) = log.run_latency(windows_s=None).scripts
@@ -254,7 +250,7 @@ def test_a_long_open_loop_counts_alike_in_blocks() -> None:
     ]
     text = b"".join(lines)
     form = LogForm(scripts=("a",), open_loop=True, retries=False)
-    reader = LogReader(form, started_at=1795296543.0, ramp_s=12.0, slice_s=20.0)
+    reader = TransactionLogReader(form, started_at=1795296543.0, ramp_s=12.0, slice_s=20.0)
     for begin in range(0, len(text), 1 << 20):
         reader.feed("log", text[begin : begin + (1 << 20)])
     (script,) = reader.finish(ramp_s=5.0).run_latency(windows_s=None).scripts
@@ -265,7 +261,7 @@ def test_a_long_log_holds_back_what_may_be_its_ramp() -> None:
     """The workers count what lies beyond for certain; the cut is where it is told at the end."""
     lines = [b"0 %d %d 0 %d 0\n" % (n, n, 1795296544 + n // 10_000) for n in range(300_000)]
     text = b"".join(lines)
-    reader = LogReader(CLOSED, started_at=1795296543.0, ramp_s=12.0)
+    reader = TransactionLogReader(CLOSED, started_at=1795296543.0, ramp_s=12.0)
     for begin in range(0, len(text), 1 << 20):
         reader.feed("log", text[begin : begin + (1 << 20)])
     log = reader.finish(ramp_s=5.0)
@@ -276,7 +272,7 @@ def test_a_long_log_holds_back_what_may_be_its_ramp() -> None:
 
 def test_a_ramp_that_ended_too_late_is_told() -> None:
     """Nothing of the ramp slips into the percentiles unseen."""
-    reader = LogReader(CLOSED, started_at=BEGAN, ramp_s=4.0)
+    reader = TransactionLogReader(CLOSED, started_at=BEGAN, ramp_s=4.0)
     with pytest.raises(MeasurementError, match=r"ramp ended after 4\.5 s"):
         reader.finish(ramp_s=4.5)
 
@@ -299,7 +295,7 @@ def test_merged_percentiles_are_those_of_all_raw_values(data: st.DataObject) -> 
     values = np.exp(shape.normal(7.0, data.draw(st.floats(0.1, 4.0)), 3000)).astype(np.int64)
     ends = 1795296546 + shape.integers(0, 9, len(values))
     generators = shape.integers(0, 3, len(values))
-    readers = [LogReader(CLOSED, started_at=BEGAN, ramp_s=2.0) for _ in range(3)]
+    readers = [TransactionLogReader(CLOSED, started_at=BEGAN, ramp_s=2.0) for _ in range(3)]
     for value, end, generator in zip(values, ends, generators, strict=True):
         line = f"0 1 {value} {value % 2} {end} 5\n".encode()
         readers[generator].feed(f"log.{value % 3}", line)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.engines.postgres.aggregated_log import AggregatedLog, parse_aggregated
-from steelyard.engines.postgres.transaction_log import (
-    LogForm,
-    LogReader,
-    TransactionLog,
-    form_of,
-)
 from steelyard.stats.histogram import from_text, merged
+from steelyard.systems.postgres.log_counts import TransactionLog
+from steelyard.systems.postgres.log_lines import LogForm, form_of
+from steelyard.systems.postgres.transaction_log import (
+    AggregatedLog,
+    TransactionLogReader,
+    parse_aggregated,
+)
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "pgbench_log"
 VERSIONS = ("15", "18")
@@ -42,7 +42,7 @@ def read(version: str, name: str) -> TransactionLog:
     """Return a recording, fed by 100 bytes from each file in turn."""
     contents = {path.name: path.read_bytes() for path in recorded(version, name)}
     first = next(iter(contents.values())).split()[4]
-    reader = LogReader(FORMS[name], started_at=float(first), ramp_s=0.0)
+    reader = TransactionLogReader(FORMS[name], started_at=float(first), ramp_s=0.0)
     for start in range(0, max(map(len, contents.values())), 100):
         for source, content in contents.items():
             reader.feed(source, content[start : start + 100])

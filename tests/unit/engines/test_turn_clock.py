@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.engines.postgres.turn_clock import TurnClock
-from steelyard.model.turns import Stretch, TurnTimes
+from steelyard.core.schedule import Stretch, TurnTimes
+from steelyard.systems.postgres.log_lines import TurnClock
 
 EPOCH_US = 1_795_296_543_250_000
 Spans = list[tuple[int, int]]

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from recorded import RECORDINGS
 
-from steelyard.engines.postgres import waits
-from steelyard.engines.postgres.waits import hidden_sessions, read_waits, wait_class
-from steelyard.model.evidence import WaitClass
+from steelyard.core.evidence import WaitClass
+from steelyard.systems.postgres import reader as waits
+from steelyard.systems.postgres.reader import hidden_sessions, read_waits, wait_class
 
 _ALL = [
     tuple(line.split("\t"))

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from steelyard.experiment.files import LoadedExperiment, load_text
-from steelyard.experiment.resolution import Surroundings
-from steelyard.model.errors import ExperimentFileError, Problem
-from steelyard.model.units import GIB
+from steelyard.campaign.file.files import LoadedExperiment, load_text
+from steelyard.campaign.file.resolution import Surroundings
+from steelyard.core.errors import ExperimentFileError, Problem
+from steelyard.core.units import GIB
 from steelyard.tuning.profiles import MachineFacts
 
 FACTS = MachineFacts(cpus=4.0, memory_bytes=16 * GIB, free_disk_bytes=200 * GIB)

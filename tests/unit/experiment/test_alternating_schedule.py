@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.campaigns import an_experiment
-from steelyard.experiment.schedule import block_coin, mode_for, schedule_of
-from steelyard.model.experiment import Experiment
-from steelyard.model.measure import SwitchCost
-from steelyard.model.schedule import CellKey, Mode, PlannedBlock, Schedule
+from steelyard.campaign.design.schedule import block_coin, mode_for, schedule_of
+from steelyard.core.experiment import Experiment, SwitchCost
+from steelyard.core.schedule import CellKey, Mode, PlannedBlock, Schedule
 
 WORKLOADS = ("writes", "reads", "more writes", "more reads")
 READING = ("reads", "more reads")

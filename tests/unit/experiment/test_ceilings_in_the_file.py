@@ -4,9 +4,8 @@ import pytest
 from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
-from steelyard.model.ceilings import CeilingsAsked
-from steelyard.model.experiment import Experiment
-from steelyard.model.measure import Measure
+from steelyard.core.experiment import Experiment, Measure
+from steelyard.core.schedule import CeilingsAsked
 
 
 @pytest.mark.parametrize("written", list(CeilingsAsked))

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from experiment_texts import SMALL, load, problems_of
 
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.preflight import check
-from steelyard.model.errors import ExperimentFileError, PrivilegeError
-from steelyard.model.experiment import Layer, Setting
-from steelyard.platforms.platform import Unfit
+from steelyard.campaign.run.session import check
+from steelyard.core.errors import ExperimentFileError, PrivilegeError
+from steelyard.core.experiment import Layer, Setting
+from steelyard.places.protocol import Unfit
+from steelyard.targets.assembly import Assembly
 
 _LIMITED = """\
 version: 1

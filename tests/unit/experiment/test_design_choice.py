@@ -9,36 +9,26 @@ import pytest
 from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
-from steelyard.engines.engine import Engine
-from steelyard.experiment.design_choice import (
-    DesignChoice,
-    Room,
-    can_alternate,
-    choose_design,
-    too_slow,
-)
-from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.experiment import (
+from steelyard.core.errors import ExitCode, InputError
+from steelyard.core.experiment import (
+    Calibration,
     CapacityAsked,
     Design,
     EngineName,
     Experiment,
     GeneratorName,
     Layer,
+    Reset,
+    Script,
     Setting,
+    SwitchCost,
 )
-from steelyard.model.latency import LatencyGoal, LogPolicy
-from steelyard.model.load import Load
-from steelyard.model.measure import Calibration, Reset, SwitchCost
-from steelyard.model.target import (
-    EndpointTarget,
-    RedisEndpointTarget,
-    RedisLocalTarget,
-    Target,
-)
-from steelyard.model.turns import Pausing, TurnTimes, WorkloadTurns
-from steelyard.model.units import GIB, MIB
-from steelyard.model.workload import Script
+from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.schedule import Load, Pausing, TurnTimes, WorkloadTurns
+from steelyard.core.target import EndpointTarget, RedisEndpointTarget, RedisLocalTarget, Target
+from steelyard.core.units import GIB, MIB
+from steelyard.systems.protocol import Engine
+from steelyard.targets.differences import DesignChoice, Room, can_alternate, choose_design, too_slow
 
 ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=4 * GIB)
 Change = Callable[[Experiment], Experiment]

@@ -4,10 +4,10 @@ import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
 from pydantic import TypeAdapter
 
-from steelyard.experiment.files import allow_existing
-from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment
-from steelyard.model.target import EndpointTarget
+from steelyard.campaign.file.files import allow_existing
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Experiment
+from steelyard.core.target import EndpointTarget
 
 
 def at(keys: str = "", more: str = "") -> str:

@@ -6,9 +6,8 @@ import pytest
 from experiment_texts import SMALL, load, problems_of
 from test_schema import errors
 
-from steelyard.experiment.combining import combination_names
-from steelyard.model.attribution import Attribution, AttributionKind, Factor
-from steelyard.model.experiment import Experiment
+from steelyard.campaign.file.factors import combination_names
+from steelyard.core.experiment import Attribution, AttributionKind, Experiment, Factor
 from steelyard.stats import factorial
 
 HEAD = SMALL[: SMALL.index("treatments")]

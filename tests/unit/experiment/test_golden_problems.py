@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from experiment_texts import FACTS
 
-from steelyard.experiment.files import load_experiment
-from steelyard.model.errors import ExitCode, ExperimentFileError
+from steelyard.campaign.file.files import load_experiment
+from steelyard.core.errors import ExitCode, ExperimentFileError
 
 GOLDEN = Path(__file__).parent / "golden"
 

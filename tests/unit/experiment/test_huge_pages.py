@@ -6,9 +6,9 @@ import pytest
 from experiment_texts import SMALL, load
 
 from fakes.host import FakeHost
-from steelyard.experiment.huge_pages import require_huge_pages, require_shared_memory
-from steelyard.model.errors import ExitCode, PreflightError
-from steelyard.model.units import GIB
+from steelyard.core.errors import ExitCode, PreflightError
+from steelyard.core.units import GIB
+from steelyard.targets.local import require_huge_pages, require_shared_memory
 
 MEMORY = (
     "MemTotal:       24731648 kB\nHugePages_Total:     {total}\nHugePages_Free:      {total}\n"

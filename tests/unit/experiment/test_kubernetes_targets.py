@@ -8,11 +8,10 @@ import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
 from pydantic import TypeAdapter
 
-from steelyard.experiment.files import allow_existing
-from steelyard.experiment.kubernetes_placing import placed
-from steelyard.model.errors import InputError
-from steelyard.model.experiment import Experiment
-from steelyard.model.target import (
+from steelyard.campaign.file.files import allow_existing
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Experiment
+from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
     EndpointTarget,
@@ -21,6 +20,7 @@ from steelyard.model.target import (
     PodResources,
     Synchronous,
 )
+from steelyard.targets.assembly import placed
 
 ALL = """
       kind: cloudnative-pg
@@ -380,19 +380,19 @@ def test_room_for_clients_is_left_to_a_cluster_that_is_there() -> None:
 
 def test_options_say_where() -> None:
     """`--context` and `--namespace` take the place of the file's, in all treatments."""
-    there = placed(load(on(ALL)), context="other", namespace="mine").experiment
+    there = placed(load(on(ALL)).experiment, context="other", namespace="mine")
     for name in ("default", "other"):
         target = there.treatment(name).target
         assert isinstance(target, CloudNativePgTarget)
         assert (target.place.context, target.place.namespace) == ("other", "mine")
         assert target.place.generators.same_node
-    moved = placed(load(service()), context=None, namespace="mine").experiment
+    moved = placed(load(service()).experiment, context=None, namespace="mine")
     target = moved.treatment("other").target
     assert isinstance(target, EndpointTarget)
     assert target.inside is not None
     assert target.inside.place.namespace == "mine"
     with pytest.raises(InputError, match="--namespace are for targets in Kubernetes"):
-        placed(load(SMALL), context=None, namespace="x")
+        placed(load(SMALL).experiment, context=None, namespace="x")
 
 
 def test_the_flag_allows_a_cluster_to_be_changed() -> None:

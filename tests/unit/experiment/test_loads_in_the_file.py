@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from steelyard.experiment.schema import experiment_schema
-from steelyard.experiment.twin import aa_twin
-from steelyard.model.errors import InputError
-from steelyard.model.experiment import CapacityAsked, Experiment
-from steelyard.model.latency import LatencyGoal, LogPolicy
-from steelyard.model.load import Load
-from steelyard.model.measure import Measure, SwitchCost
+from steelyard.campaign.file.validation import experiment_schema
+from steelyard.campaign.foresee.forecast import aa_twin
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import CapacityAsked, Experiment, Measure, SwitchCost
+from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.schedule import Load
 
 ONE_TREATMENT = SMALL.replace("  other: {extends: default}\n", "")
 

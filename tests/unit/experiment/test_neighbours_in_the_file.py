@@ -4,9 +4,8 @@ import pytest
 from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.experiment import Experiment
-from steelyard.model.measure import DEFAULT_NEIGHBOURS
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS, Experiment
 from support.live import TINY, beside_anybody
 
 

@@ -7,19 +7,18 @@ import pytest
 
 from fakes import analyses
 from fakes.host import FakeHost
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.experiment.noise_profiles import (
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.design.noise_profiles import (
     content_of,
     find_profile,
     keep_profile,
     place_of,
     profile_for,
 )
-from steelyard.model.experiment import Experiment
-from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, TurnNoise
-from steelyard.model.schedule import Mode
-from steelyard.model.target import EndpointTarget
-from steelyard.model.workload import Script, Workload
+from steelyard.core.experiment import Experiment, Script, Workload
+from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, TurnNoise
+from steelyard.core.schedule import Mode
+from steelyard.core.target import EndpointTarget
 
 TURNS = TurnNoise(start_sd=0.04, connection_sd=None, second_sd=0.06)
 HOST = FakeHost(files={"/proc/meminfo": "MemTotal: 8388608 kB\n", "/proc/cpuinfo": ""})

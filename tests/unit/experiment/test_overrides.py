@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of, with_line, with_other
 
-from steelyard.model.experiment import Experiment
-from steelyard.model.target import EndpointTarget, LocalTarget
+from steelyard.core.experiment import Experiment
+from steelyard.core.target import EndpointTarget, LocalTarget
 
 
 def loaded(*overrides: str, text: str = SMALL) -> Experiment:

@@ -6,22 +6,21 @@ from pathlib import Path
 import pytest
 from experiment_texts import FACTS
 
-from steelyard.analysis.published import _published
-from steelyard.experiment.files import load_experiment
-from steelyard.experiment.presets import preset_names, preset_summary, preset_text
-from steelyard.experiment.schedule import cells_of, schedule_of
-from steelyard.model.errors import ExitCode, ExperimentFileError, InputError
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.schedule import Mode
-from steelyard.model.target import (
+from steelyard.answers.published.compute import _published
+from steelyard.campaign.design.schedule import cells_of, schedule_of
+from steelyard.campaign.file.files import load_experiment
+from steelyard.campaign.file.presets import preset_names, preset_summary, preset_text
+from steelyard.core.errors import ExitCode, ExperimentFileError, InputError
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.schedule import Load, Mode
+from steelyard.core.target import (
     RedisEndpointTarget,
     RedisKubernetesTarget,
     RedisLocalTarget,
     Synchronous,
 )
+from steelyard.tuning.files.cluster import MATRIX
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
-from steelyard.tuning.rendering.storage_classes import MATRIX
 
 IN_KUBERNETES = {"high-availability", "published-storage", "storage-locality"}
 # A whole published matrix, and Clusters that every visit makes anew, take hours.

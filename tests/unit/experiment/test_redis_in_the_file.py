@@ -6,13 +6,20 @@ import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
 from pydantic import TypeAdapter
 
-from steelyard.engines.redis.memtier import FIRST_KEY
-from steelyard.experiment.files import allow_existing
-from steelyard.experiment.schema import experiment_schema
-from steelyard.model.errors import InputError
-from steelyard.model.experiment import EngineName, Experiment, GeneratorName, Layer, Setting
-from steelyard.model.load import Load
-from steelyard.model.target import (
+from steelyard.campaign.file.files import allow_existing
+from steelyard.campaign.file.validation import experiment_schema
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import (
+    EngineName,
+    Experiment,
+    GeneratorName,
+    KeySpace,
+    Layer,
+    RedisWork,
+    Setting,
+)
+from steelyard.core.schedule import Load
+from steelyard.core.target import (
     ClusterService,
     KubernetesPlace,
     PodResources,
@@ -20,7 +27,7 @@ from steelyard.model.target import (
     RedisKubernetesTarget,
     RedisLocalTarget,
 )
-from steelyard.model.workload import KeySpace, RedisWork
+from steelyard.systems.redis.memtier import FIRST_KEY
 
 CANONICAL = """\
 version: 1

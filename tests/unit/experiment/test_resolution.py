@@ -15,13 +15,20 @@ from experiment_texts import (
     write_scripts,
 )
 
-from steelyard.experiment.files import load_experiment
-from steelyard.model.errors import ExperimentFileError, InputError
-from steelyard.model.experiment import Layer, Setting, Stop
-from steelyard.model.load import Load
-from steelyard.model.measure import Calibration, Measure, Reset, SwitchCost
-from steelyard.model.target import LocalTarget
-from steelyard.model.workload import Script
+from steelyard.campaign.file.files import load_experiment
+from steelyard.core.errors import ExperimentFileError, InputError
+from steelyard.core.experiment import (
+    Calibration,
+    Layer,
+    Measure,
+    Reset,
+    Script,
+    Setting,
+    Stop,
+    SwitchCost,
+)
+from steelyard.core.schedule import Load
+from steelyard.core.target import LocalTarget
 
 
 def settings(text: str, treatment: str = "other") -> dict[str, str]:

@@ -4,9 +4,8 @@ import pytest
 from experiment_texts import SMALL, load, only_problem
 from pydantic import TypeAdapter
 
-from steelyard.model.experiment import Experiment
-from steelyard.model.measure import Calibration, SwitchCost
-from steelyard.model.plan import CampaignPlan, RoundsFor
+from steelyard.core.experiment import Calibration, Experiment, SwitchCost
+from steelyard.core.plan import CampaignPlan, RoundsFor
 
 
 def with_measure(keys: str, text: str = SMALL) -> str:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.experiment.schedule import make_schedule
-from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey, Mode, Schedule
+from steelyard.campaign.design.schedule import make_schedule
+from steelyard.core.schedule import CellKey, Load, Mode, Schedule
 
 CELLS = tuple(CellKey(workload="w", load=Load(clients=n + 1, threads=1)) for n in range(3))
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.experiment.schedule import make_schedule, mode_for
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.schedule import CellKey, Mode, PlannedBlock, Schedule
+from steelyard.campaign.design.schedule import make_schedule, mode_for
+from steelyard.core.experiment import SwitchCost
+from steelyard.core.schedule import CellKey, Load, Mode, PlannedBlock, Schedule
 
 plans = st.fixed_dictionaries(
     {

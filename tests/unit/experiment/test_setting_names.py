@@ -4,7 +4,7 @@ from pathlib import Path
 
 from experiment_texts import SMALL, load, with_other
 
-from steelyard.experiment.setting_names import SettingCatalogue, check_settings
+from steelyard.campaign.file.files import SettingCatalogue, check_settings
 
 NAMES = frozenset({"shared_buffers", "work_mem", "TimeZone"})
 SERVER = SettingCatalogue(names=NAMES, server="PostgreSQL 18.4")

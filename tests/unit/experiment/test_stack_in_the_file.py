@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from experiment_texts import SMALL, load, problems_of
 
-from steelyard.experiment.host_checks import domain_name
-from steelyard.model.experiment import Layer, ManualStep
+from steelyard.core.experiment import Layer, ManualStep
+from steelyard.tuning.facts.domain_xml import domain_name
 
 _STACK = """\
 version: 1

@@ -3,8 +3,8 @@
 import pytest
 from experiment_texts import SMALL, load, only_problem, problems_of
 
-from steelyard.model.experiment import Design
-from steelyard.model.turns import TurnTimes
+from steelyard.core.experiment import Design
+from steelyard.core.schedule import TurnTimes
 
 ONE_BY_ONE = SMALL.replace("name: small", "name: small\ndesign: one-by-one")
 SINGLE = SMALL.replace("  other: {extends: default}\n", "").replace(

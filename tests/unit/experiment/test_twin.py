@@ -6,14 +6,18 @@ from pathlib import Path
 import pytest
 from experiment_texts import SMALL, load
 
-from steelyard.analysis.stopping import stopping_rule
-from steelyard.experiment.files import LoadedExperiment
-from steelyard.experiment.forecast import Forecast
-from steelyard.experiment.schedule import mode_for
-from steelyard.experiment.twin import LEAST_BUDGET_S, aa_twin, default_budget_s, with_budget
-from steelyard.model.experiment import Design, OtherDesign, Stop
-from steelyard.model.measure import Reset, SwitchCost
-from steelyard.model.schedule import Mode
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.campaign.design.schedule import mode_for
+from steelyard.campaign.file.files import LoadedExperiment
+from steelyard.campaign.foresee.forecast import (
+    LEAST_BUDGET_S,
+    Forecast,
+    aa_twin,
+    default_budget_s,
+    with_budget,
+)
+from steelyard.core.experiment import Design, OtherDesign, Reset, Stop, SwitchCost
+from steelyard.core.schedule import Mode
 
 
 def given(text: str = SMALL, *overrides: str) -> LoadedExperiment:

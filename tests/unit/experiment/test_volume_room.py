@@ -2,10 +2,10 @@
 
 import pytest
 
-from steelyard.engines.engine import Dataset
-from steelyard.experiment.volume_room import require_room
-from steelyard.model.errors import PreflightError
-from steelyard.model.target import CloudNativePgTarget
+from steelyard.core.errors import PreflightError
+from steelyard.core.target import CloudNativePgTarget
+from steelyard.systems.protocol import Dataset
+from steelyard.targets.volume_room import require_room
 
 
 def _judge(settings: dict[str, str], scale: int = 1, **target: str) -> None:

@@ -11,22 +11,20 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.clock import FakeClock
 from fakes.servers import World
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.experiment import durations
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.design_choice import Room
-from steelyard.experiment.forecast import forecast
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import Interrupted, MeasurementError
-from steelyard.model.experiment import Design, Experiment
-from steelyard.model.measure import Measure, Reset
-from steelyard.model.measurement import Run
-from steelyard.model.plan import Status
-from steelyard.model.schedule import Mode
-from steelyard.model.turns import Pausing, TurnTimes
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.design import schedule as durations
+from steelyard.campaign.foresee.forecast import forecast
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import Interrupted, MeasurementError
+from steelyard.core.experiment import Design, Experiment, Measure, Reset
+from steelyard.core.findings import Verdict
+from steelyard.core.measurement import Run
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Mode, Pausing, TurnTimes
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
+from steelyard.targets.assembly import Assembly
+from steelyard.targets.differences import Room
 
 _DAY_S = 86_400.0
 _STEPS = 33  # appends of the uninterrupted campaign after its start; checked below

@@ -7,13 +7,19 @@ import pytest
 
 from fakes.campaigns import Stage, an_experiment
 from fakes.clock import FakeClock
-from steelyard.experiment.bench import TEMPLATE, Bench
-from steelyard.experiment.restoring import choose_means
-from steelyard.model.errors import Interrupted, LeftBehindError, PreflightError, TargetError
-from steelyard.model.experiment import Experiment, Layer, Setting
-from steelyard.model.measure import Measure, SwitchCost
-from steelyard.model.schedule import CellKey, Mode, PlannedRun
-from steelyard.model.workload import Script, Workload
+from steelyard.campaign.run.bench import TEMPLATE, Bench
+from steelyard.campaign.run.calibration import choose_means
+from steelyard.core.errors import Interrupted, LeftBehindError, PreflightError, TargetError
+from steelyard.core.experiment import (
+    Experiment,
+    Layer,
+    Measure,
+    Script,
+    Setting,
+    SwitchCost,
+    Workload,
+)
+from steelyard.core.schedule import CellKey, Mode, PlannedRun
 
 
 def _stage(tmp_path: Path, experiment: Experiment | None = None) -> Stage:

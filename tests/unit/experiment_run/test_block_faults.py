@@ -10,12 +10,11 @@ import pytest
 
 from fakes import servers
 from fakes.campaigns import Stage, an_experiment
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import MeasurementError, PreflightError
-from steelyard.model.experiment import EngineName
-from steelyard.model.findings import Validity
-from steelyard.model.measure import Calibration, Measure
-from steelyard.model.plan import Status
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import MeasurementError, PreflightError
+from steelyard.core.experiment import Calibration, EngineName, Measure
+from steelyard.core.findings import Validity
+from steelyard.core.plan import Status
 from steelyard.record.directory import read_campaign
 from support.left import left_over
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.experiment.calibration import (
+from steelyard.campaign.run.calibration import (
     WarmupRuns,
     calibrate,
     choose_discard,
     declared_discard,
 )
-from steelyard.model.measure import Calibration, Measure
-from steelyard.model.measurement import Measurement, Second
+from steelyard.core.experiment import Calibration, Measure
+from steelyard.core.measurement import Measurement, Second
 
 _FULL = Calibration(restarts=5, run_s=90.0, at_least_s=20.0)
 

@@ -6,15 +6,13 @@ import pytest
 
 from fakes.campaigns import Stage, an_experiment, asks
 from fakes.clock import FakeClock
-from steelyard.analysis.campaign import analyse
-from steelyard.model.errors import Interrupted, MeasurementError, TargetError
-from steelyard.model.experiment import Experiment, Stop, Treatment
-from steelyard.model.findings import Validity
-from steelyard.model.measure import Measure, Reset
-from steelyard.model.plan import Status
-from steelyard.model.schedule import Mode
-from steelyard.model.target import LocalTarget
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.campaign import analyse
+from steelyard.core.errors import Interrupted, MeasurementError, TargetError
+from steelyard.core.experiment import Experiment, Measure, Reset, Stop, Treatment
+from steelyard.core.findings import Validity, Verdict
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Mode
+from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.entries import BlockStarted, Planned, RunFinished
 from steelyard.record.journal import read_lines

@@ -8,9 +8,9 @@ import pytest
 
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.clock import FakeClock
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.plan import Status
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.plan import Status
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 

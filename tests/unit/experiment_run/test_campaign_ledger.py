@@ -14,13 +14,14 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.experiment import ledger, registry
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.ledger import JournalLedger
-from steelyard.model.command import Command
-from steelyard.model.errors import ExitCode, LeftBehindError, RecordError
-from steelyard.model.outside import Foreign, OnServer
-from steelyard.model.plan import Status
+from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.core.command import Command
+from steelyard.core.errors import ExitCode, LeftBehindError, RecordError
+from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.plan import Status
+from steelyard.gateways.doors import Doors
+from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Ended, Started
 from support.left import left_groups, left_over

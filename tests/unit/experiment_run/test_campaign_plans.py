@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.analysis.campaign_outlook import CampaignOutlook
-from steelyard.experiment import planning
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.cheaper import _spread as planning_spread
-from steelyard.experiment.planning import plan_campaign
-from steelyard.model.experiment import Design, Experiment, Stop
-from steelyard.model.measure import Measure, SwitchCost
-from steelyard.model.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
-from steelyard.model.schedule import Mode
-from steelyard.report.outlook import ASSUMED, outlook_document, shortfall
-from steelyard.report.outlook_summary import outlook_json
+from steelyard.answers.outlook.compute import CampaignOutlook
+from steelyard.answers.outlook.section import ASSUMED, outlook_document, outlook_json, shortfall
+from steelyard.campaign.foresee import planning
+from steelyard.campaign.foresee.planning import _spread as planning_spread
+from steelyard.campaign.foresee.planning import plan_campaign
+from steelyard.core.experiment import Design, Experiment, Measure, Stop, SwitchCost
+from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
+from steelyard.core.schedule import Mode
 from steelyard.report.terminal import render_terminal
+from steelyard.targets.assembly import Assembly
 
 MEASURE = Measure(slice_s=5.0, ramp_s=2.0, discard_s=20.0)
 

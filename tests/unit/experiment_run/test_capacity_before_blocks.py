@@ -7,19 +7,17 @@ import pytest
 
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import generator_fails, server_dies
+from steelyard.campaign.foresee.forecast import forecast
+from steelyard.campaign.run.capacity import closed_loads, order_of_rounds
 from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.capacity import closed_loads, order_of_rounds
-from steelyard.experiment.forecast import forecast
-from steelyard.model.errors import MeasurementError
-from steelyard.model.experiment import CapacityAsked, Experiment, Stop
-from steelyard.model.load import Load
-from steelyard.model.measure import Calibration, Measure
-from steelyard.model.plan import CampaignPlan
-from steelyard.model.schedule import CellKey
+from steelyard.core.errors import MeasurementError
+from steelyard.core.experiment import Calibration, CapacityAsked, Experiment, Measure, Stop
+from steelyard.core.plan import CampaignPlan
+from steelyard.core.schedule import CellKey, Load
 from steelyard.record.directory import read_campaign
 from steelyard.record.entries import Planned
 from steelyard.record.journal import read_lines
+from steelyard.targets.assembly import Assembly
 
 CLIENTS, ROUNDS = (1, 4, 9), 6
 SLICES = len(CLIENTS) * ROUNDS

@@ -12,23 +12,29 @@ from fakes.campaigns import Stage, an_experiment
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.servers import FakeEngine, FakePlatform, World
-from steelyard.analysis.campaign import analyse
-from steelyard.engines.reading import SyncRate
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.bench import Bench
-from steelyard.experiment.ceilings import SHARE, CeilingTaker, ceilings_s, device_refused
-from steelyard.experiment.device_ceilings import ALL_KINDS, DEVICE_S, LOG_WRITE_S
-from steelyard.experiment.forecast import forecast
-from steelyard.model.ceilings import Ceiling, CeilingKind, CeilingsAsked
-from steelyard.model.command import Command, ServerAddress
-from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import Interrupted, PreflightError, SteelyardError, TargetError
-from steelyard.model.experiment import Experiment, Stop
-from steelyard.model.measure import Measure
-from steelyard.model.target import LocalTarget
+from steelyard.answers.campaign import analyse
+from steelyard.campaign.foresee.forecast import forecast
+from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.ceilings import (
+    ALL_KINDS,
+    DEVICE_S,
+    LOG_WRITE_S,
+    SHARE,
+    CeilingTaker,
+    ceilings_s,
+    device_refused,
+)
+from steelyard.core.command import Command, ServerAddress
+from steelyard.core.errors import Interrupted, PreflightError, SteelyardError, TargetError
+from steelyard.core.experiment import Experiment, Measure, Stop
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.schedule import Ceiling, CeilingKind, CeilingsAsked
+from steelyard.core.target import LocalTarget
 from steelyard.record.directory import read_campaign
 from steelyard.record.entries import EnvironmentRead, Planned
 from steelyard.record.journal import read_lines
+from steelyard.systems.protocol import SyncRate
+from steelyard.targets.assembly import Assembly
 from support.left import left_over
 
 PYTHON = Path(sys.executable).name

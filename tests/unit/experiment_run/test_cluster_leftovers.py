@@ -12,15 +12,12 @@ from fakes.host import FakeHost
 from fakes.kubernetes_api import KINDS, FakeKubernetes, FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
+from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup.cluster_labels import Labelled, look_for_labels, undo_labelled
+from steelyard.campaign.cleanup.leftovers import undo_placed
 from steelyard.cli.main import cli
-from steelyard.experiment import doors as doors_module
-from steelyard.experiment import ledger, registry
-from steelyard.experiment.cluster_labels import Labelled, look_for_labels, undo_labelled
-from steelyard.experiment.cluster_leftovers import undo_placed
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.look_ledger import RegistryLedger
-from steelyard.model.errors import ExitCode, LeftBehindError, PreflightError, PrivilegeError
-from steelyard.model.kubernetes import (
+from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, PrivilegeError
+from steelyard.core.kubernetes import (
     CAMPAIGN,
     CLAIM,
     CLUSTER,
@@ -37,9 +34,13 @@ from steelyard.model.kubernetes import (
     ObjectRef,
     SecretRef,
 )
-from steelyard.model.outside import Foreign, InCluster, OnServer, ServerInCluster
-from steelyard.platforms.kubernetes.belongings import Belongings
+from steelyard.core.outside import Foreign, InCluster, OnServer, ServerInCluster
+from steelyard.gateways import doors as doors_module
+from steelyard.gateways.doors import Doors
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.record import registry
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory
+from steelyard.targets.look_ledger import RegistryLedger
 from support.left import left_in_clusters, left_on_servers
 
 SPACE = "steelyard-fake-1"

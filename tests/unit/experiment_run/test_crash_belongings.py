@@ -14,13 +14,13 @@ from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.volumes import FakeVolumes
-from steelyard.experiment import ledger, registry
-from steelyard.experiment.crash.belongings import Belongings, belongings
-from steelyard.experiment.crash.ground import VOLUME_BYTES, CutVolume
-from steelyard.experiment.doors import Doors
+from steelyard.campaign.cleanup import ledger
+from steelyard.core.errors import LeftBehindError, PreflightError
+from steelyard.core.persistence import Death
+from steelyard.crash.ground import VOLUME_BYTES, Belongings, CutVolume, belongings
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory
-from steelyard.model.errors import LeftBehindError, PreflightError
-from steelyard.model.persistence import Death
+from steelyard.record import registry
 
 
 @pytest.fixture

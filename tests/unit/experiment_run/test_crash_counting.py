@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from steelyard.experiment.crash.crashing import Died, counted
-from steelyard.experiment.crash.ground import Ended
-from steelyard.experiment.crash.writing import Answers, Load
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.crash.crashing import Answers, Died, Load, counted
+from steelyard.crash.ground import Ended
 from steelyard.gateways.clock import SystemClock
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import MeasurementError, TargetError
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)
 

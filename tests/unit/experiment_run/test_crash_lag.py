@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from steelyard.experiment.crash.inheriting import Lag
-from steelyard.model.errors import TargetError
+from steelyard.core.errors import TargetError
+from steelyard.crash.testing import Lag
 
 
 class Watch:

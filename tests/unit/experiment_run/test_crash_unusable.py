@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from steelyard.experiment.crash.crashing import crash, why_unusable
-from steelyard.experiment.crash.ground import Ended
+from steelyard.core.command import ServerAddress
+from steelyard.core.crash import Crash, CrashMode
+from steelyard.core.errors import MeasurementError, SilentError, TargetError
+from steelyard.core.persistence import Death
+from steelyard.crash.crashing import crash, why_unusable
+from steelyard.crash.ground import Ended
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.redis import ReplyError
-from steelyard.model.command import ServerAddress
-from steelyard.model.crash import Crash, CrashMode
-from steelyard.model.errors import MeasurementError, SilentError, TargetError
-from steelyard.model.persistence import Death
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)
 _MODE = CrashMode(name="always", settings=())

@@ -11,13 +11,14 @@ from fakes.clock import FakeClock
 from fakes.endpoint import FakeEndpoint
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
-from steelyard.experiment import ledger, registry
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.ledger import JournalLedger
-from steelyard.experiment.server_leftovers import undo_on_server
-from steelyard.model.errors import LeftBehindError
-from steelyard.model.outside import Foreign, OnServer, SavedSetting
-from steelyard.platforms.tokens import token_of
+from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.cleanup.leftovers import undo_on_server
+from steelyard.core.errors import LeftBehindError
+from steelyard.core.outside import Foreign, OnServer, SavedSetting
+from steelyard.gateways.doors import Doors
+from steelyard.places.elsewhere import token_of
+from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Started
 from support.left import left_on_servers

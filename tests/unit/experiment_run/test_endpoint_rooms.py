@@ -8,13 +8,13 @@ from fakes.campaigns import an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World
 from fakes.sql import FakeSql, Row
-from steelyard.experiment.design_choice import choose_design
-from steelyard.experiment.endpoints import _room
-from steelyard.model.command import ServerAddress
-from steelyard.model.experiment import Design, Experiment
-from steelyard.model.target import EndpointTarget
-from steelyard.model.turns import Pausing
-from steelyard.platforms.endpoint.sessions import _BACKEND, _SHOWN
+from steelyard.core.command import ServerAddress
+from steelyard.core.experiment import Design, Experiment
+from steelyard.core.schedule import Pausing
+from steelyard.core.target import EndpointTarget
+from steelyard.systems.postgres.existing.sessions import _BACKEND, _SHOWN
+from steelyard.targets.differences import choose_design
+from steelyard.targets.endpoint import _room
 
 
 def sessions_of(*hosts: str) -> Experiment:

@@ -8,18 +8,20 @@ import pytest
 
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import Fault, generator_fails, rate_falls
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.long_runs import SustainedSummary
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.campaign import analyse
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.answers.sustained.compute import SustainedSummary
+from steelyard.campaign.foresee.forecast import forecast
+from steelyard.campaign.run.sustained import further_s, is_settled, most_further_s
 from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.forecast import forecast
-from steelyard.experiment.sustained import further_s, is_settled, most_further_s
-from steelyard.model.experiment import Experiment
-from steelyard.model.findings import Validity
-from steelyard.model.measurement import SustainedRun
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Validity
+from steelyard.core.measurement import SustainedRun
 from steelyard.record.directory import read_campaign
-from steelyard.report.render import build_document, render_markdown, summary
+from steelyard.report.markdown import render_markdown
+from steelyard.targets.assembly import Assembly
 
 FALLS_LATE = rate_falls(520, 0.5)  # of 601 s, in the last quarter
 LOW = rate_falls(0, 0.5)

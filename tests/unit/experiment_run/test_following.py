@@ -8,14 +8,14 @@ import pytest
 
 from fakes.campaigns import Stage, an_experiment
 from fakes.job_cluster import EventfulClock, JobCluster, a_job_plan
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.experiment.following import Follower
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.errors import RecordError, TargetError
-from steelyard.model.kubernetes import JOB, POD
-from steelyard.model.plan import CampaignPlan
-from steelyard.platforms.job import making
-from steelyard.platforms.job.finding import Stand
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.away.following import Follower
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.errors import RecordError, TargetError
+from steelyard.core.kubernetes import JOB, POD
+from steelyard.core.plan import CampaignPlan
+from steelyard.places.job import manifests as making
+from steelyard.places.job.finding import Stand
 
 
 @dataclass

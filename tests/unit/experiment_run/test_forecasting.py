@@ -7,23 +7,33 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment, asks
-from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.experiment import durations
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.forecast import (
+from steelyard.campaign.design import schedule as durations
+from steelyard.campaign.design.schedule import cells_of
+from steelyard.campaign.foresee.forecast import (
     Forecast,
     expected_discard_s,
     forecast,
     require_disk,
     require_first_look,
 )
-from steelyard.experiment.schedule import cells_of
-from steelyard.model.attribution import Attribution, AttributionKind, Factor
-from steelyard.model.errors import ExitCode, PreflightError
-from steelyard.model.experiment import Design, EngineName, Experiment, Stop
-from steelyard.model.measure import Calibration, Measure, Reset, SwitchCost
-from steelyard.model.schedule import Mode
-from steelyard.model.units import GIB
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.core.errors import ExitCode, PreflightError
+from steelyard.core.experiment import (
+    Attribution,
+    AttributionKind,
+    Calibration,
+    Design,
+    EngineName,
+    Experiment,
+    Factor,
+    Measure,
+    Reset,
+    Stop,
+    SwitchCost,
+)
+from steelyard.core.schedule import Mode
+from steelyard.core.units import GIB
+from steelyard.targets.assembly import Assembly
 
 
 def _forecast(experiment: Experiment, tmp_path: Path) -> Forecast:

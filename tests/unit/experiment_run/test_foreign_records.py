@@ -10,19 +10,21 @@ from click.testing import CliRunner, Result
 
 from fakes.campaigns import Listener, an_experiment
 from fakes.clock import FakeClock
+from steelyard.campaign.cleanup import ledger
+from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.cleanup.leftovers import adopt
+from steelyard.campaign.run import session
 from steelyard.cli import launching
 from steelyard.cli.main import cli
-from steelyard.experiment import doors as doors_module
-from steelyard.experiment import ledger, registry, session
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.foreign import adopt
-from steelyard.experiment.ledger import JournalLedger
-from steelyard.model.errors import ExitCode, LeftBehindError, PreflightError, RecordError
-from steelyard.model.kubernetes import CLUSTER, NAMESPACE, ObjectRef
-from steelyard.model.outside import Foreign, InCluster, OnServer, SavedSetting, TurnedKnob
-from steelyard.model.plan import Status
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.model.target import EndpointTarget
+from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, RecordError
+from steelyard.core.kubernetes import CLUSTER, NAMESPACE, ObjectRef
+from steelyard.core.outside import Foreign, InCluster, OnServer, SavedSetting, TurnedKnob
+from steelyard.core.plan import Status
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.core.target import EndpointTarget
+from steelyard.gateways import doors as doors_module
+from steelyard.gateways.doors import Doors
+from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory, read_standing
 from steelyard.record.entries import Created, Ended, Entry, Removed, Started
 

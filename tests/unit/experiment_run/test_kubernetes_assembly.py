@@ -12,24 +12,15 @@ from fakes.host import FakeHost
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_cluster
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.experiment import registry
-from steelyard.experiment.assembly import Assembly, assemble
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.kubernetes_manifests import PLACEHOLDER, campaign_manifests
-from steelyard.experiment.kubernetes_placing import settled
-from steelyard.experiment.session import facts_of
-from steelyard.model.errors import InputError, PreflightError, PrivilegeError
-from steelyard.model.experiment import Experiment, Treatment
-from steelyard.model.kubernetes import (
-    CLUSTER,
-    CRD,
-    NAMESPACE,
-    NODE,
-    POD,
-    SECRET,
-)
-from steelyard.model.target import CloudNativePgTarget, GeneratorPods, KubernetesPlace
-from steelyard.model.workload import Workload
+from steelyard.campaign.run.session import facts_of
+from steelyard.core.errors import InputError, PreflightError, PrivilegeError
+from steelyard.core.experiment import Experiment, Treatment, Workload
+from steelyard.core.kubernetes import CLUSTER, CRD, NAMESPACE, NODE, POD, SECRET
+from steelyard.core.target import CloudNativePgTarget, GeneratorPods, KubernetesPlace
+from steelyard.gateways.doors import Doors
+from steelyard.record import registry
+from steelyard.targets.assembly import Assembly, assemble, settled
+from steelyard.targets.generators import PLACEHOLDER, campaign_manifests
 
 CATALOGUE = "\n".join(
     f"{name}\t{context}\tGroup\tSTRING\t\t\t\t\t"

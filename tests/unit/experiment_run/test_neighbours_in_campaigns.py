@@ -7,17 +7,16 @@ import pytest
 
 from fakes import servers
 from fakes.campaigns import Stage, an_experiment
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.experiment import bench
-from steelyard.experiment.probes.probe import Part
-from steelyard.experiment.redoing import MAX_TRIES, bears_neighbours
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.errors import MeasurementError
-from steelyard.model.evidence import OtherProcess, Quantity
-from steelyard.model.experiment import Experiment, Stop
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.measure import Calibration, Measure
-from steelyard.model.plan import Status
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.evidence.watch import Part
+from steelyard.campaign.run import bench
+from steelyard.campaign.run.blocks import MAX_TRIES, bears_neighbours
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.errors import MeasurementError
+from steelyard.core.evidence import OtherProcess, Quantity
+from steelyard.core.experiment import Calibration, Experiment, Measure, Stop
+from steelyard.core.findings import Finding, Severity, Validity
+from steelyard.core.plan import Status
 from steelyard.record.directory import read_campaign
 
 RUN_S, CPUS = 6.0, 2.0

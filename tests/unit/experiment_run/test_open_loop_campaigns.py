@@ -6,21 +6,20 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.analysis.block_values import whole_transactions
+from steelyard.answers.observations import whole_transactions
+from steelyard.answers.outlook.section import outlook_document
+from steelyard.campaign.design.schedule import cells_s
+from steelyard.campaign.foresee.forecast import Forecast, forecast, require_first_look
+from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.durations import cells_s
-from steelyard.experiment.forecast import Forecast, forecast, require_first_look
-from steelyard.experiment.planning import plan_campaign
-from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Experiment, Stop
-from steelyard.model.latency import LatencyGoal, LogPolicy
-from steelyard.model.load import Load
-from steelyard.model.measure import Measure
-from steelyard.model.plan import Status
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Experiment, Measure, Stop
+from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Load
 from steelyard.record.directory import read_campaign
 from steelyard.report.markdown import render_markdown
-from steelyard.report.outlook import outlook_document
+from steelyard.targets.assembly import Assembly
 
 RATES = (100.0, 300.0)
 

@@ -10,22 +10,20 @@ import pytest
 import steelyard
 from fakes.campaigns import an_experiment
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.experiment import in_cluster
-from steelyard.experiment.in_cluster import JobAsked
-from steelyard.experiment.packing import at_home, pack, unpack
-from steelyard.experiment.session import Request
-from steelyard.model.errors import InputError, PrivilegeError
-from steelyard.model.experiment import Experiment
-from steelyard.model.kubernetes import ACCOUNT, JOB, POD, VOLUME
-from steelyard.model.target import (
+from steelyard.campaign.away import packing as in_cluster
+from steelyard.campaign.away.packing import JobAsked, at_home, pack, unpack
+from steelyard.campaign.run.session import Request
+from steelyard.core.errors import InputError, PrivilegeError
+from steelyard.core.experiment import Experiment, Script, Workload
+from steelyard.core.kubernetes import ACCOUNT, JOB, POD, VOLUME
+from steelyard.core.target import (
     CloudNativePgTarget,
     ClusterService,
     EndpointTarget,
     KubernetesPlace,
     Target,
 )
-from steelyard.model.workload import Script, Workload
-from steelyard.platforms.job.plan import JobPlan
+from steelyard.places.job.manifests import JobPlan
 
 
 def _experiment(*targets: Target, script: str = "SELECT 1;") -> Experiment:

@@ -7,26 +7,26 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.analysis.across import compare_campaigns
-from steelyard.analysis.campaign_outlook import CampaignOutlook
+from steelyard.answers.comparison.compute import compare_campaigns
+from steelyard.answers.outlook.compute import CampaignOutlook
+from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
+from steelyard.answers.report import build_document
+from steelyard.answers.summary import summary
+from steelyard.campaign.design import schedule as durations
+from steelyard.campaign.foresee import planning
+from steelyard.campaign.foresee.forecast import Forecast, forecast
+from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.cli.progress import PlainProgress
-from steelyard.experiment import durations, planning
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.design_choice import Room
-from steelyard.experiment.forecast import Forecast, forecast
-from steelyard.experiment.planning import plan_campaign
-from steelyard.model.experiment import Design, Experiment, Stop
-from steelyard.model.measure import Measure
-from steelyard.model.noise import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
-from steelyard.model.schedule import Mode
-from steelyard.model.turns import Pausing, SharedMemory, TurnTimes
-from steelyard.model.units import GIB
+from steelyard.core.experiment import Design, Experiment, Measure, Stop
+from steelyard.core.noise import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
+from steelyard.core.schedule import Mode, Pausing, SharedMemory, TurnTimes
+from steelyard.core.units import GIB
 from steelyard.record.directory import read_campaign
-from steelyard.report.outlook import ASSUMED, ASSUMED_TURNS, outlook_document
-from steelyard.report.outlook_summary import outlook_json
-from steelyard.report.render import build_document, render_markdown, summary
+from steelyard.report.markdown import render_markdown
 from steelyard.report.terminal import render_terminal
+from steelyard.targets.assembly import Assembly
+from steelyard.targets.differences import Room
 
 ROOM = Room(pausing=Pausing.SIGNALS, memory_bytes=64 * GIB)
 MEASURE = Measure(slice_s=5.0, ramp_s=2.0)

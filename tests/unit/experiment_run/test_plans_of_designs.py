@@ -7,22 +7,27 @@ import pytest
 
 from fakes import analyses
 from fakes.campaigns import RESTART, Stage, an_experiment, asks
-from steelyard.analysis.campaign_outlook import CampaignOutlook
-from steelyard.experiment import planning
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.cheaper import _fewer_factors
-from steelyard.experiment.forecast import expected_discard_s
-from steelyard.experiment.noise_profiles import find_profile, keep_profile
-from steelyard.experiment.planning import plan_campaign
-from steelyard.model.attribution import Attribution, AttributionKind, Factor
-from steelyard.model.experiment import Experiment, Stop, Treatment
-from steelyard.model.measure import Calibration, Measure
-from steelyard.model.noise import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
-from steelyard.model.target import LocalTarget
-from steelyard.report.outlook import outlook_document, shortfall
-from steelyard.report.outlook_summary import outlook_json
+from steelyard.answers.outlook.compute import CampaignOutlook
+from steelyard.answers.outlook.section import outlook_document, outlook_json, shortfall
+from steelyard.campaign.design.noise_profiles import find_profile, keep_profile
+from steelyard.campaign.foresee import planning
+from steelyard.campaign.foresee.forecast import expected_discard_s
+from steelyard.campaign.foresee.planning import _fewer_factors, plan_campaign
+from steelyard.core.experiment import (
+    Attribution,
+    AttributionKind,
+    Calibration,
+    Experiment,
+    Factor,
+    Measure,
+    Stop,
+    Treatment,
+)
+from steelyard.core.noise import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
+from steelyard.core.target import LocalTarget
 from steelyard.report.terminal import render_terminal
 from steelyard.stats import factorial
+from steelyard.targets.assembly import Assembly
 
 MEASURE = Measure(slice_s=5.0, ramp_s=2.0, discard_s=20.0)
 MEASURED = NoiseProfile(

@@ -15,29 +15,36 @@ from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, Said, a_clus
 from fakes.processes import FakeProcesses
 from fakes.redis_sessions import ToldSession
 from fakes.sql import FakeSql
-from steelyard.cli.manifest_text import manifest_text
-from steelyard.experiment import kubernetes_images, registry
-from steelyard.experiment.assembly import Assembly, assemble
-from steelyard.experiment.differences import switch_cost
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.kubernetes_manifests import PLACEHOLDER, campaign_manifests
-from steelyard.experiment.kubernetes_placing import moved, settled
-from steelyard.experiment.packing import at_home
-from steelyard.gateways.redis import RedisDoor
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import PreflightError, PrivilegeError, TargetError
-from steelyard.model.experiment import EngineName, Experiment, GeneratorName, Treatment
-from steelyard.model.kubernetes import NAMESPACE, NODE, POD, SECRET, SERVICE, STATEFUL_SET
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.target import (
+from steelyard.campaign.away.packing import at_home
+from steelyard.cli.redis.split import manifest_text
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
+from steelyard.core.experiment import (
+    EngineName,
+    Experiment,
+    GeneratorName,
+    KeySpace,
+    RedisWork,
+    SwitchCost,
+    Treatment,
+    Workload,
+)
+from steelyard.core.kubernetes import NAMESPACE, NODE, POD, SECRET, SERVICE, STATEFUL_SET
+from steelyard.core.schedule import Load
+from steelyard.core.target import (
     ClusterService,
     GeneratorPods,
     KubernetesPlace,
     PodResources,
     RedisKubernetesTarget,
 )
-from steelyard.model.workload import KeySpace, RedisWork, Workload
+from steelyard.gateways.doors import Doors
+from steelyard.gateways.redis import RedisDoor
+from steelyard.record import registry
+from steelyard.targets import generators as kubernetes_images
+from steelyard.targets.assembly import Assembly, assemble, moved, settled
+from steelyard.targets.differences import switch_cost
+from steelyard.targets.generators import PLACEHOLDER, campaign_manifests
 
 _GOLDEN = Path(__file__).parents[2] / "golden" / "kubernetes" / "redis-statefulset.yaml"
 _SERVER = "/usr/bin/redis-server\nRedis server v=7.0.15 sha=00000000:0 malloc=jemalloc bits=64\n"

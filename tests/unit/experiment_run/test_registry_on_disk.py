@@ -7,11 +7,11 @@ import pytest
 
 from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
-from steelyard.experiment import registry
-from steelyard.experiment.ledger import JournalLedger
-from steelyard.model.kubernetes import POD, ObjectRef
-from steelyard.model.outside import Foreign, InCluster, OnServer
-from steelyard.model.stack import Knob, KnobKind
+from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.core.kubernetes import POD, ObjectRef
+from steelyard.core.outside import Foreign, InCluster, OnServer
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
 from steelyard.record.entries import Started
 from support.flushes import Flushes, flushes

@@ -8,11 +8,10 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment, asks
 from fakes.clock import FakeClock
 from fakes.servers import FakeEngine, World, server_dies
-from steelyard.cli.forecasts import forecast_json, forecast_text
-from steelyard.experiment import durations
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.forecast import Forecast, forecast, require_disk, require_first_look
-from steelyard.experiment.rounds import (
+from steelyard.answers.report import build_document
+from steelyard.answers.summary import summary
+from steelyard.campaign.design import schedule as durations
+from steelyard.campaign.design.schedule import (
     ASSUMED_INSTANCE_SD,
     Rounds,
     VisitFrame,
@@ -21,15 +20,17 @@ from steelyard.experiment.rounds import (
     cycle_in_force_s,
     early_phase_finding,
 )
-from steelyard.model.environment import EffectiveSetting, ServerEnvironment
-from steelyard.model.errors import PreflightError
-from steelyard.model.experiment import Design, Experiment, Setting, Stop
-from steelyard.model.measure import Measure, Reset, SwitchCost
-from steelyard.model.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
-from steelyard.model.plan import ANEW, RoundsFor, Status
-from steelyard.model.schedule import Mode
+from steelyard.campaign.foresee.forecast import Forecast, forecast, require_disk, require_first_look
+from steelyard.cli.forecasts import forecast_json, forecast_text
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Design, Experiment, Measure, Reset, Setting, Stop, SwitchCost
+from steelyard.core.measurement import EffectiveSetting, ServerEnvironment
+from steelyard.core.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.core.plan import ANEW, RoundsFor, Status
+from steelyard.core.schedule import Mode
 from steelyard.record.directory import read_campaign
-from steelyard.report.render import build_document, render_markdown, summary
+from steelyard.report.markdown import render_markdown
+from steelyard.targets.assembly import Assembly
 
 MEASURE = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)
 RUN_S = 6.0  # ramp and slice

@@ -16,13 +16,12 @@ import pytest
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.clock import FakeClock
 from fakes.servers import FakeLogReader, generator_fails
-from steelyard.experiment import run_log
-from steelyard.experiment.run_log import LogOrder, RunLog, trouble_of
-from steelyard.model.errors import RecordError
-from steelyard.model.experiment import Stop
-from steelyard.model.findings import Validity
-from steelyard.model.latency import LogPolicy
-from steelyard.model.measure import Measure
+from steelyard.campaign.evidence import run_log
+from steelyard.campaign.evidence.run_log import LogOrder, RunLog, trouble_of
+from steelyard.core.errors import RecordError
+from steelyard.core.experiment import Measure, Stop
+from steelyard.core.findings import Validity
+from steelyard.core.latency import LogPolicy
 from steelyard.record.directory import read_campaign
 from steelyard.stats.histogram import from_text
 
@@ -390,7 +389,7 @@ def test_a_death_during_a_run_leaves_its_log_where_clean_finds_it(tmp_path: Path
     # As kill -9: nothing is undone after it.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunLog, "__exit__", lambda *_: None)
-        patch.setattr("steelyard.experiment.bench.Bench.destroy", lambda _: None)
+        patch.setattr("steelyard.campaign.run.bench.Bench.destroy", lambda _: None)
         with pytest.raises(Killed):
             stage.run()
     left = list((tmp_path / "c-outside").rglob("log.1"))

@@ -7,34 +7,28 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from steelyard.experiment.generator_rules import (
+from steelyard.campaign.evidence.generator_rules import (
     APART_SHARE,
     OFF_LENGTH,
     SATURATED_SHARE,
     THROTTLED_SHARE,
 )
-from steelyard.experiment.rate_rules import least_done
-from steelyard.experiment.run_facts import RunFacts
-from steelyard.experiment.run_rules import (
+from steelyard.campaign.evidence.run_facts import RunFacts
+from steelyard.campaign.evidence.run_rules import (
     CLOCK_JUMP_S,
     RUN_RULES,
     STEAL_SHARE,
+    judge,
+    least_done,
+    rule_of,
+    validity_of,
 )
-from steelyard.experiment.validity import judge, rule_of, validity_of
-from steelyard.model.evidence import (
-    SERVERS_MACHINE,
-    Absence,
-    Evidence,
-    OtherProcess,
-    Quantity,
-)
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.load import Load
-from steelyard.model.measure import DEFAULT_NEIGHBOURS
-from steelyard.model.measurement import Measurement
-from steelyard.model.rules import Ruling, Standing
-from steelyard.model.run_needs import OTHERS_IO, RUN_NEEDS, missing_for
-from steelyard.model.work_words import redis_words
+from steelyard.core.evidence import SERVERS_MACHINE, Absence, Evidence, OtherProcess, Quantity
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS, redis_words
+from steelyard.core.findings import Finding, Ruling, Severity, Standing, Validity
+from steelyard.core.measurement import Measurement
+from steelyard.core.plan import OTHERS_IO, RUN_NEEDS, missing_for
+from steelyard.core.schedule import Load
 
 SECONDS, CPUS = 10.0, 4
 CPU_S = SECONDS * CPUS

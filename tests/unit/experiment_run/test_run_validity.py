@@ -2,11 +2,10 @@
 
 import pytest
 
-from steelyard.experiment.run_facts import RunFacts
-from steelyard.experiment.run_rules import CLOCK_JUMP_S
-from steelyard.experiment.validity import generator_failed, judge, validity_of
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.measurement import Measurement
+from steelyard.campaign.evidence.run_facts import RunFacts
+from steelyard.campaign.evidence.run_rules import CLOCK_JUMP_S, generator_failed, judge, validity_of
+from steelyard.core.findings import Finding, Severity, Validity
+from steelyard.core.measurement import Measurement
 
 
 def _measured(failed: int = 0) -> Measurement:

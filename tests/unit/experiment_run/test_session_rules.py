@@ -15,15 +15,16 @@ from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import Outside, a_kernel, asking
-from steelyard.experiment import registry, session
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.doors import Doors
+from steelyard.campaign.run import session
+from steelyard.core.errors import ExitCode, InputError, PreflightError, RecordError
+from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import holding_cache
-from steelyard.model.errors import ExitCode, InputError, PreflightError, RecordError
 from steelyard.record import directory as record_directory
+from steelyard.record import registry
 from steelyard.record.directory import read_campaign
 from steelyard.record.entries import Created
 from steelyard.record.journal import read_lines
+from steelyard.targets.assembly import Assembly
 from support.left import left_over
 from support.stack import MemoryLedger
 

@@ -8,26 +8,23 @@ import pytest
 
 from fakes.campaigns import Killed, Stage, an_experiment
 from fakes.servers import Fault, generator_fails, server_dies
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.campaign import BlockOutcome, CampaignRecord
-from steelyard.model.experiment import Design, Experiment, Stop
-from steelyard.model.findings import Validity
-from steelyard.model.load import Load
-from steelyard.model.plan import Status
-from steelyard.model.units import format_utc
-from steelyard.model.workload import Workload
+from steelyard.answers.campaign import analyse
+from steelyard.answers.listing import short_verdicts
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.experiment import Design, Experiment, Stop, Workload
+from steelyard.core.findings import Validity
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Load
+from steelyard.core.units import format_utc
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 from steelyard.record.tables import write_tables
-from steelyard.report.listing import short_verdicts
-from steelyard.report.render import (
-    build_document,
-    render_html,
-    render_markdown,
-    render_terminal,
-    summary,
-)
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 CLIENTS = (1, 10, 25)
 

@@ -11,13 +11,13 @@ from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import Outside, asking
-from steelyard.experiment import ledger as ledgers
-from steelyard.experiment import local_leftovers
-from steelyard.experiment.doors import Doors
-from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
-from steelyard.model.stack import KnobKind
-from steelyard.tuning.applying.door import KnobDoor
-from steelyard.tuning.applying.doors import kernel_doors
+from steelyard.campaign.cleanup import ledger as ledgers
+from steelyard.campaign.cleanup import leftovers as local_leftovers
+from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.core.stack import KnobKind
+from steelyard.gateways.doors import Doors
+from steelyard.tuning.apply.door import KnobDoor
+from steelyard.tuning.apply.doors import kernel_doors
 from support.left import left_knobs
 
 

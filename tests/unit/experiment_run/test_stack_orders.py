@@ -7,12 +7,12 @@ import pytest
 
 from fakes.campaigns import an_experiment
 from fakes.stack import READ_AHEAD, SWAPPINESS, FakeMachine, Outside, asking
-from steelyard.experiment.hooks import Hooks
-from steelyard.experiment.stack_settings import StackMeans, StackSettings
-from steelyard.model.errors import InputError, LeftBehindError, MeasurementError, SteelyardError
-from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.tuning.applying.doors import kernel_doors
+from steelyard.core.errors import InputError, LeftBehindError, MeasurementError, SteelyardError
+from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.targets.hooks import Hooks
+from steelyard.targets.stack import StackMeans, StackSettings
+from steelyard.tuning.apply.doors import kernel_doors
 from support.stack import MemoryLedger
 
 OTHER_DISK = "/sys/dev/block/8:16/queue/read_ahead_kb"

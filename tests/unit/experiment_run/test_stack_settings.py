@@ -19,13 +19,13 @@ from fakes.stack import (
     a_kernel,
     asking,
 )
-from steelyard.experiment import ledger as ledgers
-from steelyard.experiment import registry
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.stack_settings import StackSettings
-from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
-from steelyard.model.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.campaign.cleanup import ledger as ledgers
+from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
+from steelyard.gateways.doors import Doors
+from steelyard.record import registry
 from steelyard.record.directory import CampaignDirectory
+from steelyard.targets.stack import StackSettings
 from support.left import left_knobs
 from support.stack import MemoryLedger
 

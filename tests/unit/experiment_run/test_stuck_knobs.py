@@ -9,9 +9,10 @@ from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from fakes.stack import SWAPPINESS, Outside, asking
-from steelyard.experiment import ledger, registry
-from steelyard.experiment.doors import Doors
-from steelyard.model.errors import LeftBehindError
+from steelyard.campaign.cleanup import ledger
+from steelyard.core.errors import LeftBehindError
+from steelyard.gateways.doors import Doors
+from steelyard.record import registry
 from support.left import left_knobs
 
 ASKED = {"vm.swappiness": "33", "transparent_huge_pages": "never", "vm.nr_hugepages": "90"}

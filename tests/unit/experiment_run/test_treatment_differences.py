@@ -7,16 +7,21 @@ from typing import Any
 import pytest
 
 from fakes.campaigns import Stage, an_experiment, asks
-from steelyard.experiment.differences import (
-    differing_settings,
-    reset_for,
-    switch_cost,
+from steelyard.core.errors import ExitCode, InputError
+from steelyard.core.experiment import (
+    EngineName,
+    Experiment,
+    Layer,
+    ManualStep,
+    Measure,
+    Reset,
+    Setting,
+    SwitchCost,
+    Treatment,
 )
-from steelyard.model.errors import ExitCode, InputError
-from steelyard.model.experiment import EngineName, Experiment, Layer, ManualStep, Setting, Treatment
-from steelyard.model.measure import Measure, Reset, SwitchCost
-from steelyard.model.schedule import Mode
-from steelyard.model.target import CloudNativePgTarget, EndpointTarget, LocalTarget
+from steelyard.core.schedule import Mode
+from steelyard.core.target import CloudNativePgTarget, EndpointTarget, LocalTarget
+from steelyard.targets.differences import differing_settings, reset_for, switch_cost
 
 
 def _treatment(name: str, **settings: str) -> Treatment:

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from fakes.clock import FakeClock
-from steelyard.engines.engine import RunRequest
-from steelyard.engines.reading import CountedAt
-from steelyard.experiment.turn_counting import ByCounter, TurnsTaken
-from steelyard.model.command import ServerAddress
-from steelyard.model.load import Load
-from steelyard.model.turns import Pausing, Stretch, TurnTimes
-from steelyard.model.workload import Workload
+from steelyard.campaign.run.turn_counting import ByCounter, TurnsTaken
+from steelyard.core.command import ServerAddress
+from steelyard.core.experiment import Workload
+from steelyard.core.schedule import Load, Pausing, Stretch, TurnTimes
+from steelyard.systems.protocol import CountedAt, RunRequest
 
 _TIMES = TurnTimes(turn_s=0.25, settling_s=0.1)
 _REQUEST = RunRequest(

@@ -10,14 +10,13 @@ import pytest
 from fakes.campaigns import Stage, an_experiment
 from fakes.servers import FakeEngine, World
 from fakes.standing import FakeGenerators
-from steelyard.experiment.run_log import LogOrder
-from steelyard.experiment.schedule import block_coin, cells_of
-from steelyard.experiment.taking import Taken
-from steelyard.experiment.turns import Seat, TurnTaker, Work, seat_of
-from steelyard.model.errors import Interrupted, MeasurementError
-from steelyard.model.measurement import Measurement
-from steelyard.model.schedule import PlannedRun
-from steelyard.model.turns import TurnTimes
+from steelyard.campaign.design.schedule import block_coin, cells_of
+from steelyard.campaign.evidence.run_log import LogOrder
+from steelyard.campaign.run.taking import Taken
+from steelyard.campaign.run.turns import Seat, TurnTaker, Work, seat_of
+from steelyard.core.errors import Interrupted, MeasurementError
+from steelyard.core.measurement import Measurement
+from steelyard.core.schedule import PlannedRun, TurnTimes
 
 TIMES = TurnTimes(turn_s=0.25, settling_s=0.1)
 WORK = Work(seconds=5.0)

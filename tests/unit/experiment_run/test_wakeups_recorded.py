@@ -9,11 +9,11 @@ from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.servers import FakeEngine, FakePlatform
 from fakes.sql import FakeSql
-from steelyard.experiment.assembly import Assembly
-from steelyard.experiment.doors import Doors
-from steelyard.experiment.ledger import JournalLedger
-from steelyard.experiment.session import facts_of
-from steelyard.model.waking import recorded_suspects
+from steelyard.campaign.cleanup.ledger import JournalLedger
+from steelyard.campaign.run.session import facts_of
+from steelyard.core.linux import recorded_suspects
+from steelyard.gateways.doors import Doors
+from steelyard.targets.assembly import Assembly
 from support.machines import metal
 
 

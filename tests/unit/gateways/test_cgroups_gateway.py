@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fakes.cgroups import FakeCgroups
+from steelyard.core.errors import ExitCode, PrivilegeError, TargetError
+from steelyard.core.linux import Controller
 from steelyard.gateways.cgroups import Cgroups, SystemCgroups
-from steelyard.model.cgroup import Controller
-from steelyard.model.errors import ExitCode, PrivilegeError, TargetError
 
 _SEPARATE = """\
 tmpfs /sys/fs/cgroup tmpfs rw 0 0

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.gateways.cpu_latency import SystemCpuLatency
-from steelyard.model.errors import TargetError
+from steelyard.core.errors import TargetError
+from steelyard.gateways.host import SystemCpuLatency
 
 
 def test_a_limit_is_written_as_the_kernel_wants_it(tmp_path: Path) -> None:

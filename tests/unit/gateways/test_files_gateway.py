@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.errors import ExitCode, PreflightError, PrivilegeError, RecordError
 from steelyard.gateways import files
-from steelyard.model.errors import ExitCode, PreflightError, PrivilegeError, RecordError
 
 
 @pytest.mark.parametrize(

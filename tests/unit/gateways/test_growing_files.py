@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.gateways.growing import GrowingFiles
-from steelyard.model.errors import MeasurementError
+from steelyard.core.errors import MeasurementError
+from steelyard.gateways.files import GrowingFiles
 
 
 def _text(read: "list[tuple[str, bytes]]", name: str) -> bytes:

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.gateways import guard
-from steelyard.gateways.families import SystemFamilies
-from steelyard.gateways.guard import SystemGuards
-from steelyard.model.errors import TargetError
+from steelyard.core.errors import TargetError
+from steelyard.gateways import pausing as guard
+from steelyard.gateways.pausing import SystemFamilies, SystemGuards
 from support.waiting import eventually
 
 _STARTS_ONE = """
 import sys, time
 from pathlib import Path
-from steelyard.gateways.guard import SystemGuards
+from steelyard.gateways.pausing import SystemGuards
 guard = SystemGuards().start([Path(sys.argv[1])], [Path(sys.argv[2])])
 print(guard.pid, flush=True)
 time.sleep(60)

@@ -7,9 +7,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from steelyard.gateways.instance_metadata import instance_type
-from steelyard.gateways.network import free_port
-from steelyard.model.errors import TargetError
+from steelyard.core.errors import TargetError
+from steelyard.gateways.host import free_port, instance_type
 
 _TOKEN = "a-token"
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from steelyard.core.errors import InputError, PrivilegeError
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
 from steelyard.gateways.kubernetes.kubeconfig import default_paths, read_kubeconfig
-from steelyard.model.errors import InputError, PrivilegeError
 
 SECRET = "planted-token"
 
@@ -242,7 +242,7 @@ def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['kubernetes'] = None\n"
         "from steelyard.gateways.kubernetes.connecting import KubectlConfiguration\n"
-        "from steelyard.model.errors import PreflightError\n"
+        "from steelyard.core.errors import PreflightError\n"
         "try: KubectlConfiguration().connect()\n"
         "except PreflightError as error: print(error.message, error.hint)"
     )
@@ -254,7 +254,7 @@ def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
 def test_nobody_pays_for_the_library_who_does_not_use_it() -> None:
     """The doors name the gateway without importing the library or what comes with it."""
     script = (
-        "import sys, steelyard.experiment.doors as doors; doors.system_doors();"
+        "import sys, steelyard.gateways.doors as doors; doors.system_doors();"
         "print(*{'kubernetes', 'urllib3', 'websocket', 'requests'} & set(sys.modules))"
     )
     assert python(script) == ""

@@ -5,15 +5,14 @@ import base64
 import pytest
 
 from fakes.kubernetes_api import FakeKubernetes, FakeKubernetesApi, FakeLines, Said, run_pods
-from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
-from steelyard.model.errors import (
+from steelyard.core.errors import (
     InputError,
     MeasurementError,
     PreflightError,
     PrivilegeError,
     TargetError,
 )
-from steelyard.model.kubernetes import (
+from steelyard.core.kubernetes import (
     CLUSTER,
     CONFIG_MAP,
     NAMESPACE,
@@ -24,6 +23,7 @@ from steelyard.model.kubernetes import (
     ObjectRef,
     ref_of,
 )
+from steelyard.gateways.kubernetes.api import Kubernetes, KubernetesApi
 from support.kubernetes_contract import ObjectContract
 
 WHERE = ContainerRef(namespace="bench", pod="p", container="c")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.errors import TargetError
+from steelyard.core.kubernetes import ContainerRef
 from steelyard.gateways.kubernetes.commands import exit_status, guarded
-from steelyard.model.errors import TargetError
-from steelyard.model.kubernetes import ContainerRef
 
 WHERE = ContainerRef(namespace="bench", pod="p")
 SHELLS = [

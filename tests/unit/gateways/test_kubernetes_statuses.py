@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.gateways.kubernetes.statuses import Answered, Asked, refused
-from steelyard.model.errors import (
+from steelyard.core.errors import (
     InputError,
     PreflightError,
     PrivilegeError,
     SteelyardError,
     TargetError,
 )
+from steelyard.gateways.kubernetes.requests import Answered, Asked, refused
 
 ASKED = Asked(what="Pod bench/p", verb="patch", resource="pods", namespace="bench", context="lab")
 _USER = 'User "system:serviceaccount:bench:limited"'

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.gateways.libpq import asked_for, connection_failure, parsed_uri
-from steelyard.model.errors import InputError
+from steelyard.core.errors import InputError
+from steelyard.gateways.sql import asked_for, connection_failure, parsed_uri
 
 
 def test_a_uri_gives_its_keywords() -> None:

@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from steelyard.gateways.network import LOOPBACK, free_port, require_free_port
-from steelyard.model.errors import ExitCode, PreflightError
+from steelyard.core.errors import ExitCode, PreflightError
+from steelyard.gateways.host import LOOPBACK, free_port, require_free_port
 
 
 def test_a_free_port_can_be_used() -> None:

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import ExitCode, TargetError
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import ExitCode, TargetError
 
 _READY = b"Z" + struct.pack("!ic", 5, b"I")
 _LET_IN = b"R" + struct.pack("!ii", 8, 0) + _READY

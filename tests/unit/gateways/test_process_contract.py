@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
+from steelyard.core.command import Command
+from steelyard.core.errors import ExitCode, MeasurementError, TargetError
 from steelyard.gateways.process import Processes, SystemProcesses
-from steelyard.model.command import Command
-from steelyard.model.errors import ExitCode, MeasurementError, TargetError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

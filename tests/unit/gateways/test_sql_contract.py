@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes.sql import FakeSql
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import ExitCode, TargetError
 from steelyard.gateways.sql import PsycopgSql, Sql, _without_libpq_environment
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import ExitCode, TargetError
 
 
 @pytest.fixture(params=["real", "fake"])

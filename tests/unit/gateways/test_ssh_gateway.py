@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.gateways.fetched import FetchedHost, Wanted, parse_fetched, script
+from steelyard.core.errors import InputError, TargetError
+from steelyard.gateways.placed_files import FetchedHost, Wanted, parse_fetched, script
 from steelyard.gateways.ssh import Destination, SshMachine, parse_destination
-from steelyard.model.errors import InputError, TargetError
 
 MARK = "mark-of-a-test"
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.gateways import direct_read, log_write, own_program, pingpong, roundtrip
+from steelyard.core.errors import MeasurementError
+from steelyard.core.schedule import LOG_WRITE_BYTES
+from steelyard.gateways import direct_read, log_write, pingpong, roundtrip
+from steelyard.gateways import process as own_program
 from steelyard.gateways.files import largest_file
 from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import SystemProcesses
-from steelyard.model.ceilings import LOG_WRITE_BYTES
-from steelyard.model.errors import MeasurementError
 
 PYTHON = Path(sys.executable).name
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.gateways.process import SystemProcesses
-from steelyard.gateways.together import Together
-from steelyard.model.command import Command
-from steelyard.model.errors import MeasurementError, TargetError
+from steelyard.core.command import Command
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.gateways.process import SystemProcesses, Together
 from support.waiting import eventually
 
 _LONG = ("/bin/sh", "-c", "echo begun; sleep 60 & sleep 60")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.processes import Answer, FakeProcesses
+from steelyard.core.errors import PrivilegeError, SteelyardError, TargetError
 from steelyard.gateways.virsh import Virsh, parse_delays
-from steelyard.model.errors import PrivilegeError, SteelyardError, TargetError
 
 # Recorded with libvirt 9.0.0.
 _STATISTICS = """\

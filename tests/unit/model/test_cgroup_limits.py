@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.cgroup import (
+from steelyard.core.errors import InputError
+from steelyard.core.linux import (
     KEYS,
     Controller,
     Limits,
@@ -14,8 +15,7 @@ from steelyard.model.cgroup import (
     parse_cpu_list,
     shown_limit,
 )
-from steelyard.model.errors import InputError
-from steelyard.model.units import MIB
+from steelyard.core.units import MIB
 
 
 def test_every_key_is_read_in_its_own_way() -> None:

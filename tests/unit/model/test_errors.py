@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from steelyard.model import errors
-from steelyard.model.errors import ExitCode, ExperimentFileError, Problem, SteelyardError
+from steelyard.core import errors
+from steelyard.core.errors import ExitCode, ExperimentFileError, Problem, SteelyardError
 
 
 def test_exit_codes_are_those_of_the_manual() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from steelyard.model import host_settings
-from steelyard.model.errors import InputError
-from steelyard.model.measure import SwitchCost
+from steelyard.core import linux as host_settings
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import SwitchCost
 
 
 @pytest.mark.parametrize(

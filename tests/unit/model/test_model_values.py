@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.command import Command, Completed
-from steelyard.model.experiment import Experiment, Layer, Setting, Treatment
-from steelyard.model.load import Load
-from steelyard.model.measure import SwitchCost
-from steelyard.model.measurement import Measurement
-from steelyard.model.target import LocalTarget
-from steelyard.model.verdicts import Estimate, Verdict
+from steelyard.core.command import Command, Completed
+from steelyard.core.experiment import Experiment, Layer, Setting, SwitchCost, Treatment
+from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.measurement import Measurement
+from steelyard.core.schedule import Load
+from steelyard.core.target import LocalTarget
 
 
 def _measured(transactions: float, seconds: float) -> Measurement:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from steelyard.model.errors import InputError
-from steelyard.model.quantities import page_bytes_of, parse_quantity, parse_quantity_bytes
+from steelyard.core.errors import InputError
+from steelyard.core.units import page_bytes_of, parse_quantity, parse_quantity_bytes
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """Storage classes as facts of a record: what was noted can be read again."""
 
-from steelyard.model.environment import Fact
-from steelyard.model.stack_facts import StorageClassFacts
-from steelyard.model.storage_classes import (
+from steelyard.core.kubernetes import (
     class_facts,
     class_in,
     is_longhorn,
@@ -10,6 +8,8 @@ from steelyard.model.storage_classes import (
     is_strict,
     replicas,
 )
+from steelyard.core.measurement import Fact
+from steelyard.core.stack_facts import StorageClassFacts
 
 TWICE = StorageClassFacts(
     name="longhorn-2r",

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, make_dataclass, replace
 
 import pytest
 
-from steelyard.engines.engine import Dataset
-from steelyard.model.stored_keys import stored_key
-from steelyard.model.target import (
+from steelyard.core.experiment import KeySpace
+from steelyard.core.redis import stored_key
+from steelyard.core.target import (
     CloudNativePgTarget,
     KubernetesPlace,
     LocalTarget,
@@ -14,7 +14,7 @@ from steelyard.model.target import (
     RedisLocalTarget,
     Target,
 )
-from steelyard.model.workload import KeySpace
+from steelyard.systems.protocol import Dataset
 
 CLUSTER = CloudNativePgTarget(
     place=KubernetesPlace(namespace="bench"),

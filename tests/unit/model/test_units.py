@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from steelyard.model import units
-from steelyard.model.errors import ExitCode, InputError
+from steelyard.core import units
+from steelyard.core.errors import ExitCode, InputError
 
 
 @pytest.mark.parametrize(

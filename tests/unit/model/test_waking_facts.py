@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.environment import Fact
-from steelyard.model.linux_facts import IdleState, LinuxFacts
-from steelyard.model.waking import recorded_suspects, wake_up_facts
+from steelyard.core.linux import IdleState, LinuxFacts, recorded_suspects, wake_up_facts
+from steelyard.core.measurement import Fact
 
 NAMES = ("idle driver", "idle states", "guest halt polling", "wake-up limit")
 C1 = IdleState(name="C1", exit_latency_s=2e-6)

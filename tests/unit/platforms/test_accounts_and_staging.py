@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.model.command import Command
-from steelyard.model.errors import ExitCode, PreflightError, PrivilegeError
-from steelyard.platforms.local import account, staging
-from steelyard.platforms.local.account import server_account
+from steelyard.core.command import Command
+from steelyard.core.errors import ExitCode, PreflightError, PrivilegeError
+from steelyard.places.local import server as account
+from steelyard.places.local import states as staging
+from steelyard.places.local.server import server_account
 
 
 def test_an_ordinary_user_runs_servers_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,14 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.job_cluster import JobCluster, a_job_plan
-from steelyard.model.errors import (
+from steelyard.core.errors import (
     InputError,
     LeftBehindError,
     PreflightError,
     PrivilegeError,
     RecordError,
 )
-from steelyard.model.kubernetes import (
+from steelyard.core.kubernetes import (
     ACCOUNT,
     CLAIM,
     CLUSTER_ROLE,
@@ -28,11 +28,11 @@ from steelyard.model.kubernetes import (
     campaign_labels,
     ref_of,
 )
-from steelyard.platforms.job import finding, making, manifests
-from steelyard.platforms.job.finding import Stand
-from steelyard.platforms.job.plan import plan_text, read_plan
-from steelyard.platforms.job.reading import record_files
-from steelyard.platforms.kubernetes.permissions import Purpose
+from steelyard.places.job import finding, manifests
+from steelyard.places.job import manifests as making
+from steelyard.places.job.finding import Stand, record_files
+from steelyard.places.job.manifests import plan_text, read_plan
+from steelyard.places.kubernetes.permissions import Purpose
 
 
 @pytest.fixture

@@ -9,19 +9,18 @@ from fakes.endpoint import FakeEndpoint
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.kubernetes import POD, SERVICE, ContainerRef, SecretRef
-from steelyard.model.outside import ServerInCluster
-from steelyard.model.target import EndpointTarget
-from steelyard.platforms.endpoint.databases import DatasetNeeds
-from steelyard.platforms.endpoint.place import Anywhere
-from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
-from steelyard.platforms.endpoint.restarting import Means
-from steelyard.platforms.endpoint.service_place import ServiceMeans, ServicePlace
-from steelyard.platforms.endpoint.settings import SettingStore
-from steelyard.platforms.kubernetes.reaching import Reach, sql_knock
-from steelyard.platforms.kubernetes.sight import LoadPods
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.kubernetes import POD, SERVICE, ContainerRef, SecretRef
+from steelyard.core.outside import ServerInCluster
+from steelyard.core.target import EndpointTarget
+from steelyard.places.kubernetes.outcomes import LoadPods
+from steelyard.places.kubernetes.reaching import Reach, sql_knock
+from steelyard.systems.existing import Anywhere
+from steelyard.systems.postgres.existing.databases import DatasetNeeds
+from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.settings import Means, SettingStore
+from steelyard.systems.service_place import ServiceMeans, ServicePlace
 
 _FOUND = ServerInCluster(
     context="lab",

@@ -9,14 +9,14 @@ from fakes.clock import FakeClock
 from fakes.endpoint import Died, FakeEndpoint
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
-from steelyard.model.outside import Foreign, OnServer
-from steelyard.model.target import EndpointTarget
-from steelyard.platforms.endpoint.databases import GENERATOR_TABLES, DatasetNeeds
-from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
-from steelyard.platforms.endpoint.restarting import Means
-from steelyard.platforms.endpoint.undoing import undo
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError, TargetError
+from steelyard.core.outside import Foreign, OnServer
+from steelyard.core.target import EndpointTarget
+from steelyard.systems.postgres.existing.databases import GENERATOR_TABLES, DatasetNeeds
+from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.undoing import undo
 
 _TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)
 _BEFORE = {"work_mem": "5MB", "other": "on"}

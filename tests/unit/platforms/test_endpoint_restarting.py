@@ -11,11 +11,11 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.sql import FakeSql
+from steelyard.core.command import Command, ServerAddress
+from steelyard.core.errors import TargetError
 from steelyard.gateways.process import RunningProcess, SystemProcesses
-from steelyard.model.command import Command, ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.platforms import restart_command
-from steelyard.platforms.endpoint.restarting import STARTED_AT, Means, restart
+from steelyard.places import elsewhere as restart_command
+from steelyard.systems.postgres.existing.settings import STARTED_AT, Means, restart
 
 _ADDRESS = ServerAddress(host="/fake", port=5432, user="postgres", database="postgres")
 

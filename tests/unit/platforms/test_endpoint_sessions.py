@@ -12,20 +12,20 @@ from fakes.endpoint import FakeEndpoint
 from fakes.processes import FakeProcesses
 from fakes.programs import FakeProgram
 from fakes.sql import FakeSql, Row
-from steelyard.model.command import ServerAddress
-from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import TargetError
-from steelyard.model.target import EndpointTarget
-from steelyard.model.turns import Pausing
-from steelyard.platforms.endpoint.platform import EndpointPlatform
-from steelyard.platforms.endpoint.sessions import (
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.schedule import Pausing
+from steelyard.core.target import EndpointTarget
+from steelyard.places.local.pausing import PausedGenerators
+from steelyard.systems.postgres.existing.platform import EndpointPlatform
+from steelyard.systems.postgres.existing.sessions import (
     _BACKEND,
     _SHOWN,
     EndpointSessions,
     mixed_sessions,
     shown_settings,
 )
-from steelyard.platforms.paused_generators import PausedGenerators
 
 _ADDRESS = ServerAddress(host="db", port=5432, user="bench", database="postgres")
 

@@ -10,11 +10,11 @@ from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.model.command import Command
-from steelyard.model.errors import PrivilegeError, TargetError
-from steelyard.model.turns import Pausing
-from steelyard.platforms.local.groups import GroupPlan, ServerGroups
-from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
+from steelyard.core.command import Command
+from steelyard.core.errors import PrivilegeError, TargetError
+from steelyard.core.schedule import Pausing
+from steelyard.places.local.groups import GroupPlan, ServerGroups
+from steelyard.places.local.platform import LocalOptions, LocalPlatform
 
 _QUOTA = Path("/fake/cgroup/cpu/steelyard-c-1-server/cpu.cfs_quota_us")
 _KEYS = frozenset({"cpus", "generator_cpuset"})

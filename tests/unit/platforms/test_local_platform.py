@@ -9,10 +9,11 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcess, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.model.command import Command, ServerAddress
-from steelyard.model.errors import PreflightError, TargetError
-from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
-from steelyard.platforms.local.states import PreparedState, state_key
+from steelyard.core.command import Command, ServerAddress
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.places.local.platform import LocalOptions, LocalPlatform
+from steelyard.places.local.states import state_key
+from steelyard.places.protocol import PreparedState
 
 _CONTENT = ("pgbench", 10)
 
@@ -286,7 +287,7 @@ def test_a_log_that_a_full_disk_does_not_take_is_kept_and_stops_nothing(
     def full(*_: object) -> None:
         raise PreflightError("no space is left on the device")
 
-    monkeypatch.setattr("steelyard.platforms.local.server_logs.append_text", full)
+    monkeypatch.setattr("steelyard.places.local.server.append_text", full)
     bench.platform.stop(keep_data=False)
     assert bench.platform.logs() == "PANIC:  No space left on device\n"
     bench.platform.destroy()

@@ -8,8 +8,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcess, FakeProcesses
 from fakes.programs import FakeProgram
-from steelyard.model.errors import SilentError, TargetError
-from steelyard.platforms.local.server import LocalServer
+from steelyard.core.errors import SilentError, TargetError
+from steelyard.places.local.server import LocalServer
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import FakeLedger
-from steelyard.model.errors import PreflightError
-from steelyard.platforms import log_place
-from steelyard.platforms.log_place import LogPlace
+from steelyard.core.errors import PreflightError
+from steelyard.places.local import directories as log_place
+from steelyard.places.local.directories import LogPlace
 
 
 @pytest.fixture

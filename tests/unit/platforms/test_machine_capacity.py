@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.model.errors import ExitCode, PreflightError
-from steelyard.model.units import GIB, MIB
-from steelyard.platforms.local.machine import capacity
+from steelyard.core.errors import ExitCode, PreflightError
+from steelyard.core.units import GIB, MIB
+from steelyard.places.local.machine import capacity
 
 _MEMINFO = "MemTotal:       16384000 kB\nMemFree:         1000000 kB\n"
 _TOTAL = 16_384_000 * 1024

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.platforms.local.machine import machine_facts
+from steelyard.places.local.machine import machine_facts
 
 _CPU = "processor : 0\nmodel name\t: EPYC 7B13\nflags\t\t: fpu {}avx2\n"
 _FILES = {

@@ -10,11 +10,11 @@ import pytest
 from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
+from steelyard.core.errors import PrivilegeError, TargetError
+from steelyard.core.linux import Controller
+from steelyard.core.schedule import Pausing
 from steelyard.gateways.cgroups import SystemCgroups
-from steelyard.model.cgroup import Controller
-from steelyard.model.errors import PrivilegeError, TargetError
-from steelyard.model.turns import Pausing
-from steelyard.platforms.local.pausing import (
+from steelyard.places.local.pausing import (
     PATIENCE_S,
     FrozenGroups,
     StoppedProcesses,
@@ -23,7 +23,7 @@ from steelyard.platforms.local.pausing import (
     start_guard,
     thaw,
 )
-from steelyard.platforms.platform import Guarded
+from steelyard.places.protocol import Guarded
 
 _GENERATOR, _SERVER, _SESSION, _WRITER, _LATE = 5, 10, 11, 12, 13
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.model.kubernetes import (
+from steelyard.core.kubernetes import (
     ENDPOINTS,
     JOB,
     NODE,
@@ -11,8 +11,8 @@ from steelyard.model.kubernetes import (
     Kind,
     campaign_labels,
 )
-from steelyard.platforms.kubernetes import rbac
-from steelyard.platforms.kubernetes.permissions import PERMISSIONS, Purpose, needed, plural
+from steelyard.places.kubernetes import permissions as rbac
+from steelyard.places.kubernetes.permissions import PERMISSIONS, Purpose, needed, plural
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.cli.manifest_text import manifest_text
-from steelyard.model.kubernetes import Manifest
-from steelyard.tuning.rendering.storage_classes import MATRIX, class_text
+from steelyard.cli.redis.split import manifest_text
+from steelyard.core.kubernetes import Manifest
+from steelyard.tuning.files.cluster import MATRIX, class_text
 from support.published_manifests import PRESETS, class_manifests, preset_manifests
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kubernetes"

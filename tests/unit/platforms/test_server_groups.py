@@ -9,11 +9,11 @@ import pytest
 from fakes.cgroups import FakeCgroups
 from fakes.clock import FakeClock
 from fakes.programs import FakeLedger
+from steelyard.core.errors import ExitCode, LeftBehindError, PrivilegeError, TargetError
+from steelyard.core.linux import KEYS, Controller, Limits
+from steelyard.core.measurement import EffectiveSetting
 from steelyard.gateways.cgroups import SystemCgroups
-from steelyard.model.cgroup import KEYS, Controller, Limits
-from steelyard.model.environment import EffectiveSetting
-from steelyard.model.errors import ExitCode, LeftBehindError, PrivilegeError, TargetError
-from steelyard.platforms.local.groups import GroupPlan, ServerGroups, remove_group
+from steelyard.places.local.groups import GroupPlan, ServerGroups, remove_group
 
 _ROOT = Path("/fake/cgroup")
 _PLAN = GroupPlan(name="steelyard-c-1", keys=frozenset(KEYS), place=Path("/data"))

@@ -9,11 +9,10 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.processes import Answer, FakeProcesses
 from fakes.programs import FakeLedger, FakeProgram
-from steelyard.model.command import Command
-from steelyard.model.errors import TargetError
-from steelyard.model.program import Companion
-from steelyard.platforms.local.platform import LocalOptions, LocalPlatform
-from steelyard.platforms.local.states import PreparedState
+from steelyard.core.command import Command, Companion
+from steelyard.core.errors import TargetError
+from steelyard.places.local.platform import LocalOptions, LocalPlatform
+from steelyard.places.protocol import PreparedState
 
 
 def _copy(command: Command) -> None:

@@ -5,8 +5,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.engines.engine import Dataset
-from steelyard.platforms.local.states import state_key
+from steelyard.places.local.states import state_key
+from steelyard.systems.protocol import Dataset
 
 _SCRIPTS = (("orders.sql", "CREATE TABLE orders (id int)"),)
 _IDENTITY = ("postgres", "18.6")

@@ -3,9 +3,8 @@
 from typing import Any
 
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.model.kubernetes import CLAIM, STORAGE_CLASS, VOLUME
-from steelyard.model.storage_classes import class_in
-from steelyard.platforms.kubernetes.volumes import storage_class_facts, volume_facts
+from steelyard.core.kubernetes import CLAIM, STORAGE_CLASS, VOLUME, class_in
+from steelyard.places.kubernetes.volumes import storage_class_facts, volume_facts
 
 LABELS = {"cnpg.io/cluster": "pg"}
 

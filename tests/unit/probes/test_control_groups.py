@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.groups import (
+from steelyard.campaign.evidence.placement import (
     Throttling,
     group_with_quota,
     parse_throttling,
     throttling,
 )
-from steelyard.model.vantage import Vantage
+from steelyard.core.evidence import Vantage
 
 _V1 = "nr_periods 120\nnr_throttled 45\nthrottled_time 1500000000\nnr_bursts 0\n"
 _V2 = "usage_usec 9\nnr_periods 120\nnr_throttled 45\nthrottled_usec 1500000\n"

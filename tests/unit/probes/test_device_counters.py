@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.devices import BlockDevice, parse_device
+from steelyard.campaign.evidence.sources import BlockDevice, parse_device
 from support.recorded_iostat import RECORDED, SECONDS, printed_by_iostat, used_as_recorded
 
 _KIB = 1024

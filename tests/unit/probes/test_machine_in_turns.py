@@ -7,13 +7,12 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
-from steelyard.experiment.probes.crowd import Bystanders, Crowd
-from steelyard.experiment.probes.links import LinkSums
-from steelyard.experiment.probes.machine_in_turns import MachineInTurns
-from steelyard.experiment.probes.probe import Part
-from steelyard.experiment.probes.processes import parse_major_faults
-from steelyard.model.evidence import Quantity
-from steelyard.model.vantage import Vantage
+from steelyard.campaign.evidence.machine import MachineInTurns
+from steelyard.campaign.evidence.neighbours import Bystanders, Crowd
+from steelyard.campaign.evidence.placement import LinkSums
+from steelyard.campaign.evidence.processes import parse_major_faults
+from steelyard.campaign.evidence.watch import Part
+from steelyard.core.evidence import Quantity, Vantage
 from support.recorded_host import DATA, SERVER, process_line, recorded_files, recorded_host
 
 _VANTAGE = Vantage(pid=SERVER, data=Path(DATA))

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.machine import MachineProbe
-from steelyard.experiment.probes.probe import Part
-from steelyard.model.evidence import Quantity
-from steelyard.model.vantage import Vantage
+from steelyard.campaign.evidence.machine import MachineProbe
+from steelyard.campaign.evidence.watch import Part
+from steelyard.core.evidence import Quantity, Vantage
 from steelyard.record.tables import HOST_QUANTITIES
 from support.recorded_host import (
     DATA,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.main_thread import MainThread
-from steelyard.experiment.probes.server_processes import ServerProcesses
-from steelyard.model.evidence import Quantity
+from steelyard.campaign.evidence.processes import ServerProcesses
+from steelyard.campaign.evidence.server import MainThread
+from steelyard.core.evidence import Quantity
 
 _PLACE = "/proc/7/task/7"
 

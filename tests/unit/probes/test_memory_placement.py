@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.levels import server_levels
-from steelyard.experiment.probes.placement import bytes_by_node, huge_bytes, remote_fraction
-from steelyard.model.evidence import Quantity
-from steelyard.model.vantage import Vantage
+from steelyard.campaign.evidence.machine import server_levels
+from steelyard.campaign.evidence.placement import bytes_by_node, huge_bytes, remote_fraction
+from steelyard.core.evidence import Quantity, Vantage
 from support.recorded_host import RECORDINGS, SERVER, recorded_files, recorded_host
 
 _MIB = 1 << 20

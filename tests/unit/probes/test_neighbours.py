@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.neighbours import census, heaviest
-from steelyard.model.evidence import OtherProcess
+from steelyard.campaign.evidence.neighbours import census, heaviest
+from steelyard.core.evidence import OtherProcess
 from support.recorded_host import process_line
 
 _KERNEL = 0x00200000

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.experiment.probes import pod_accounts as accounts
-from steelyard.experiment.probes.pod_counters import (
+from steelyard.campaign.evidence import pod_script as accounts
+from steelyard.campaign.evidence.pods import (
     Devices,
     absent,
     generator_counters,
     server_counters,
     server_levels,
 )
-from steelyard.model.evidence import Quantity
+from steelyard.core.evidence import Quantity
 from support.containers import account, generator_files, recorded, server_files
 
 

@@ -7,14 +7,13 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
-from steelyard.experiment.probes.pod_script import BOOT
-from steelyard.experiment.probes.pods import PodProbe
-from steelyard.experiment.probes.probe import Part
-from steelyard.model.errors import SteelyardError, TargetError
-from steelyard.model.evidence import Quantity
-from steelyard.model.kubernetes import ContainerRef
-from steelyard.platforms.kubernetes.pod_runs import StartSkew
-from steelyard.platforms.kubernetes.sight import PodSight
+from steelyard.campaign.evidence.pod_script import BOOT
+from steelyard.campaign.evidence.pods import PodProbe
+from steelyard.campaign.evidence.watch import Part
+from steelyard.core.errors import SteelyardError, TargetError
+from steelyard.core.evidence import Quantity
+from steelyard.core.kubernetes import ContainerRef
+from steelyard.places.kubernetes.outcomes import PodSight, StartSkew
 from support.containers import Containers, generator_files, server_files
 
 _DATABASE = ContainerRef(namespace="bench", pod="pg-1", container="postgres")

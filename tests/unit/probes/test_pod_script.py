@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.experiment.probes.pod_accounts import Account
-from steelyard.experiment.probes.pod_script import (
+from steelyard.campaign.evidence.pod_script import (
+    Account,
     generator_script,
     loop_script,
     renewal,
     server_script,
 )
-from steelyard.gateways.fetched import FetchedHost, parse_fetched
+from steelyard.gateways.placed_files import FetchedHost, parse_fetched
 
 _MARK = "fetched-0123"
 _SERVERS = ("postgres", "redis-server", "valkey-server")

@@ -7,18 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.experiment.probes.devices import parse_device
-from steelyard.experiment.probes.groups import parse_throttling
-from steelyard.experiment.probes.placement import bytes_by_node, huge_bytes
-from steelyard.experiment.probes.pressure import pressure_s
-from steelyard.experiment.probes.processes import (
+from steelyard.campaign.evidence.placement import bytes_by_node, huge_bytes, parse_throttling
+from steelyard.campaign.evidence.processes import (
     children,
     parse_device_use,
     parse_process,
     parse_scheduled,
     tree,
 )
-from steelyard.experiment.probes.procfs import cpu_times, memory_bytes, named_numbers
+from steelyard.campaign.evidence.sources import parse_device, pressure_s
+from steelyard.gateways.procfs import cpu_times, memory_bytes, named_numbers
 from support.recorded_host import (
     GENERATOR,
     SERVER,

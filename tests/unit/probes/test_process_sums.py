@@ -5,10 +5,8 @@ import threading
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.experiment.probes.generator_processes import GeneratorProcesses
-from steelyard.experiment.probes.scheduling import TaskSet
-from steelyard.experiment.probes.server_processes import ServerProcesses
-from steelyard.model.evidence import Quantity
+from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, TaskSet
+from steelyard.core.evidence import Quantity
 from support.recorded_host import (
     GENERATOR,
     SERVER,

@@ -8,13 +8,12 @@ import pytest
 
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
-from steelyard.engines.reading import Waiting
-from steelyard.experiment.probes.probe import Part
-from steelyard.experiment.probes.server import ServerProbe
-from steelyard.experiment.probes.watch import Watch
+from steelyard.campaign.evidence.server import ServerProbe
+from steelyard.campaign.evidence.watch import Part, Watch
+from steelyard.core.errors import TargetError
+from steelyard.core.evidence import Absence, Quantity, WaitClass
 from steelyard.gateways.clock import SystemClock
-from steelyard.model.errors import TargetError
-from steelyard.model.evidence import Absence, Quantity, WaitClass
+from steelyard.systems.protocol import Waiting
 
 _CPU = Waiting(kind="CPU", name="", group=WaitClass.CPU, sessions=1)
 _SYNC = Waiting(kind="IO", name="WalSync", group=WaitClass.WAL, sessions=2)
@@ -264,7 +263,7 @@ def test_a_probe_that_never_began_says_so() -> None:
 
 def test_a_reading_that_hangs_is_ended_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """The watch gives it up, which closes the session and frees the thread."""
-    monkeypatch.setattr("steelyard.experiment.probes.watch.BEGIN_WITHIN_S", 0.2)
+    monkeypatch.setattr("steelyard.campaign.evidence.watch.BEGIN_WITHIN_S", 0.2)
     reader = FakeReader(hangs=threading.Event())
     watch = Watch(probes=[_probe(reader)], clock=SystemClock())
     watch.around(lambda: None)

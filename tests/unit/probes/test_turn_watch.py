@@ -11,15 +11,15 @@ from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.servers import FakeEngine, World
-from steelyard.experiment.probes.choice import Place, PlaceInTurns, turn_watches
-from steelyard.experiment.probes.probe import Part
-from steelyard.experiment.probes.turn_watch import TurnWatch, moments
+from steelyard.campaign.evidence.choice import Place, PlaceInTurns, turn_watches
+from steelyard.campaign.evidence.turn_watch import TurnWatch, moments
+from steelyard.campaign.evidence.watch import Part
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.evidence import Absence
+from steelyard.core.experiment import Workload
+from steelyard.core.schedule import TurnTimes
 from steelyard.gateways.clock import SystemClock
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import TargetError
-from steelyard.model.evidence import Absence
-from steelyard.model.turns import TurnTimes
-from steelyard.model.workload import Workload
 
 _TIMES = TurnTimes(turn_s=0.06, settling_s=0.01)
 _PATIENCE_S = 30.0
@@ -237,7 +237,7 @@ def test_a_server_that_never_answers_does_not_hold_up_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is given up after its time, its session closed, and what the machine told is kept."""
-    monkeypatch.setattr("steelyard.experiment.probes.turn_watch.END_WITHIN_S", 0.2)
+    monkeypatch.setattr("steelyard.campaign.evidence.turn_watch.END_WITHIN_S", 0.2)
     server = Server()
     watch = _watch(server, Machine())
     _begun(watch, server)

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from steelyard.experiment.probes.probe import Part
-from steelyard.experiment.probes.watch import Watch
+from steelyard.campaign.evidence.watch import Part, Watch
+from steelyard.core.errors import TargetError
 from steelyard.gateways.clock import SystemClock
-from steelyard.model.errors import TargetError
 
 
 @dataclass
@@ -105,8 +104,8 @@ def test_a_fault_of_our_own_in_a_probe_does_not_end_the_run() -> None:
 @pytest.mark.parametrize("where", ["begin", "sample", "finish"])
 def test_a_probe_that_hangs_is_left_behind(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the beginning nor the end of a run waits for it longer than its limit."""
-    monkeypatch.setattr("steelyard.experiment.probes.watch.BEGIN_WITHIN_S", 0.2)
-    monkeypatch.setattr("steelyard.experiment.probes.watch.END_WITHIN_S", 0.2)
+    monkeypatch.setattr("steelyard.campaign.evidence.watch.BEGIN_WITHIN_S", 0.2)
+    monkeypatch.setattr("steelyard.campaign.evidence.watch.END_WITHIN_S", 0.2)
     probe = Recorder(hangs_in=where)
     watch = _watch(probe)
     watch.around(lambda: threading.Event().wait(0.2))

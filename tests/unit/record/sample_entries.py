@@ -10,15 +10,13 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from fakes.clock import FakeClock
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.experiment import Experiment, Treatment
-from steelyard.model.findings import Finding, Severity, Validity
-from steelyard.model.load import Load
-from steelyard.model.measurement import Measurement, Run, Second
-from steelyard.model.plan import Status
-from steelyard.model.schedule import CellKey
-from steelyard.model.target import LocalTarget
-from steelyard.model.workload import Workload
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.experiment import Experiment, Treatment, Workload
+from steelyard.core.findings import Finding, Severity, Validity
+from steelyard.core.measurement import Measurement, Run, Second
+from steelyard.core.plan import Status
+from steelyard.core.schedule import CellKey, Load
+from steelyard.core.target import LocalTarget
 from steelyard.record import entries
 from steelyard.record.entries import Entry
 from steelyard.record.journal import Journal

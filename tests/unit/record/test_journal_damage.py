@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sample_entries import a_story, write_journal
 
 from fakes.clock import FakeClock
-from steelyard.model.errors import ExitCode, RecordError
+from steelyard.core.errors import ExitCode, RecordError
 from steelyard.record import journal as journals
 from steelyard.record.entries import Entry
 from steelyard.record.journal import Journal, read_lines
@@ -159,7 +159,7 @@ sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from fakes.clock import FakeClock
 from sample_entries import a_story
-from steelyard.model.errors import RecordError
+from steelyard.core.errors import RecordError
 from steelyard.record.journal import Journal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 limit = 4000

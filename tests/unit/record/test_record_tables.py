@@ -9,20 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from sample_entries import a_story
 
-from steelyard.model.campaign import CampaignRecord
-from steelyard.model.errors import RecordError
-from steelyard.model.evidence import (
-    Evidence,
-    Quantity,
-    Series,
-    WaitClass,
-    WaitEvent,
-    Waits,
-)
-from steelyard.model.latency import RunLatency, ScriptLatency
-from steelyard.model.load import Load
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import RecordError
+from steelyard.core.evidence import Evidence, Quantity, Series, WaitClass, WaitEvent, Waits
+from steelyard.core.latency import RunLatency, ScriptLatency
+from steelyard.core.schedule import Load
 from steelyard.record.entries import Line, RunFinished
-from steelyard.record.replay import replay
+from steelyard.record.journal import replay
 from steelyard.record.tables import HOST_QUANTITIES, write_tables
 from steelyard.stats.histogram import histogram_of, to_text
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 from sample_entries import a_run, a_story, an_experiment
 
-from steelyard.model.campaign import BlockOutcome
-from steelyard.model.environment import Environment, Fact
-from steelyard.model.errors import RecordError
-from steelyard.model.plan import Status
+from steelyard.core.campaign import BlockOutcome
+from steelyard.core.errors import RecordError
+from steelyard.core.measurement import Environment, Fact
+from steelyard.core.plan import Status
 from steelyard.record import entries
 from steelyard.record.entries import Entry, Line
-from steelyard.record.replay import IN_FLIGHT, replay, standing
+from steelyard.record.journal import IN_FLIGHT, replay, standing
 
 _START = entries.Started(
     campaign_id="c", experiment=an_experiment(), command="steelyard run x", version="0"

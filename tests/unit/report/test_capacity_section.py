@@ -7,19 +7,16 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, open_loops
-from steelyard.model.work_words import POSTGRES_WORDS
-from steelyard.report.capacity import capacity_section, rate_answers
+from steelyard.answers.capacity.section import capacity_section, rate_answers
+from steelyard.answers.report import build_document
+from steelyard.answers.summary import summary
+from steelyard.core.experiment import POSTGRES_WORDS
 from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Section, Table
-from steelyard.report.filling import filled
-from steelyard.report.render import (
-    build_document,
-    render_html,
-    render_markdown,
-    render_terminal,
-    summary,
-)
-from steelyard.stats.goal import Reached
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import filled, render_terminal
+from steelyard.stats.capacity import Reached
 
 
 @pytest.fixture

@@ -4,11 +4,14 @@ import json
 from dataclasses import replace
 
 from fakes import analyses
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.ceilings import Ceiling, CeilingKind
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import Table
 from steelyard.report.formats import MISSING
-from steelyard.report.render import build_document, render_html, render_markdown, summary
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
 
 TAKEN = (
     Ceiling(

@@ -9,13 +9,12 @@ from altair.vegalite.v6.schema.core import load_schema
 from jsonschema import Draft7Validator
 
 from fakes import analyses, curves, latencies, open_loops, reasons
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.chart_specs import specification
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.report import charts
-from steelyard.report.builder import build_document
-from steelyard.report.chart_specs import specification
-from steelyard.report.charts import render_chart
+from steelyard.report.charts import render_chart, settle
 from steelyard.report.document import ChartKind, Figure
-from steelyard.report.svg import settle
 
 SVG = "{http://www.w3.org/2000/svg}"
 

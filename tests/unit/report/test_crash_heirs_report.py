@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from fakes.crashes import OFF, a_crash, a_test
-from steelyard.analysis.crashes import crash_summaries
-from steelyard.model.crash import CrashMode, CrashTest
-from steelyard.model.persistence import Death
-from steelyard.report.crashes import crash_document
+from steelyard.answers.crashes.compute import crash_summaries
+from steelyard.answers.crashes.section import crash_document
+from steelyard.core.crash import CrashMode, CrashTest
+from steelyard.core.persistence import Death
 from steelyard.report.markdown import render_markdown
 
 SPLIT = CrashMode(name="split", settings=OFF.settings, replica=(("appendonly", "yes"),))

@@ -10,7 +10,7 @@ TESTS = Path(__file__).parents[2]
 PROGRAM = """
 import hashlib, json
 from fakes import analyses
-from steelyard.report.render import (
+from steelyard.answers.report import (
     build_document, render_html, render_markdown, render_terminal, summary
 )
 analysis = analyses.quick()

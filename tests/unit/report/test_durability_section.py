@@ -4,15 +4,13 @@ import json
 from dataclasses import replace
 
 from fakes import analyses, durable
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
 from steelyard.report.document import BulletList, Section, Table
-from steelyard.report.render import (
-    build_document,
-    render_html,
-    render_markdown,
-    render_terminal,
-    summary,
-)
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 TITLE = "What may be lost of acknowledged commits"
 

@@ -10,21 +10,18 @@ import pytest
 
 from fakes import durable
 from fakes.analyses import quick
-from steelyard.analysis.campaign import analyse
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.campaign import analyse
+from steelyard.answers.listing import Listed, listing_document, listing_json
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
 from steelyard.cli.progress import standing
-from steelyard.model.findings import Finding, Severity
-from steelyard.model.verdicts import Verdict
+from steelyard.core.findings import Finding, Severity, Verdict
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Tone, VerdictCard, VerdictCards
-from steelyard.report.listing import Listed, listing_document, listing_json
-from steelyard.report.render import (
-    build_document,
-    render_html,
-    render_markdown,
-    render_terminal,
-    summary,
-)
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 LAZY = {"synchronous_commit": "off"}

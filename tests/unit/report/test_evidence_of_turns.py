@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from fakes import reasons
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.schedule import Mode
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.timeline.section import timeline_section
+from steelyard.core.schedule import Mode
 from steelyard.report.document import ChartKind, Figure
-from steelyard.report.render import build_document, render_markdown
-from steelyard.report.timeline import timeline_section
+from steelyard.report.markdown import render_markdown
 
 
 def _in_turns() -> CampaignAnalysis:

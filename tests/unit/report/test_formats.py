@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from steelyard.model.verdicts import Estimate
+from steelyard.core.findings import Estimate
 from steelyard.report import formats
 
 

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from fakes import analyses, curves, durable, latencies, reasons, redis_campaigns, single_clients
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.report.render import build_document, render_markdown, render_terminal, summary
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (

@@ -7,10 +7,12 @@ from html.parser import HTMLParser
 import pytest
 
 from fakes import analyses
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.report import chart_theme, charts
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.report import charts
+from steelyard.report import charts as chart_theme
 from steelyard.report.document import Command, Document, Section
-from steelyard.report.render import build_document, render_html
+from steelyard.report.html import render_html
 
 VOID = frozenset({"meta", "link", "br", "hr", "img", "input", "col"})
 SCENES: tuple[Callable[[], CampaignAnalysis], ...] = (

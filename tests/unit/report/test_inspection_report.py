@@ -2,10 +2,17 @@
 
 import pytest
 
-from steelyard.model.findings import Severity
-from steelyard.model.inspection import JudgedRule, State
-from steelyard.model.linux_facts import BlockDevice, LinuxFacts, NumaNode, PagePool
-from steelyard.model.stack_facts import (
+from steelyard.answers.stack.inspection import (
+    Inspection,
+    fact_tables,
+    inspection_document,
+    inspection_json,
+    shown,
+)
+from steelyard.core.findings import Severity
+from steelyard.core.linux import BlockDevice, LinuxFacts, NumaNode, PagePool
+from steelyard.core.stack import JudgedRule, State
+from steelyard.core.stack_facts import (
     DomainFacts,
     Kubelet,
     KubernetesFacts,
@@ -15,10 +22,8 @@ from steelyard.model.stack_facts import (
     StackFacts,
     Visibility,
 )
-from steelyard.model.units import GIB, MIB
+from steelyard.core.units import GIB, MIB
 from steelyard.report.document import Table
-from steelyard.report.inspection import Inspection, inspection_document, inspection_json
-from steelyard.report.stack_facts import fact_tables, shown
 from steelyard.report.terminal import render_terminal
 from support.recorded_stacks import published
 

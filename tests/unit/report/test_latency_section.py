@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, latencies
-from steelyard.analysis.latency_results import Basis, LatencyAnalysis, PercentileLevel
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey
-from steelyard.model.verdicts import Estimate, Verdict
-from steelyard.report.capacity import capacity_section
+from steelyard.answers.capacity.section import capacity_section
+from steelyard.answers.latency.results import Basis, LatencyAnalysis, PercentileLevel
+from steelyard.answers.latency.section import latency_section, level_text
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.schedule import CellKey, Load
 from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
-from steelyard.report.filling import filled
-from steelyard.report.latency import latency_section, level_text
-from steelyard.report.render import build_document, render_markdown, summary
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import filled
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, open_loops
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.experiment import Layer, Setting
-from steelyard.model.load import Load
-from steelyard.model.measure import Reset, SwitchCost
-from steelyard.model.plan import CampaignPlan, Status
+from steelyard.answers.result.method import limits_section
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.experiment import Layer, Reset, Setting, SwitchCost
+from steelyard.core.plan import CampaignPlan, Status
+from steelyard.core.schedule import Load
 from steelyard.report.document import BulletList
-from steelyard.report.limits import limits_section
 
 
 def words(analysis: CampaignAnalysis) -> str:

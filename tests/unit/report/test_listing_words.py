@@ -6,15 +6,13 @@ import pytest
 
 from fakes.analyses import quick
 from fakes.campaigns import an_experiment
-from steelyard.model.experiment import Layer, Setting
-from steelyard.model.plan import Status
-from steelyard.report.listing import Listed, _asked, campaign_document, short_verdicts
-from steelyard.report.render import (
-    build_document,
-    render_html,
-    render_markdown,
-    render_terminal,
-)
+from steelyard.answers.listing import Listed, _asked, campaign_document, short_verdicts
+from steelyard.answers.report import build_document
+from steelyard.core.experiment import Layer, Setting
+from steelyard.core.plan import Status
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 
 def test_an_empty_value_is_named() -> None:

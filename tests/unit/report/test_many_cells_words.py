@@ -2,13 +2,13 @@
 
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.plan import Status
+from steelyard.answers.result.method import method_section
+from steelyard.answers.result.section import headline_section
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.tables import comparison_section
+from steelyard.answers.wording import verdict_sentence
+from steelyard.core.plan import Status
 from steelyard.report.document import KeyValues, Table
-from steelyard.report.headlines import headline_section
-from steelyard.report.method import method_section
-from steelyard.report.tables import comparison_section
-from steelyard.report.wording import verdict_sentence
 
 
 def over(cells: int) -> CampaignAnalysis:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.analyses import quick
-from steelyard.model.target import EndpointTarget
-from steelyard.report.markdown import escape
-from steelyard.report.render import build_document, render_markdown
+from steelyard.answers.report import build_document
+from steelyard.core.target import EndpointTarget
+from steelyard.report.markdown import escape, render_markdown
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
-from steelyard.analysis.noise_floor import NoiseFloor
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.schedule import Mode
-from steelyard.model.verdicts import Verdict
+from steelyard.answers.noise.floor import NoiseFloor
+from steelyard.answers.noise.section import noise_section
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.findings import Verdict
+from steelyard.core.schedule import Mode
 from steelyard.report.document import BulletList, ChartKind, Figure, Paragraph, Table, Tone
-from steelyard.report.noise import noise_section
-from steelyard.report.render import build_document, render_markdown
+from steelyard.report.markdown import render_markdown
 
 
 def changed(**parts: object) -> CampaignAnalysis:

@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
-from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.model.plan import Status
-from steelyard.model.target import EndpointTarget
-from steelyard.model.verdicts import Verdict
-from steelyard.report import wording
-from steelyard.report.render import build_document, render_markdown, render_terminal, summary
+from steelyard.answers import wording
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.summary import summary
+from steelyard.core.findings import Verdict
+from steelyard.core.plan import Status
+from steelyard.core.target import EndpointTarget
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 CANNOT = "that it is because of what differs between them cannot be said: one instance per side"
 

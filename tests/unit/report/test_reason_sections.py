@@ -3,13 +3,16 @@
 from dataclasses import replace
 
 from fakes import analyses, reasons
-from steelyard.analysis.budget import Budget
-from steelyard.analysis.ledger import Ledger
-from steelyard.analysis.results import CampaignAnalysis
+from steelyard.answers.budget.compute import Budget
+from steelyard.answers.budget.section import Step, bars, steps
+from steelyard.answers.costs.compute import Ledger
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.document import Section, Table
 from steelyard.report.formats import part_ms, significant
-from steelyard.report.render import build_document, render_html, render_markdown, render_terminal
-from steelyard.report.waterfall import Step, bars, steps
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 
 def section(analysis: CampaignAnalysis, anchor: str) -> Section | None:

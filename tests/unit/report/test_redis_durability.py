@@ -3,18 +3,20 @@
 from dataclasses import replace
 
 from fakes.analyses import quick
-from steelyard.analysis.durability_results import (
+from steelyard.answers.durability.results import (
     Fate,
     Loss,
     Survival,
     TreatmentDurability,
     WriteLatency,
 )
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model.experiment import EngineName
-from steelyard.model.schedule import CellKey
-from steelyard.report.durability import durability_json
-from steelyard.report.render import build_document, render_markdown, render_terminal
+from steelyard.answers.durability.section import durability_json
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.experiment import EngineName
+from steelyard.core.schedule import CellKey
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 
 def _survival(loss: Loss, seconds: float | None) -> Survival:

@@ -6,11 +6,12 @@ import math
 import pytest
 
 from fakes import analyses, curves
-from steelyard.model.work_words import POSTGRES_WORDS
+from steelyard.answers.report import build_document
+from steelyard.answers.scalability.section import scalability_section
+from steelyard.answers.summary import summary
+from steelyard.core.experiment import POSTGRES_WORDS
 from steelyard.report.document import Figure, Section, Table
-from steelyard.report.filling import filled
-from steelyard.report.render import build_document, summary
-from steelyard.report.scalability import scalability_section
+from steelyard.report.terminal import filled
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """The table of a plan of the stack: readable at 100 columns, whatever is long in it."""
 
-from steelyard.model.stack import Knob, KnobKind
+from steelyard.answers.stack.plan import plan_document
+from steelyard.core.stack import Knob, KnobKind
 from steelyard.report.document import Row, Table
-from steelyard.report.stack_plan import plan_document
 from steelyard.report.terminal import render_terminal
 from support.stack import stack_plan
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, single_clients
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.analysis.statement_costs import StatementDifference
-from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.verdicts import Estimate
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.statements.costs import StatementDifference
+from steelyard.answers.statements.section import statement_section
+from steelyard.answers.summary import summary
+from steelyard.core.findings import Estimate
+from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import BulletList, Table
-from steelyard.report.render import build_document, summary
-from steelyard.report.statements import statement_section
 
 
 def with_difference(statement: Estimate, commit: Estimate) -> CampaignAnalysis:

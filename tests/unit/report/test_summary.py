@@ -5,8 +5,8 @@ import math
 from dataclasses import replace
 
 from fakes import analyses
-from steelyard.model.verdicts import Estimate
-from steelyard.report.render import summary
+from steelyard.answers.summary import summary
+from steelyard.core.findings import Estimate
 
 
 def test_the_promised_keys_are_there() -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
-from steelyard.report.render import build_document, render_terminal
+from steelyard.answers.report import build_document
+from steelyard.report.terminal import render_terminal
 
 SCENES = [analyses.quick, analyses.same_twice, analyses.interrupted, analyses.hostile]
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.analysis.campaign import analyse
+from steelyard.answers.campaign import analyse
+from steelyard.answers.report import build_document
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Document, Figure
-from steelyard.report.render import build_document, render_terminal
+from steelyard.report.terminal import render_terminal
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 CAMPAIGNS = sorted(path.parent.name for path in EXAMPLES.glob("*/journal.jsonl"))

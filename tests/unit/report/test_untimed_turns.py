@@ -3,8 +3,11 @@
 import pytest
 
 from fakes import analyses, redis_campaigns
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.report.render import build_document, render_markdown, render_terminal, summary
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import render_terminal
 
 
 @pytest.fixture(scope="module")

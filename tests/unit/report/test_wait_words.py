@@ -5,15 +5,14 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, reasons, single_clients
-from steelyard.analysis.waits import WaitCause, WaitReasoning
-from steelyard.model.ceilings import Ceiling, CeilingKind
-from steelyard.model.verdicts import Estimate
+from steelyard.answers.reasons.json import TITLE, wait_blocks
+from steelyard.answers.reasons.section import Choice, explain_document, explain_json
+from steelyard.answers.reasons.waits import WaitCause, WaitReasoning
+from steelyard.answers.statements.section import statement_section, waits_json
+from steelyard.answers.summary import summary
+from steelyard.core.findings import Estimate
+from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import BulletList
-from steelyard.report.explaining import Choice, explain_document, explain_json
-from steelyard.report.render import summary
-from steelyard.report.statement_summary import waits_json
-from steelyard.report.statements import statement_section
-from steelyard.report.waits import TITLE, wait_blocks
 
 WAITING = WaitReasoning(
     baseline="default",

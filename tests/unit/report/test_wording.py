@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses
-from steelyard.analysis.results import CampaignAnalysis, Comparison
-from steelyard.model.load import Load
-from steelyard.model.plan import Status
-from steelyard.model.verdicts import Estimate, Verdict
-from steelyard.report import wording
+from steelyard.answers import wording
+from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.plan import Status
+from steelyard.core.schedule import Load
 
 FASTER = Comparison(
     baseline="default",

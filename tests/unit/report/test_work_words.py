@@ -8,21 +8,18 @@ from dataclasses import replace
 import pytest
 
 from fakes import analyses, curves, latencies, open_loops, reasons, redis_campaigns
-from steelyard.analysis.results import CampaignAnalysis
-from steelyard.model import work_words
-from steelyard.model.experiment import GeneratorName
-from steelyard.model.load import Load
-from steelyard.report.chart_specs import specification
+from steelyard.answers.chart_specs import specification
+from steelyard.answers.reasons.section import Choice, explain_document
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
+from steelyard.core import experiment as work_words
+from steelyard.core.experiment import GeneratorName
+from steelyard.core.schedule import Load
 from steelyard.report.document import Document, Figure, Table
-from steelyard.report.explaining import Choice, explain_document
-from steelyard.report.filling import filled
-from steelyard.report.render import (
-    build_document,
-    render_html,
-    render_markdown,
-    render_terminal,
-    summary,
-)
+from steelyard.report.html import render_html
+from steelyard.report.markdown import render_markdown
+from steelyard.report.terminal import filled, render_terminal
 
 _MARKS = re.compile("[\ue000-\uf8ff]")
 # What Redis has not; the statement of where a rule comes from may name another's documentation.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from chance import highest_rate, lowest_rate
 
-from steelyard.stats.confidence import FloatArray, Interval
+from steelyard.stats.student import FloatArray, Interval
 from steelyard.stats.turns import (
     LEAST_BLOCKS,
     SUSPECT_LEVEL,

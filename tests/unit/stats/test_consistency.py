@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.stats.consistency import consistency
+from steelyard.stats.capacity import consistency
 
 
 def test_an_even_run_has_no_variation() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard.model.noise import (
+from steelyard.core.noise import (
     ALL_NAMED,
     ASSUMED_NOISE,
     ASSUMED_TURNS,
@@ -14,8 +14,7 @@ from steelyard.model.noise import (
     TurnNoise,
     WorkloadNoise,
 )
-from steelyard.model.schedule import Mode
-from steelyard.model.turns import TurnTimes
+from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.stats.noise import NoiseSample, mean_variance, noise_parts
 from steelyard.stats.planning import (
     BlockShape,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from chance import lowest_rate
 
-from steelyard.stats.confidence import FloatArray
 from steelyard.stats.drift import drift_of
+from steelyard.stats.student import FloatArray
 
 
 def levels(

@@ -9,7 +9,7 @@ from chance import lowest_rate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.stats.goal import Crossing, Reached, crossing, goal_rate, goal_ratio, monotone
+from steelyard.stats.capacity import Crossing, Reached, crossing, goal_rate, goal_ratio, monotone
 
 CAPACITY, LEVEL = 1000.0, 0.05
 CLOSE = CAPACITY * np.array([0.5, 0.6, 0.7, 0.8, 0.9])

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from steelyard.stats.interval import SIGNED_RANK_FROM, block_interval
-from steelyard.stats.signed_rank import signed_rank_interval
+from steelyard.stats.signed_rank import SIGNED_RANK_FROM, block_interval, signed_rank_interval
 from steelyard.stats.student import student_interval
 
 CAMPAIGNS = 1500

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats as reference
 
-from steelyard.stats.interval import block_interval, block_p_value
-from steelyard.stats.multiplicity import discoveries, false_discovery_level
-from steelyard.stats.signed_rank import signed_rank_p_value
+from steelyard.stats.signed_rank import block_interval, block_p_value, signed_rank_p_value
+from steelyard.stats.spending import discoveries, false_discovery_level
 
 samples = arrays(np.float64, st.integers(2, 24), elements=st.floats(-1.0, 1.0, width=32))
 

@@ -9,12 +9,11 @@ import pytest
 from chance import highest_rate, lowest_rate
 from scipy.signal import lfilter
 
-from steelyard.analysis.contrasts import HeadlineContrast
-from steelyard.analysis.latency import compare_percentiles, percentile_of
-from steelyard.analysis.latency_pools import Pool
-from steelyard.analysis.latency_results import LatencyChange
-from steelyard.model.load import Load
-from steelyard.model.schedule import CellKey
+from steelyard.answers.latency.compute import compare_percentiles, percentile_of
+from steelyard.answers.latency.pools import Pool
+from steelyard.answers.latency.results import LatencyChange
+from steelyard.answers.observations import HeadlineContrast
+from steelyard.core.schedule import CellKey, Load
 from steelyard.stats.histogram import Histogram, histogram_of
 from steelyard.stats.signed_rank import achieved_level, critical_value
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from steelyard.stats.interval import block_interval
 from steelyard.stats.power import Look, crossing, half_width
+from steelyard.stats.signed_rank import block_interval
 from steelyard.stats.spending import look_levels
 
 

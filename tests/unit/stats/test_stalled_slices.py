@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from steelyard.stats.stalls import stalled_slices, stalls_p_value
+from steelyard.stats.drift import stalled_slices, stalls_p_value
 
 
 def test_a_stall_is_found_in_its_own_cell_and_arm() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.verdicts import Verdict
-from steelyard.stats.verdict import blocks_to_decide, has_no_practical_weight, verdict_of
+from steelyard.core.findings import Verdict
+from steelyard.stats.signed_rank import blocks_to_decide, has_no_practical_weight, verdict_of
 
 INF = float("inf")
 bounds = st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)).map(sorted)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from chance import highest_rate, lowest_rate
 
-from steelyard.stats.warmup import position_slope, residual_loss, settled_after_s
+from steelyard.stats.drift import position_slope, residual_loss, settled_after_s
 
 
 def warming(tau_s: float, restarts: int, noise: float, seed: int = 1) -> np.ndarray:

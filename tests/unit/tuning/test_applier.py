@@ -7,29 +7,27 @@ from pathlib import Path
 import pytest
 
 from fakes.clock import FakeClock
-from steelyard.model.errors import (
+from steelyard.core.errors import (
     InputError,
     PreflightError,
     PrivilegeError,
     RecordError,
     SteelyardError,
 )
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.model.stack_progress import Outcome, Step
+from steelyard.core.stack import Knob, KnobKind, Outcome, Step
 from steelyard.record.entries import Entry, StackBegun
 from steelyard.record.journal import Journal
-from steelyard.tuning.applying.applier import (
+from steelyard.tuning.apply.applier import (
     UnprivilegedError,
     apply_all,
     require_all,
+    revert_all,
     verify_all,
 )
-from steelyard.tuning.applying.door import Check, KnobDoor
-from steelyard.tuning.applying.doors import Outside, doors
-from steelyard.tuning.applying.order import ordered
-from steelyard.tuning.applying.record import AppliedRecord, read_applied
-from steelyard.tuning.applying.reverting import revert_all
-from steelyard.tuning.applying.selection import Selection, selection_of
+from steelyard.tuning.apply.door import Check, KnobDoor
+from steelyard.tuning.apply.doors import Outside, doors
+from steelyard.tuning.apply.plans import Selection, ordered, selection_of
+from steelyard.tuning.apply.record import AppliedRecord, read_applied
 from support.stack import knob
 from support.stack_world import (
     DIRTY,

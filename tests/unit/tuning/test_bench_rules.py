@@ -5,16 +5,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import LinuxFacts, PingPong
-from steelyard.model.stack_facts import (
-    BenchFacts,
-    PostgresFacts,
-    ScriptLatencies,
-    StackFacts,
-    Step,
-)
-from steelyard.model.units import GIB
+from steelyard.core.linux import LinuxFacts, PingPong
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import BenchFacts, PostgresFacts, ScriptLatencies, StackFacts, Step
+from steelyard.core.units import GIB
 from steelyard.tuning.rules.bench import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import published

@@ -10,12 +10,12 @@ import pytest
 from fakes.facts import POSTMASTER, FakeStack
 from fakes.host import FakeHost
 from fakes.processes import Answer
-from steelyard.gateways.fetched import Wanted, parse_fetched, script
-from steelyard.model.command import Command, Completed
-from steelyard.model.errors import InputError, TargetError
-from steelyard.model.linux_facts import PoolUser
-from steelyard.model.stack_facts import DomainFacts, Kubelet, Origin, StackFacts, Visibility
-from steelyard.model.units import GIB, MIB
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import InputError, TargetError
+from steelyard.core.linux import PoolUser
+from steelyard.core.stack_facts import DomainFacts, Kubelet, Origin, StackFacts, Visibility
+from steelyard.core.units import GIB, MIB
+from steelyard.gateways.placed_files import Wanted, parse_fetched, script
 from steelyard.tuning.facts import postgres
 from steelyard.tuning.facts.collecting import Asked, above, collect
 from steelyard.tuning.facts.kubernetes import CONFIGURATION, CPU_STATE, parse_kubelet

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from fakes import stack_designs
-from steelyard.model.errors import InputError
-from steelyard.model.findings import Severity
-from steelyard.model.inspection import State
-from steelyard.model.stack import DomainDesign
-from steelyard.model.stack_facts import GuestCell, StackFacts
-from steelyard.model.units import GIB, MIB
+from steelyard.core.errors import InputError
+from steelyard.core.findings import Severity
+from steelyard.core.stack import DomainDesign, State
+from steelyard.core.stack_facts import GuestCell, StackFacts
+from steelyard.core.units import GIB, MIB
 from steelyard.tuning.facts.domain_xml import domain_facts
-from steelyard.tuning.rendering.domain import domain_xml, patch_domain
-from steelyard.tuning.rules.judge import judge
+from steelyard.tuning.files.domain import domain_xml, patch_domain
+from steelyard.tuning.rules.catalogue import judge
 from support.lacking import lacking
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "libvirt"

@@ -10,11 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.errors import InputError
-from steelyard.model.stack_facts import DomainDisk
-from steelyard.model.units import GIB, KIB, MIB
-from steelyard.tuning.facts.domain_tree import as_bytes, domain_text, numbers, parse_domain
-from steelyard.tuning.facts.domain_xml import domain_facts
+from steelyard.core.errors import InputError
+from steelyard.core.stack_facts import DomainDisk
+from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.facts.domain_xml import (
+    as_bytes,
+    domain_facts,
+    domain_text,
+    numbers,
+    parse_domain,
+)
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "libvirt"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.errors import InputError
-from steelyard.model.linux_facts import IdleState, LinuxFacts, NumaNode, PingPong
-from steelyard.model.stack_facts import (
+from steelyard.core.errors import InputError
+from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
+from steelyard.core.stack_facts import (
     DomainFacts,
     Kubelet,
     KubernetesFacts,
@@ -17,13 +17,7 @@ from steelyard.model.stack_facts import (
     StackFacts,
     Visibility,
 )
-from steelyard.tuning.facts.file import (
-    facts_json,
-    facts_yaml,
-    parse_facts,
-    read_facts,
-    write_facts,
-)
+from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts, read_facts, write_facts
 from support.recorded_stacks import PUBLISHED, RECOMMENDED, published, recommended
 
 _TEXTS = st.text(max_size=8)

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.model.errors import InputError, PreflightError, TargetError
-from steelyard.model.kubernetes import NODE as NODE_KIND
-from steelyard.model.kubernetes import POD, STORAGE_CLASS, Kind
-from steelyard.model.stack_facts import StackFacts, Visibility
-from steelyard.model.units import KIB, MIB
-from steelyard.tuning.facts.cluster_objects import AskedCluster
+from steelyard.core.errors import InputError, PreflightError, TargetError
+from steelyard.core.kubernetes import NODE as NODE_KIND
+from steelyard.core.kubernetes import POD, STORAGE_CLASS, Kind
+from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.core.units import KIB, MIB
+from steelyard.tuning.facts.cluster_server import collect_in_cluster
 from steelyard.tuning.facts.file import facts_yaml, parse_facts
-from steelyard.tuning.facts.in_cluster import collect_in_cluster
+from steelyard.tuning.facts.kubernetes import AskedCluster
 from steelyard.tuning.facts.node_probe import probe_manifest
-from steelyard.tuning.rules.judge import judge
+from steelyard.tuning.rules.catalogue import judge
 from support.database_in_cluster import (
     CONFIGZ,
     DATA,

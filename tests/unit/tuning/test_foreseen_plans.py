@@ -5,17 +5,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.model.errors import PreflightError
-from steelyard.model.findings import Severity
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack import Place, StackDesign, StackRequest
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import GIB, MIB
-from steelyard.tuning.planning.designing import design
-from steelyard.tuning.planning.foreseen import foreseen
-from steelyard.tuning.planning.huge_pages import formula_counter
-from steelyard.tuning.rules.judge import judge
+from steelyard.core.errors import PreflightError
+from steelyard.core.findings import Severity
+from steelyard.core.linux import LinuxFacts
+from steelyard.core.stack import Place, StackDesign, StackRequest, State
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import GIB, MIB
+from steelyard.tuning.plan.designing import design_stack
+from steelyard.tuning.plan.foreseen import foreseen
+from steelyard.tuning.plan.huge_pages import formula_counter
+from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import bare, machine, untuned_guest
 from support.recorded_stacks import published, recommended
 
@@ -56,7 +55,7 @@ def serious(facts: StackFacts) -> list[str]:
 
 def planned(request: StackRequest, facts: StackFacts) -> StackDesign:
     """Return a design whose huge pages are counted by the formula."""
-    return design(request, facts, formula_counter(request.postgres_version))
+    return design_stack(request, facts, formula_counter(request.postgres_version))
 
 
 def refusal(request: StackRequest, facts: StackFacts) -> PreflightError | None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.model.units import MIB
-from steelyard.tuning.planning.huge_pages import (
+from steelyard.core.units import MIB
+from steelyard.tuning.plan.huge_pages import (
     FORMULA_ERROR,
     formula_counter,
     least_shared_memory_bytes,

@@ -7,21 +7,20 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.model.errors import PreflightError
-from steelyard.model.linux_facts import IdleState, LinuxFacts, PoolUser
-from steelyard.model.stack import Place, PoolDesign, Scope, StackPlan, StackRequest
-from steelyard.model.stack_facts import DomainFacts, Origin, StackFacts
-from steelyard.model.units import GIB, KIB, MIB
-from steelyard.report.stack_plan import plan_document
-from steelyard.tuning.facts.pools import pool_facts
-from steelyard.tuning.planning import foresight
-from steelyard.tuning.planning.foreseen import foreseen
-from steelyard.tuning.planning.huge_pages import formula_counter
-from steelyard.tuning.planning.knobs import knobs_of
-from steelyard.tuning.planning.machine import deep_states
-from steelyard.tuning.planning.making import make_plan
-from steelyard.tuning.rendering.machine import UNIT_PATH, huge_page_unit
-from steelyard.tuning.rules.judge import judge
+from steelyard.answers.stack.plan import plan_document
+from steelyard.core.errors import PreflightError
+from steelyard.core.linux import IdleState, LinuxFacts, PoolUser
+from steelyard.core.stack import Place, PoolDesign, Scope, StackPlan, StackRequest
+from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts
+from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.facts.linux import pool_facts
+from steelyard.tuning.files.machine import UNIT_PATH, huge_page_unit
+from steelyard.tuning.plan import foreseen as foresight
+from steelyard.tuning.plan.foreseen import foreseen, make_plan
+from steelyard.tuning.plan.huge_pages import formula_counter
+from steelyard.tuning.plan.knobs import knobs_of
+from steelyard.tuning.plan.machine import deep_states
+from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine
 
 SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)

@@ -5,15 +5,13 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from steelyard.model.findings import Severity
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack_facts import Origin, StackFacts, Visibility
-from steelyard.tuning.rules.catalogue import RULES
-from steelyard.tuning.rules.judge import judge
+from steelyard.core.findings import Severity
+from steelyard.core.linux import LinuxFacts
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import Origin, StackFacts, Visibility
+from steelyard.tuning.rules.catalogue import RULES, judge
 from steelyard.tuning.rules.judging import judge_by
-from steelyard.tuning.rules.outcomes import Outcome, Partial, combined, lacking
-from steelyard.tuning.rules.rule import Rule
+from steelyard.tuning.rules.rule import Outcome, Partial, Rule, combined, lacking
 from support.recorded_stacks import recommended
 
 FACTS = StackFacts(

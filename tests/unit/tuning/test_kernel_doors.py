@@ -3,16 +3,16 @@
 import pytest
 
 from fakes.kernel import PAGE_BYTES, FakeKernel
-from steelyard.model.errors import (
+from steelyard.core.errors import (
     PreflightError,
     PrivilegeError,
     RecordError,
     SteelyardError,
     TargetError,
 )
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.tuning.applying.doors import kernel_doors
-from steelyard.tuning.applying.turning import put_back, turn
+from steelyard.core.stack import Knob, KnobKind
+from steelyard.tuning.apply.applier import put_back, turn
+from steelyard.tuning.apply.doors import kernel_doors
 from support.stack import MemoryLedger, knob
 
 _SWAPPINESS = knob(KnobKind.SYSCTL, "vm.swappiness", "1")

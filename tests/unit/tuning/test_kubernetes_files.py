@@ -6,13 +6,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from fakes import stack_designs
-from steelyard.model.stack import Place, StackRequest
-from steelyard.model.units import GIB, KIB, MIB
-from steelyard.tuning.rendering.cluster import cluster
-from steelyard.tuning.rendering.files import render
-from steelyard.tuning.rendering.kubelet import kubelet_configuration
-from steelyard.tuning.rendering.quantities import quantity
-from steelyard.tuning.rendering.storage import storage_class
+from steelyard.core.stack import Place, StackRequest
+from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.files.cluster import cluster, storage_class
+from steelyard.tuning.files.files import render
+from steelyard.tuning.files.machine import kubelet_configuration
+from steelyard.tuning.files.yaml_text import quantity
 
 UNITS = {"Ki": KIB, "Mi": MIB, "Gi": GIB}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import LinuxFacts, NumaNode, PagePool
-from steelyard.model.operator_parameters import REFUSED
-from steelyard.model.stack_facts import (
+from steelyard.core.kubernetes import REFUSED
+from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import (
     ClusterFacts,
     Intent,
     Kubelet,
@@ -18,7 +18,7 @@ from steelyard.model.stack_facts import (
     PostgresFacts,
     StackFacts,
 )
-from steelyard.model.units import GIB, MIB
+from steelyard.core.units import GIB, MIB
 from steelyard.tuning.rules.cloudnativepg import RULES as CLUSTER_RULES
 from steelyard.tuning.rules.kubernetes import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said

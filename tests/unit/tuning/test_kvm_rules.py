@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import IdleState, NumaNode, PagePool
-from steelyard.model.stack_facts import DomainDisk, DomainFacts, GuestCell, Origin, StackFacts
-from steelyard.model.units import GIB, MIB
+from steelyard.core.linux import IdleState, NumaNode, PagePool
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import DomainDisk, DomainFacts, GuestCell, Origin, StackFacts
+from steelyard.core.units import GIB, MIB
 from support.recorded_stacks import recommended
 from support.rule_cases import (
     domain,

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
+from steelyard.core.linux import BlockDevice, IdleState, LinuxFacts, PagePool, PoolUser
+from steelyard.core.stack_facts import Origin, Visibility
+from steelyard.core.units import GIB, KIB, MIB
 from steelyard.gateways.host import LocalHost
-from steelyard.model.linux_facts import BlockDevice, IdleState, LinuxFacts, PagePool, PoolUser
-from steelyard.model.stack_facts import Origin, Visibility
-from steelyard.model.units import GIB, KIB, MIB
-from steelyard.tuning.facts.cpus import steal
-from steelyard.tuning.facts.linux import collect_linux
+from steelyard.tuning.facts.linux import collect_linux, steal
 from support.machines import metal, small_vm
 from support.recorded_host import RECORDINGS
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import BlockDevice, NumaNode, PagePool, PoolUser
-from steelyard.model.stack_facts import (
+from steelyard.core.linux import BlockDevice, NumaNode, PagePool, PoolUser
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import (
     BenchFacts,
     DomainFacts,
     Intent,
@@ -18,7 +18,7 @@ from steelyard.model.stack_facts import (
     StackFacts,
     Visibility,
 )
-from steelyard.model.units import GIB, KIB, MIB
+from steelyard.core.units import GIB, KIB, MIB
 from support.recorded_stacks import published, recommended
 from support.rule_cases import judged, with_domain, with_linux
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fakes import stack_designs
-from steelyard.model.stack import PoolDesign
-from steelyard.model.units import GIB, MIB
-from steelyard.tuning.rendering.machine import (
+from steelyard.core.stack import PoolDesign
+from steelyard.core.units import GIB, MIB
+from steelyard.tuning.files.machine import (
     PROFILE_PATH,
     SYSCTL_PATH,
     UNIT_PATH,

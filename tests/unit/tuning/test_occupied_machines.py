@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.model.errors import InputError, PreflightError
-from steelyard.model.linux_facts import LinuxFacts, PagePool, PoolUser
-from steelyard.model.stack import Place, StackDesign, StackRequest
-from steelyard.model.stack_facts import DomainFacts, GuestCell, PostgresFacts, StackFacts
-from steelyard.model.units import GIB, KIB, MIB
-from steelyard.tuning.planning.designing import design
-from steelyard.tuning.planning.foreseen import foreseen
-from steelyard.tuning.planning.huge_pages import formula_counter
-from steelyard.tuning.planning.occupied import others_bytes
-from steelyard.tuning.rules.judge import judge
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.linux import LinuxFacts, PagePool, PoolUser
+from steelyard.core.stack import Place, StackDesign, StackRequest
+from steelyard.core.stack_facts import DomainFacts, GuestCell, PostgresFacts, StackFacts
+from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.plan.designing import design_stack
+from steelyard.tuning.plan.foreseen import foreseen
+from steelyard.tuning.plan.huge_pages import formula_counter
+from steelyard.tuning.plan.topology import others_bytes
+from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine
 
 SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)
@@ -29,7 +29,7 @@ PINNED = replace(
 def planned(facts: StackFacts, **asked: object) -> StackDesign:
     """Return the design of the small request, changed."""
     request = replace(SMALL, **asked)  # type: ignore[arg-type]
-    return design(request, facts, formula_counter(request.postgres_version))
+    return design_stack(request, facts, formula_counter(request.postgres_version))
 
 
 def beside(*domains: DomainFacts, linux: LinuxFacts | None = None) -> StackFacts:

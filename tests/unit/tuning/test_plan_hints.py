@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steelyard.model.errors import PreflightError
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack import Place, StackRequest
-from steelyard.model.stack_facts import DomainFacts, StackFacts
-from steelyard.model.units import GIB, MIB, parse_bytes
-from steelyard.tuning.planning.designing import design
-from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.core.errors import PreflightError
+from steelyard.core.linux import LinuxFacts
+from steelyard.core.stack import Place, StackRequest
+from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.units import GIB, MIB, parse_bytes
+from steelyard.tuning.plan.designing import design_stack
+from steelyard.tuning.plan.huge_pages import formula_counter
 from support.made_machines import bare, machine, untuned_guest
 
 _OPTIONS = {
@@ -45,7 +45,7 @@ requests = st.builds(
 def refusal(request: StackRequest, facts: StackFacts) -> PreflightError | None:
     """Return why a plan is refused; None where it is made."""
     try:
-        design(request, facts, formula_counter(request.postgres_version))
+        design_stack(request, facts, formula_counter(request.postgres_version))
     except PreflightError as error:
         return error
     return None

@@ -9,16 +9,20 @@ from fakes.clock import FakeClock
 from fakes.kernel import PAGE_BYTES, FakeKernel
 from fakes.processes import FakeProcesses
 from fakes.settings import FakeSettings
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError, PrivilegeError
+from steelyard.core.stack import KnobKind
+from steelyard.core.units import MIB
 from steelyard.gateways.sql import Row
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import PreflightError, PrivilegeError
-from steelyard.model.stack import KnobKind
-from steelyard.model.units import MIB
-from steelyard.platforms.endpoint.restarting import Means
-from steelyard.tuning.applying.huge_page_need import HugePageNeed
-from steelyard.tuning.applying.local_server import Mapping, find_process, huge_page_mapping
-from steelyard.tuning.applying.postgres import PostgresDoor
-from steelyard.tuning.applying.turning import put_back, turn
+from steelyard.systems.postgres.existing.settings import Means
+from steelyard.tuning.apply.applier import put_back, turn
+from steelyard.tuning.apply.huge_pages import (
+    HugePageNeed,
+    MemoryMapping,
+    find_process,
+    huge_page_mapping,
+)
+from steelyard.tuning.apply.postgres import PostgresDoor
 from support.stack import MemoryLedger, knob
 
 _ON = knob(KnobKind.POSTGRES, "huge_pages", "on")
@@ -130,7 +134,7 @@ def test_a_server_elsewhere_is_not_judged_by_this_machine() -> None:
 def test_the_mapping_is_told_by_its_page_size() -> None:
     """Proves that the large mapping on huge pages is found, and no other one."""
     kernel = _kernel(smaps=_SMAPS)
-    expected = Mapping(size_bytes=170 * MIB, page_bytes=PAGE_BYTES)
+    expected = MemoryMapping(size_bytes=170 * MIB, page_bytes=PAGE_BYTES)
     assert huge_page_mapping(42, kernel) == expected
     kernel.files["/proc/42/smaps"] = _SMAPS.replace("/anon_hugepage", "/SYSV00000000")
     assert huge_page_mapping(42, kernel) is None

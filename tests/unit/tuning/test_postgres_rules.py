@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import BlockDevice, LinuxFacts, PagePool
-from steelyard.model.stack_facts import KubernetesFacts, PodFacts, PostgresFacts, StackFacts
-from steelyard.model.units import GIB, MIB
+from steelyard.core.linux import BlockDevice, LinuxFacts, PagePool
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import KubernetesFacts, PodFacts, PostgresFacts, StackFacts
+from steelyard.core.units import GIB, MIB
 from steelyard.tuning.rules.postgres import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import recommended

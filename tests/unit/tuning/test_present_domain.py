@@ -6,15 +6,15 @@ import pytest
 
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
-from steelyard.model.errors import InputError
-from steelyard.model.stack import KnobKind, Place, StackPlan, StackRequest
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import GIB
-from steelyard.tuning.applying.domain import DomainDoor
+from steelyard.core.errors import InputError
+from steelyard.core.stack import KnobKind, Place, StackPlan, StackRequest
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import GIB
+from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
-from steelyard.tuning.planning.huge_pages import formula_counter
-from steelyard.tuning.planning.making import make_plan
-from steelyard.tuning.planning.present_domain import present_name
+from steelyard.tuning.plan.foreseen import make_plan
+from steelyard.tuning.plan.guests import present_name
+from steelyard.tuning.plan.huge_pages import formula_counter
 from support.made_machines import machine
 
 ABOVE = StackFacts(hypervisor=machine(nodes=2), domains=())

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.stack import Place, StackRequest
-from steelyard.model.stack_facts import LinuxFacts, PostgresFacts, StackFacts
-from steelyard.model.units import GIB, MIB, parse_bytes
-from steelyard.tuning.planning.designing import design
-from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.core.linux import LinuxFacts
+from steelyard.core.stack import Place, StackRequest
+from steelyard.core.stack_facts import PostgresFacts, StackFacts
+from steelyard.core.units import GIB, MIB, parse_bytes
+from steelyard.tuning.plan.designing import design_stack
+from steelyard.tuning.plan.huge_pages import formula_counter
 from steelyard.tuning.profiles import MachineFacts, profile_names, profiled_settings
-from steelyard.tuning.rules.judge import judge
+from steelyard.tuning.rules.catalogue import judge
 
 LAPTOP = MachineFacts(cpus=8.0, memory_bytes=16 * GIB, free_disk_bytes=100 * GIB)
 DURABILITY = {"fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method"}
@@ -148,7 +149,7 @@ def test_profile_plan_and_rules_recommend_the_same(
         request = StackRequest(
             cpus=cpus, memory_bytes=gib * GIB, place=place, postgres_version=version
         )
-        made = design(request, StackFacts(storage=storage), formula_counter(version))
+        made = design_stack(request, StackFacts(storage=storage), formula_counter(version))
         plan = {each.name: each.value for each in made.postgres.settings}
         profile = values(machine)
         told = f"{cpus} CPUs, {gib} GiB"

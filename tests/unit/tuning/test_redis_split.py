@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from steelyard.model.errors import InputError, PreflightError
-from steelyard.model.inspection import State
-from steelyard.model.redis_split import SplitInCluster, SplitPlan, SplitRequest, SplitServer
-from steelyard.model.units import GIB, MIB
-from steelyard.tuning.planning.redis_split import design_split
-from steelyard.tuning.planning.redis_split_plan import foreseen_pair, make_split
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.redis import SplitInCluster, SplitPlan, SplitRequest, SplitServer
+from steelyard.core.stack import State
+from steelyard.core.units import GIB, MIB
+from steelyard.tuning.plan.redis_split import design_split, foreseen_pair, make_split
 from steelyard.tuning.rules.judging import judge_by
 from steelyard.tuning.rules.redis import RULES
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fakes import stack_designs
-from steelyard.model.stack import StackDesign
-from steelyard.tuning.rendering.files import render
+from steelyard.core.stack import StackDesign
+from steelyard.tuning.files.files import render
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "stack"
 SCENES: tuple[Callable[[], StackDesign], ...] = (

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.model.errors import InputError
-from steelyard.model.stack import Place, StackDesign, StackRequest
-from steelyard.model.units import GIB, KIB, MIB
-from steelyard.tuning.planning.designing import design
-from steelyard.tuning.planning.huge_pages import formula_counter
+from steelyard.core.errors import InputError
+from steelyard.core.stack import Place, StackDesign, StackRequest
+from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.plan.designing import design_stack
+from steelyard.tuning.plan.huge_pages import formula_counter
 from support.made_machines import bare, machine
 
 SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)
@@ -18,7 +18,7 @@ def planned(**asked: object) -> StackDesign:
     """Return a design on a large machine."""
     request = replace(SMALL, **asked)  # type: ignore[arg-type]
     facts = bare(machine(nodes=1, cores=16, node_gib=1024))
-    return design(request, facts, formula_counter(request.postgres_version))
+    return design_stack(request, facts, formula_counter(request.postgres_version))
 
 
 @pytest.mark.parametrize(

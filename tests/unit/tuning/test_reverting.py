@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from fakes.processes import Answer
-from steelyard.model.stack import Knob, KnobKind
-from steelyard.model.stack_progress import Outcome
-from steelyard.tuning.applying.reverting import Changed
+from steelyard.core.stack import Knob, KnobKind, Outcome
+from steelyard.tuning.apply.applier import Changed
 from support.stack import knob
 from support.stack_world import DIRTY, NEW, OLD, THP, WORK_MEM, World
 

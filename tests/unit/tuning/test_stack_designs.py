@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.model.errors import InputError, PreflightError
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import BlockDevice, PoolUser
-from steelyard.model.stack import Place, Scope, StackDesign, StackRequest
-from steelyard.model.stack_facts import DomainFacts, PostgresFacts, StackFacts
-from steelyard.model.units import GIB, KIB, MIB
-from steelyard.tuning.planning.designing import design
-from steelyard.tuning.planning.huge_pages import formula_counter
-from steelyard.tuning.planning.machine import deep_states
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.linux import BlockDevice, PoolUser
+from steelyard.core.stack import Place, Scope, StackDesign, StackRequest, State
+from steelyard.core.stack_facts import DomainFacts, PostgresFacts, StackFacts
+from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.plan.designing import design_stack
+from steelyard.tuning.plan.huge_pages import formula_counter
+from steelyard.tuning.plan.machine import deep_states
 from support.judged_rules import judged
 from support.made_machines import PAGE, bare, machine
 from support.recorded_stacks import published
@@ -23,7 +22,7 @@ SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)
 def planned(facts: StackFacts, **asked: object) -> StackDesign:
     """Return the design of the small request, changed, on a stack."""
     request = replace(SMALL, **asked)  # type: ignore[arg-type]
-    return design(request, facts, formula_counter(request.postgres_version))
+    return design_stack(request, facts, formula_counter(request.postgres_version))
 
 
 def refused(facts: StackFacts, **asked: object) -> PreflightError:

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from steelyard.model.findings import Severity
-from steelyard.model.inspection import State
-from steelyard.model.stack_facts import StackFacts
-from steelyard.tuning.rules.judge import judge
+from steelyard.core.findings import Severity
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import StackFacts
+from steelyard.tuning.rules.catalogue import judge
 from support.recorded_stacks import published, recommended
 
 ERRORS = {"KVM001": 1, "KVM003": 2, "BEN001": 1, "BEN002": 1, "BEN004": 1}

@@ -4,13 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.stack_facts import (
-    ClusterFacts,
-    KubernetesFacts,
-    StackFacts,
-    StorageClassFacts,
-)
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import ClusterFacts, KubernetesFacts, StackFacts, StorageClassFacts
 from steelyard.tuning.rules.storage import RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 

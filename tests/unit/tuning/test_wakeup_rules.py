@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.linux_facts import IdleState, LinuxFacts, NumaNode, PingPong
-from steelyard.model.stack_facts import DomainFacts, Origin, StackFacts, Visibility
-from steelyard.model.units import GIB
-from steelyard.tuning.wakeups import wake_ups
+from steelyard.core.linux import IdleState, LinuxFacts, NumaNode, PingPong
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts, Visibility
+from steelyard.core.units import GIB
+from steelyard.tuning.facts.machine import wake_ups
 from support.judged_rules import HOLDS, NOTHING, judged, said
 
 SLOW = PingPong(same_cpu_s=5e-6, across_s=40e-6, across_p99_s=135e-6)

@@ -36,6 +36,9 @@ def command(context: click.Context, /, **_: object) -> int:
     ends this and nothing else: the campaign goes on in the cluster. The exit code is the
     campaign's.
     """
-    from steelyard.cli.attaching import AttachOptions, attach  # noqa: PLC0415 - lazy
+    from steelyard.cli.attaching import (  # noqa: PLC0415 - lazy
+        AttachOptions,
+        attach,
+    )
 
     return attach(AttachOptions(**context.params))

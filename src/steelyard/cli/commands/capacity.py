@@ -46,6 +46,9 @@ def command(context: click.Context, /, **_: object) -> None:
     Of a FILE or a preset all treatments are measured at the same rates. The record is like that of
     `steelyard run`, and `steelyard run --resume DIR` goes on with it.
     """
-    from steelyard.cli.capacity import CapacityOptions, measure_capacity  # noqa: PLC0415 - lazy
+    from steelyard.cli.capacity import (  # noqa: PLC0415 - lazy
+        CapacityOptions,
+        measure_capacity,
+    )
 
     measure_capacity(CapacityOptions(**context.params))

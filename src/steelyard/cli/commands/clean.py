@@ -11,11 +11,11 @@ from steelyard.cli.options import NAMESPACE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from steelyard.experiment.cluster_labels import Labelled
-    from steelyard.experiment.doors import Doors
-    from steelyard.experiment.ledger import Leftover
-    from steelyard.model.errors import LeftBehindError
-    from steelyard.model.outside import InCluster
+    from steelyard.campaign.cleanup.cluster_labels import Labelled
+    from steelyard.campaign.cleanup.ledger import Leftover
+    from steelyard.core.errors import LeftBehindError
+    from steelyard.core.outside import InCluster
+    from steelyard.gateways.doors import Doors
 
 
 @click.command("clean")
@@ -68,9 +68,12 @@ def _clean_records(
     directories: tuple[Path, ...], *, adopt: bool, dry_run: bool, yes: bool
 ) -> "LeftBehindError | None":
     """Show and undo what campaigns left behind; return what would not go."""
-    from steelyard.experiment.doors import system_doors  # noqa: PLC0415 - lazy
-    from steelyard.experiment.ledger import find_leftovers, undo_all  # noqa: PLC0415
-    from steelyard.experiment.troubles import trouble_of  # noqa: PLC0415
+    from steelyard.campaign.cleanup.ledger import (  # noqa: PLC0415
+        find_leftovers,
+        undo_all,
+    )
+    from steelyard.campaign.cleanup.leftovers import trouble_of  # noqa: PLC0415
+    from steelyard.gateways.doors import system_doors  # noqa: PLC0415 - lazy
 
     if adopt and not directories:
         raise click.UsageError("--adopt needs the directory of a record.")
@@ -91,8 +94,11 @@ def _clean_records(
 
 
 def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
-    from steelyard.experiment.foreign import adopt, does  # noqa: PLC0415 - lazy
-    from steelyard.model.units import printable  # noqa: PLC0415
+    from steelyard.campaign.cleanup.leftovers import (  # noqa: PLC0415 - lazy
+        adopt,
+        does,
+    )
+    from steelyard.core.units import printable  # noqa: PLC0415
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
 
     for path in directories:
@@ -107,12 +113,15 @@ def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes:
 
 
 def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: bool) -> None:
-    from steelyard.experiment.cluster_labels import (  # noqa: PLC0415 - lazy
+    from steelyard.campaign.cleanup.cluster_labels import (  # noqa: PLC0415 - lazy
         look_for_labels,
         undo_labelled,
     )
-    from steelyard.experiment.doors import system_doors  # noqa: PLC0415
-    from steelyard.experiment.troubles import raise_all, trouble_of  # noqa: PLC0415
+    from steelyard.campaign.cleanup.leftovers import (  # noqa: PLC0415
+        raise_all,
+        trouble_of,
+    )
+    from steelyard.gateways.doors import system_doors  # noqa: PLC0415
 
     doors = system_doors()
     api = doors.kubernetes.connect(context)
@@ -161,8 +170,11 @@ def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
 
 
 def _say(found: "Sequence[Leftover]") -> None:
-    from steelyard.experiment.foreign import claim  # noqa: PLC0415 - lazy
-    from steelyard.model.units import format_bytes, printable  # noqa: PLC0415
+    from steelyard.campaign.cleanup.leftovers import claim  # noqa: PLC0415 - lazy
+    from steelyard.core.units import (  # noqa: PLC0415
+        format_bytes,
+        printable,
+    )
 
     if not found:
         click.echo("No campaign has left anything behind.")
@@ -190,7 +202,8 @@ def _what(leftover: "Leftover") -> "Iterator[str]":
 
 
 def _clean_cache(*, dry_run: bool, yes: bool) -> None:
-    from steelyard.experiment.ledger import refuse_while_running  # noqa: PLC0415 - lazy
+    from steelyard.campaign.cleanup.ledger import refuse_while_running  # noqa: PLC0415 - lazy
+    from steelyard.core.units import format_bytes  # noqa: PLC0415
     from steelyard.gateways.files import (  # noqa: PLC0415
         cache_directory,
         holding_cache,
@@ -198,7 +211,6 @@ def _clean_cache(*, dry_run: bool, yes: bool) -> None:
         rename,
         tree_bytes,
     )
-    from steelyard.model.units import format_bytes  # noqa: PLC0415
 
     root = cache_directory()
     # Lock files stay: a campaign that waits for one must not get another of the same name.

@@ -30,11 +30,14 @@ def command(directory: Path, others: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _treatments(directory: Path, reference: str, treatment: str, *, as_json: bool) -> None:
-    from steelyard.analysis.campaign import analyse  # noqa: PLC0415 - lazy
-    from steelyard.analysis.pairs import compare_pair  # noqa: PLC0415
+    from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
+    from steelyard.answers.comparison.compute import compare_pair  # noqa: PLC0415
+    from steelyard.answers.comparison.section import (  # noqa: PLC0415
+        pair_document,
+        pair_summary,
+    )
     from steelyard.cli import campaigns  # noqa: PLC0415
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
-    from steelyard.report.pairs import pair_document, pair_summary  # noqa: PLC0415
 
     record = read_campaign(directory)
     pair = compare_pair(record, analyse(record), reference=reference, treatment=treatment)
@@ -45,10 +48,13 @@ def _treatments(directory: Path, reference: str, treatment: str, *, as_json: boo
 
 
 def _campaigns(first: Path, second: Path, *, as_json: bool) -> None:
-    from steelyard.analysis.across import compare_campaigns  # noqa: PLC0415 - lazy
+    from steelyard.answers.comparison.compute import compare_campaigns  # noqa: PLC0415 - lazy
+    from steelyard.answers.comparison.section import (  # noqa: PLC0415
+        across_document,
+        across_summary,
+    )
     from steelyard.cli import campaigns  # noqa: PLC0415
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
-    from steelyard.report.across import across_document, across_summary  # noqa: PLC0415
 
     pair = compare_campaigns(read_campaign(first), read_campaign(second))
     if as_json:

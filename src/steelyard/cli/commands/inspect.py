@@ -8,10 +8,10 @@ import click
 from steelyard.cli.cluster_facts import asked_cluster, cluster_options
 
 if TYPE_CHECKING:
-    from steelyard.model.stack_facts import StackFacts
-    from steelyard.report.inspection import Inspection
-    from steelyard.tuning.facts.cluster_objects import AskedCluster
+    from steelyard.answers.stack.inspection import Inspection
+    from steelyard.core.stack_facts import StackFacts
     from steelyard.tuning.facts.collecting import Asked
+    from steelyard.tuning.facts.kubernetes import AskedCluster
 
 _FILE = click.Path(path_type=Path)
 _HERE = "this machine"
@@ -64,10 +64,19 @@ def command(context: click.Context, /, **_: object) -> int:
     --facts at what was saved elsewhere. Changes nothing. A rule whose facts are missing is not
     applicable, which is no pass. Exit code 10 when a rule of severity error is violated.
     """
-    from steelyard.cli.campaigns import print_json, print_whole  # noqa: PLC0415 - lazy
+    from steelyard.answers.stack.inspection import (  # noqa: PLC0415
+        inspection_document,
+        inspection_json,
+    )
+    from steelyard.cli.campaigns import (  # noqa: PLC0415 - lazy
+        print_json,
+        print_whole,
+    )
     from steelyard.gateways.files import require_place_for  # noqa: PLC0415
-    from steelyard.report.inspection import inspection_document, inspection_json  # noqa: PLC0415
-    from steelyard.tuning.facts.file import plain, write_facts  # noqa: PLC0415
+    from steelyard.tuning.facts.file import (  # noqa: PLC0415
+        plain,
+        write_facts,
+    )
 
     params = context.params
     if params["save"] is not None:
@@ -91,7 +100,7 @@ def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
     """
     from steelyard.cli.cluster_facts import looking_inside  # noqa: PLC0415 - lazy
     from steelyard.cli.fact_sources import require_one_source  # noqa: PLC0415
-    from steelyard.model.errors import InputError  # noqa: PLC0415
+    from steelyard.core.errors import InputError  # noqa: PLC0415
     from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
 
     names = ("on", "dsn", "redis", "data_directory", "instance_metadata")
@@ -121,10 +130,10 @@ def _text(value: object) -> str | None:
 
 
 def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspection":
-    from steelyard.report.inspection import Inspection  # noqa: PLC0415 - lazy
+    from steelyard.answers.stack.inspection import Inspection  # noqa: PLC0415 - lazy
     from steelyard.tuning.facts.collecting import above  # noqa: PLC0415
     from steelyard.tuning.facts.file import read_facts  # noqa: PLC0415
-    from steelyard.tuning.rules.judge import judge  # noqa: PLC0415
+    from steelyard.tuning.rules.catalogue import judge  # noqa: PLC0415
 
     file, host_file, xml_file = (params[name] for name in ("facts", "host_facts", "domain_xml"))
     facts = _collected(asked) if file is None else read_facts(file)
@@ -144,10 +153,10 @@ def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFa
         InputError: The file cannot be read, or is no domain.
     """
     from steelyard.cli.fact_doors import defined_domain  # noqa: PLC0415 - lazy
+    from steelyard.core.errors import InputError  # noqa: PLC0415
     from steelyard.gateways.files import read_text  # noqa: PLC0415
-    from steelyard.model.errors import InputError  # noqa: PLC0415
-    from steelyard.tuning.facts.asked_domain import with_asked_domain  # noqa: PLC0415
     from steelyard.tuning.facts.domain_xml import domain_facts  # noqa: PLC0415
+    from steelyard.tuning.facts.domains import with_asked_domain  # noqa: PLC0415
 
     text = read_text(file)
     if text is None:
@@ -172,7 +181,10 @@ def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
 def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
     from steelyard.cli.cluster_facts import collected_inside  # noqa: PLC0415 - lazy
     from steelyard.cli.fact_doors import system_fact_doors  # noqa: PLC0415
-    from steelyard.tuning.facts.collecting import Asked, collect  # noqa: PLC0415
+    from steelyard.tuning.facts.collecting import (  # noqa: PLC0415
+        Asked,
+        collect,
+    )
 
     if isinstance(asked, Asked):
         return collect(asked, system_fact_doors())
@@ -180,8 +192,8 @@ def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
 
 
 def _exit_code(inspection: "Inspection", fail_on: str) -> int:
-    from steelyard.model.errors import ExitCode  # noqa: PLC0415 - lazy
-    from steelyard.model.findings import Severity  # noqa: PLC0415
+    from steelyard.core.errors import ExitCode  # noqa: PLC0415 - lazy
+    from steelyard.core.findings import Severity  # noqa: PLC0415
 
     grave = {
         "error": {Severity.ERROR},

@@ -7,7 +7,7 @@ import click
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
     """List the presets, or print the one called NAME as an experiment file."""
-    from steelyard.experiment.presets import (  # noqa: PLC0415 - lazy
+    from steelyard.campaign.file.presets import (  # noqa: PLC0415 - lazy
         preset_names,
         preset_summary,
         preset_text,

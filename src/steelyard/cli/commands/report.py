@@ -19,8 +19,12 @@ def command(directory: Path, form: str | None) -> None:
     Without --format the files beside the record (report.html, report.md, summary.json and the
     tables) are written anew as well. Repeated, they are the same to the byte.
     """
-    from steelyard.analysis.campaign import analyse  # noqa: PLC0415 - lazy
-    from steelyard.cli.reports import rendered, show, write_reports  # noqa: PLC0415
+    from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
+    from steelyard.cli.reports import (  # noqa: PLC0415
+        rendered,
+        show,
+        write_reports,
+    )
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
 
     record = read_campaign(directory)

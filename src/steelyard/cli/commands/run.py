@@ -65,7 +65,10 @@ def command(context: click.Context, /, **_: object) -> int:
 
 def _run_inside(options: "RunOptions", inside: dict[str, Any], context: click.Context) -> int:
     """Run it as a Job; a record here has none to go on with."""
-    from steelyard.cli.in_cluster import InsideOptions, run_inside  # noqa: PLC0415 - lazy
+    from steelyard.cli.in_cluster import (  # noqa: PLC0415 - lazy
+        InsideOptions,
+        run_inside,
+    )
 
     if options.resume is not None:
         message = "--resume is for a record that is here; of a Job: steelyard attach NAME --resume"

@@ -8,8 +8,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from steelyard.analysis.results import CampaignAnalysis
-    from steelyard.experiment.progress import Progress
+    from steelyard.answers.results import CampaignAnalysis
+    from steelyard.campaign.run.runner import Progress
 
 _FILE = click.Path(path_type=Path)
 
@@ -30,7 +30,10 @@ def command(request: Path, record: Path) -> None:
     Nobody needs to type this: it is the command of the Job. What it prints is for `kubectl logs`.
     """
     from steelyard.cli.progress import PlainProgress  # noqa: PLC0415 - lazy
-    from steelyard.cli.reports import show, write_reports  # noqa: PLC0415
+    from steelyard.cli.reports import (  # noqa: PLC0415
+        show,
+        write_reports,
+    )
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
 
     with PlainProgress() as progress:
@@ -41,9 +44,9 @@ def command(request: Path, record: Path) -> None:
 
 def _work(request: Path, record: Path) -> "Callable[[Progress], CampaignAnalysis]":
     """Return how to run it: from its beginning, or from where a pod that is gone left it."""
-    from steelyard.experiment import session  # noqa: PLC0415 - lazy
-    from steelyard.experiment.doors import system_doors  # noqa: PLC0415
-    from steelyard.experiment.packing import unpack  # noqa: PLC0415
+    from steelyard.campaign.away.packing import unpack  # noqa: PLC0415
+    from steelyard.campaign.run import session  # noqa: PLC0415 - lazy
+    from steelyard.gateways.doors import system_doors  # noqa: PLC0415
     from steelyard.record.directory import has_begun  # noqa: PLC0415
 
     doors = system_doors()

@@ -9,7 +9,7 @@ from steelyard.cli.options import NAMESPACE, OBJECT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from steelyard.platforms.kubernetes.permissions import Permission, Purpose
+    from steelyard.places.kubernetes.permissions import Permission, Purpose
 
 
 @click.command("rbac")
@@ -41,9 +41,9 @@ def command(context: click.Context, /, **_: object) -> None:
     Each permission has its reason in a comment. What is optional costs the record some facts when
     it is taken out, and nothing else. No cluster is asked.
     """
-    from steelyard.cli.manifest_text import manifest_text  # noqa: PLC0415 - lazy
-    from steelyard.platforms.kubernetes import rbac  # noqa: PLC0415
-    from steelyard.platforms.kubernetes.permissions import needed  # noqa: PLC0415
+    from steelyard.cli.redis.split import manifest_text  # noqa: PLC0415 - lazy
+    from steelyard.places.kubernetes import permissions as rbac  # noqa: PLC0415
+    from steelyard.places.kubernetes.permissions import needed  # noqa: PLC0415
 
     given = context.params
     if given["runner"] and given["in_cluster"]:
@@ -64,7 +64,7 @@ def command(context: click.Context, /, **_: object) -> None:
 
 def _purposes(given: "Mapping[str, Any]") -> "Iterator[Purpose]":
     """Yield what the account is for, by the options."""
-    from steelyard.platforms.kubernetes.permissions import Purpose  # noqa: PLC0415 - lazy
+    from steelyard.places.kubernetes.permissions import Purpose  # noqa: PLC0415 - lazy
 
     asked = {
         Purpose.CLUSTERS: True,
@@ -82,7 +82,7 @@ def _purposes(given: "Mapping[str, Any]") -> "Iterator[Purpose]":
 
 
 def _head(permissions: "tuple[Permission, ...]", namespace: str | None) -> "Iterator[str]":
-    from steelyard.platforms.kubernetes.rbac import reasons  # noqa: PLC0415 - lazy
+    from steelyard.places.kubernetes.permissions import reasons  # noqa: PLC0415 - lazy
 
     where = f"in namespace {namespace}" if namespace else "in namespaces of their own"
     yield f"What campaigns {where} need, and why:"

@@ -15,7 +15,7 @@ def command(names: tuple[str, ...], *, longhorn: bool) -> None:
     Longhorn must be there, and its disks carry the tags `dedicated` and `shared`.
     """  # noqa: D301 - \b keeps click from joining the lines
     from steelyard.cli.class_choice import chosen  # noqa: PLC0415 - lazy
-    from steelyard.tuning.rendering.storage_classes import class_text  # noqa: PLC0415 - lazy
+    from steelyard.tuning.files.cluster import class_text  # noqa: PLC0415 - lazy
 
     click.echo(
         "---\n".join(class_text(each) for each in chosen(names, longhorn=longhorn)), nl=False

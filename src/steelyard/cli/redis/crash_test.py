@@ -2,7 +2,7 @@
 
 import click
 
-from steelyard.cli.crash_options import crash_options
+from steelyard.cli.crash_testing import crash_options
 
 _MODES = "off,rdb,no,everysec,always,split"
 
@@ -51,7 +51,13 @@ def command(context: click.Context, /, **_: object) -> int:
     Exit code 10 when a mode that promises to lose nothing lost something. What a killed test leaves
     is removed by `steelyard clean`.
     """
-    from steelyard.cli.crash_testing import CrashOptions, run_crash_test  # noqa: PLC0415 - lazy
-    from steelyard.experiment.crash.engines import REDIS_MODES, redis_subject  # noqa: PLC0415
+    from steelyard.cli.crash_testing import (  # noqa: PLC0415 - lazy
+        CrashOptions,
+        run_crash_test,
+    )
+    from steelyard.crash.testing import (  # noqa: PLC0415
+        REDIS_MODES,
+        redis_subject,
+    )
 
     return run_crash_test(CrashOptions(**context.params), REDIS_MODES, redis_subject)

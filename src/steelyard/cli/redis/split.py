@@ -1,16 +1,63 @@
-"""``steelyard redis split``: a pair of servers, the primary without persistence."""
+"""Objects as text for ``kubectl apply -f -``.
 
+``steelyard redis split``: a pair of servers, the primary without persistence.
+"""
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
 from steelyard.cli.options import AMOUNT, IMAGE, NAMESPACE, OBJECT, SIZE
+from steelyard.core.kubernetes import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from steelyard.model.redis_split import SplitRequest, SplitServer
+    from steelyard.core.redis import SplitRequest, SplitServer
+
+_ONE_LINE: Final = 80
+# What a YAML 1.1 reader, such as kubectl's, takes for something else than a text.
+_AMBIGUOUS: Final = frozenset(
+    {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", ""}
+)
+
+
+def manifest_text(manifests: Iterable[Manifest], *, head: Iterable[str] = ()) -> str:
+    """Return the objects as YAML documents, after a head of comment lines."""
+    yaml = YAML()
+    yaml.width = 4096  # lines are never folded
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = StringIO()
+    text.writelines(f"# {line}".rstrip() + "\n" for line in head)
+    for manifest in manifests:
+        text.write("---\n")
+        yaml.dump(_plain(manifest), text)
+    return text.getvalue()
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any part of a manifest
+    if isinstance(value, str) and "\n" in value:
+        return LiteralScalarString(value)
+    if isinstance(value, str):
+        return DoubleQuotedScalarString(value) if value.lower() in _AMBIGUOUS else value
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return _sequence(value) if isinstance(value, list | tuple) else value
+
+
+def _sequence(value: Sequence[Any]) -> Sequence[Any]:
+    """Return a list; one of short words stands in one line."""
+    made = CommentedSeq(_plain(each) for each in value)
+    if all(isinstance(each, str) for each in value) and len(" ".join(value)) < _ONE_LINE:
+        made.fa.set_flow_style()
+    return made
+
 
 _FILE = click.Path(path_type=Path)
 
@@ -77,9 +124,9 @@ def command(context: click.Context, /, **_: object) -> None:
     start.sh, which keeps a primary that comes back empty from wiping its replica. Nothing is
     changed, and no file holds a password.
     """
+    from steelyard.answers.stack.redis_split import split_document  # noqa: PLC0415
     from steelyard.cli.campaigns import print_whole  # noqa: PLC0415 - lazy
-    from steelyard.report.redis_split import split_document  # noqa: PLC0415
-    from steelyard.tuning.planning import redis_split_plan as planning  # noqa: PLC0415
+    from steelyard.tuning.plan import redis_split as planning  # noqa: PLC0415
 
     given = context.params
     plan = planning.make_split(_request(given))
@@ -93,8 +140,11 @@ def command(context: click.Context, /, **_: object) -> None:
 
 
 def _request(given: "Mapping[str, Any]") -> "SplitRequest":
-    from steelyard.model.redis_split import SplitInCluster, SplitRequest  # noqa: PLC0415 - lazy
-    from steelyard.model.units import parse_bytes  # noqa: PLC0415
+    from steelyard.core.redis import (  # noqa: PLC0415 - lazy
+        SplitInCluster,
+        SplitRequest,
+    )
+    from steelyard.core.units import parse_bytes  # noqa: PLC0415
 
     storage = given["storage"]
     return SplitRequest(
@@ -119,7 +169,10 @@ def _request(given: "Mapping[str, Any]") -> "SplitRequest":
 
 def _server(text: str, directory: str) -> "SplitServer":
     """Return a server from ``HOST`` or ``HOST:PORT``; an IPv6 address stands in brackets."""
-    from steelyard.model.redis_split import DEFAULT_PORT, SplitServer  # noqa: PLC0415 - lazy
+    from steelyard.core.redis import (  # noqa: PLC0415 - lazy
+        DEFAULT_PORT,
+        SplitServer,
+    )
 
     host, colon, port = text.rpartition(":")
     if text.endswith("]") or not colon:

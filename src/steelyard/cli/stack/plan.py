@@ -72,6 +72,9 @@ def command(context: click.Context, /, **_: object) -> None:
     cores, huge pages, the memory line by line, each setting with reason, source, effect and what
     it takes until it is in effect. What cannot be had is refused with what would fit.
     """
-    from steelyard.cli.stack_planning import PlanOptions, plan_stack  # noqa: PLC0415 - lazy
+    from steelyard.cli.stack_planning import (  # noqa: PLC0415 - lazy
+        PlanOptions,
+        plan_stack,
+    )
 
     plan_stack(PlanOptions(**context.params))

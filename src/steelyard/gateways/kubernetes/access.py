@@ -19,7 +19,7 @@ from kubernetes.config import load_kube_config_from_dict
 from kubernetes.config.config_exception import ConfigException
 from kubernetes.config.incluster_config import InClusterConfigLoader
 
-from steelyard.model.errors import InputError, PrivilegeError
+from steelyard.core.errors import InputError, PrivilegeError
 
 _PLUGIN_HINT: Final = "Log in again, as for kubectl; `kubectl --context {context} version` tells."
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from steelyard.model.command import Completed
-from steelyard.model.kubernetes import ContainerRef, Kind, Manifest, ObjectRef
+from steelyard.core.command import Completed
+from steelyard.core.kubernetes import ContainerRef, Kind, Manifest, ObjectRef
 
 
 class Lines(Protocol):

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from steelyard.core.command import Completed
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.kubernetes import ContainerRef
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.kubernetes.streams import LOST, Stream
-from steelyard.model.command import Completed
-from steelyard.model.errors import MeasurementError, TargetError
-from steelyard.model.kubernetes import ContainerRef
 
 STDIN: Final = 0
 STDOUT: Final = 1

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from steelyard.core.errors import InputError, PreflightError, UnconfiguredError
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import InputError, PreflightError, UnconfiguredError
 
 if TYPE_CHECKING:
     from steelyard.gateways.kubernetes.access import Access
@@ -65,7 +65,10 @@ class KubectlConfiguration:
         return ClusterApi(self._access(context), clock=self.clock)
 
     def _access(self, context: str) -> "Access":
-        from steelyard.gateways.kubernetes import access, kubeconfig  # noqa: PLC0415 - likewise
+        from steelyard.gateways.kubernetes import (  # noqa: PLC0415 - likewise
+            access,
+            kubeconfig,
+        )
 
         paths = kubeconfig.default_paths(self.environment)
         config = kubeconfig.read_kubeconfig(paths)

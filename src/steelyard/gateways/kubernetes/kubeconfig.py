@@ -18,7 +18,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.model.errors import InputError
+from steelyard.core.errors import InputError
 
 _LISTS: Final = ("clusters", "users", "contexts")
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")

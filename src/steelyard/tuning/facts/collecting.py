@@ -5,27 +5,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from steelyard.core.errors import TargetError
+from steelyard.core.linux import LinuxFacts
+from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.fetched import FetchedHost
-from steelyard.gateways.host import Host
-from steelyard.gateways.instance_metadata import instance_type
-from steelyard.gateways.libpq import parsed_uri
+from steelyard.gateways.host import Host, instance_type
+from steelyard.gateways.placed_files import FetchedHost
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisPy
-from steelyard.gateways.sql import Sql
+from steelyard.gateways.sql import Sql, parsed_uri
 from steelyard.gateways.ssh import SshMachine, parse_destination
-from steelyard.model.errors import TargetError
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack_facts import DomainFacts, Origin, StackFacts
-from steelyard.tuning.facts.cpus import steal
-from steelyard.tuning.facts.devices import device_places, mount_of
-from steelyard.tuning.facts.found import Found, hidden, seen, unknown
+from steelyard.tuning.facts.file import Found, hidden, seen, unknown
 from steelyard.tuning.facts.kubernetes import collect_kubernetes
-from steelyard.tuning.facts.linux import collect_linux, with_finds
-from steelyard.tuning.facts.postgres import ServerSight, collect_postgres, processes_of
-from steelyard.tuning.facts.processes import pool_users
+from steelyard.tuning.facts.linux import collect_linux, measure_wakeups, steal, with_finds
+from steelyard.tuning.facts.machine import device_places, mount_of
+from steelyard.tuning.facts.postgres import ServerSight, collect_postgres, pool_users, processes_of
 from steelyard.tuning.facts.redis import RedisSight, collect_redis, redis_address
-from steelyard.tuning.facts.wakeups import measure_wakeups
 from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
 
 _APART_S: Final = 1.0  # between the two looks

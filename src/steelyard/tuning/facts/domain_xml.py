@@ -1,14 +1,288 @@
-"""What a domain's XML says of a virtual machine."""
+"""What of a domain's XML libvirt did not keep: it drops what it does not know without a word.
+
+libvirt domain XML as a tree and back; its amounts and its lists of numbers.
+
+Namespaces stay as they are written (``qemu:commandline``, ``xmlns:qemu``), so that a tree written
+back is the text that was read. A document type is refused: libvirt writes none, and entities are
+how a small file of a stranger becomes a large one.
+
+What a domain's XML says of a virtual machine.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+from xml.parsers import expat
+from xml.sax.saxutils import escape
 
-from steelyard.model.errors import InputError
-from steelyard.model.stack_facts import DomainDisk, DomainFacts, GuestCell
-from steelyard.model.units import MIB
-from steelyard.tuning.facts.domain_losses import lost_elements
-from steelyard.tuning.facts.domain_tree import amount_bytes, as_bytes, numbers, parse_domain, whole
+from steelyard.core.errors import InputError
+from steelyard.core.linux import parse_cpu_list
+from steelyard.core.stack_facts import DomainDisk, DomainFacts, GuestCell
+from steelyard.core.units import MIB
+
+_DEEPEST: Final = 64  # libvirt's own documents are ten deep; deeper ones are no domains
+_MOST_DIGITS: Final = 18
+_POWERS: Final = "KMGTPE"
+_UNLIMITED_BYTES: Final = (2**53 - 1) * 1024  # from there on libvirt means "no limit"
+_IN_ATTRIBUTES: Final = {"'": "&apos;", "\n": "&#10;", "\t": "&#9;", "\r": "&#13;"}
+_HINT: Final = "Give it as `virsh dumpxml NAME --inactive` prints it."
+
+
+class _Reader:
+    """Builds a tree from what the parser meets."""
+
+    def __init__(self) -> None:
+        self.builder = TreeBuilder(insert_comments=True)
+        self.depth = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Begin an element, unless there are too many around it."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            message = f"the domain XML has elements more than {_DEEPEST} deep"
+            raise InputError(message, hint=_HINT)
+        self.builder.start(tag, attributes)
+
+    def end(self, tag: str) -> None:
+        """End an element."""
+        self.depth -= 1
+        self.builder.end(tag)
+
+    def refuse(self, *_: object) -> None:
+        """Refuse a document type.
+
+        Raises:
+            InputError: Always.
+        """
+        message = "the domain XML declares a document type, which libvirt never writes"
+        raise InputError(message, hint="Remove the `<!DOCTYPE ...>` and its entities.")
+
+
+def parse_domain(xml: str) -> Element:
+    """Return the tree of a domain's XML, comments included.
+
+    Raises:
+        InputError: It is no XML, no domain, or has a document type.
+    """
+    reader = _Reader()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = reader.refuse
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.builder.data
+    parser.CommentHandler = reader.builder.comment
+    try:
+        parser.Parse(xml, True)  # noqa: FBT003 - expat takes no keywords
+        root = reader.builder.close()
+    except (expat.ExpatError, ParseError, UnicodeError) as error:
+        raise InputError(f"the domain XML cannot be read: {error}", hint=_HINT) from error
+    if root.tag != "domain":
+        raise InputError(f"the XML describes a <{root.tag}>, not a <domain>", hint=_HINT)
+    return root
+
+
+def domain_text(root: Element) -> str:
+    """Return a tree as XML in libvirt's own style: two spaces, single quotes."""
+    return _written(root) + "\n"
+
+
+def _written(element: Element) -> str:
+    if not isinstance(element.tag, str):  # a comment: its tag is the function that makes one
+        return f"<!--{element.text}-->"
+    attributes = "".join(f" {name}={_quoted(value)}" for name, value in element.attrib.items())
+    inside = escape(element.text or "")
+    inside += "".join(_written(child) + escape(child.tail or "") for child in element)
+    if not inside:
+        return f"<{element.tag}{attributes}/>"
+    return f"<{element.tag}{attributes}>{inside}</{element.tag}>"
+
+
+def _quoted(value: str) -> str:
+    return f"'{escape(value, _IN_ATTRIBUTES)}'"
+
+
+def amount_bytes(element: Element | None) -> int | None:
+    """Return an amount of memory such as ``<memory unit='GiB'>24</memory>``.
+
+    None where there is none, and where libvirt means that it has no limit.
+
+    Raises:
+        InputError: It is no amount.
+    """
+    if element is None:
+        return None
+    count = as_bytes(element.text or "", element.get("unit"))
+    return None if count >= _UNLIMITED_BYTES else count
+
+
+def as_bytes(number: str, unit: str | None) -> int:
+    """Return bytes from a number and a unit of libvirt's: KiB where none is named.
+
+    ``k`` and ``KiB`` are powers of 1024, ``KB`` is one of 1000 (libvirt, formatdomain, memory
+    allocation).
+
+    Raises:
+        InputError: The number or the unit is none.
+    """
+    text = number.strip()
+    factor = _factor((unit or "KiB").strip())
+    if not _is_whole(text) or factor is None:
+        shown = f"{text} {unit or 'KiB'}"
+        raise InputError(f"`{shown}` in the domain XML is no amount of memory", hint=_HINT)
+    return int(text) * factor
+
+
+def _factor(unit: str) -> int | None:
+    if unit in ("b", "bytes"):
+        return 1
+    power = _POWERS.find(unit[:1].upper()) + 1 if unit[:1] else 0
+    rest = unit[1:].lower()
+    if not power or rest not in ("", "ib", "b"):
+        return None
+    return int((1000 if rest == "b" else 1024) ** power)
+
+
+def numbers(text: str | None) -> tuple[int, ...]:
+    """Return the numbers of a set such as ``8-11,^9``, in order; empty where there is no set.
+
+    Raises:
+        InputError: It is no such set.
+    """
+    taken: set[int] = set()
+    for part in (text or "").split(","):
+        number = part.strip()
+        if number.startswith("^"):
+            taken -= set(parse_cpu_list(number[1:]))
+        elif number:
+            taken |= set(parse_cpu_list(number))
+    return tuple(sorted(taken))
+
+
+def whole(text: str | None, what: str) -> int:
+    """Return a whole number of the domain XML.
+
+    Raises:
+        InputError: It is none, or there is none.
+    """
+    number = (text or "").strip()
+    if not _is_whole(number):
+        raise InputError(f"`{number}` in the domain XML is no {what}", hint=_HINT)
+    return int(number)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
+_SETS: Final = frozenset({"cpuset", "nodeset", "cpus"})
+_AMOUNTS: Final = frozenset({"memory", "size"})  # attributes that have a unit beside them
+_SECRETS: Final = frozenset({"passwd"})  # libvirt keeps them and does not show them
+_KEYS: Final = {  # what tells elements of one tag from each other
+    "vcpupin": "vcpu",
+    "vcpusched": "vcpus",
+    "iothreadpin": "iothread",
+    "memnode": "cellid",
+    "cell": "id",
+    "sibling": "id",
+    "timer": "name",
+    "feature": "name",
+}
+
+
+def lost_elements(asked: Element, kept: Element) -> tuple[str, ...]:
+    """Return the elements, attributes and values that were asked for and are not there.
+
+    What libvirt only writes in another way is no loss: units of memory, the order of elements,
+    lists of CPUs, capitals, the full name of a machine type. What it adds is none either.
+
+    Returns:
+        In the order of the request, such as ``memballoon[@model='none']``, or
+        ``cpu@mode='host-passthrough' (is 'host-model')``.
+    """
+    return tuple(_losses(asked, kept, ""))
+
+
+def _losses(asked: Element, kept: Element, path: str) -> Iterator[str]:
+    yield from _lost_text(asked, kept, path)
+    for name, value in asked.attrib.items():
+        if not _is_kept(name, asked, kept):
+            yield f"{path or 'domain'}@{name}={_told(value, kept.get(name))}"
+    used: set[int] = set()
+    for child in asked:
+        if isinstance(child.tag, str):  # no comment
+            yield from _lost_child(child, kept, path, used)
+
+
+def _lost_child(child: Element, kept: Element, path: str, used: set[int]) -> Iterator[str]:
+    """Compare a child with the one that is most like it and not yet another's."""
+    below = f"{path}/{child.tag}" if path else str(child.tag)
+    key = _key(child)
+    chances: list[tuple[int, int, tuple[str, ...]]] = []
+    for place, other in enumerate(kept):
+        if other.tag == child.tag and place not in used and _key(other) == key:
+            losses = tuple(_losses(child, other, below + key))
+            chances.append((len(losses), place, losses))
+    if not chances:
+        yield described(child, below)
+        return
+    _, nearest, lost = min(chances)
+    used.add(nearest)
+    yield from lost
+
+
+def described(element: Element, path: str) -> str:
+    """Return an element with its attributes, as in ``memballoon[@model='none']``; no passwords."""
+    shown = {name: value for name, value in element.attrib.items() if name not in _SECRETS}
+    return path + "".join(f"[@{name}='{value}']" for name, value in shown.items())
+
+
+def _key(element: Element) -> str:
+    """Return what tells an element from its siblings, as in a path; empty where nothing does."""
+    name = _KEYS.get(str(element.tag), "")
+    if name in element.attrib:
+        return f"[@{name}='{element.get(name)}']"
+    target = element.find("target") if element.tag == "disk" else None
+    return "" if target is None else f"[{target.get('dev')}]"
+
+
+def _lost_text(asked: Element, kept: Element, path: str) -> Iterator[str]:
+    wanted, found = (asked.text or "").strip(), (kept.text or "").strip()
+    if not wanted or path == "uuid":  # libvirt writes its dashes and small letters
+        return
+    if _amount(wanted, asked) != _amount(found, kept) and not _alike(wanted, found):
+        yield f"{path}={_told(wanted, found)}"
+
+
+def _is_kept(name: str, asked: Element, kept: Element) -> bool:
+    wanted, found = asked.get(name, ""), kept.get(name)
+    if name == "unit" or name in _SECRETS:  # the former is told by the amount beside it
+        return True
+    if found is None:
+        return False
+    if name in _SETS:
+        return numbers(wanted) == numbers(found)
+    if name in _AMOUNTS:
+        return _amount(wanted, asked) == _amount(found, kept)
+    if name == "machine":  # `q35` becomes `pc-q35-7.2`
+        return _alike(wanted, found) or found.startswith((f"pc-{wanted}-", f"{wanted}-"))
+    return _alike(wanted, found)
+
+
+def _alike(wanted: str, found: str) -> bool:
+    return wanted.casefold() == found.casefold()
+
+
+def _amount(text: str, element: Element) -> int | str:
+    """Return an amount of memory in KiB, rounded up as libvirt does; other texts as they are."""
+    if not text.isascii() or not text.isdigit():
+        return text
+    return -(-as_bytes(text, element.get("unit")) // 1024)
+
+
+def _told(wanted: str, found: str | None) -> str:
+    return f"'{wanted}' (is '{found}')" if found else f"'{wanted}'"
+
 
 _DISKS: Final = ("disk", "lun")  # no CD-ROMs and floppies
 _REFUSED: Final = ("disable", "forbid")  # policies of a CPU feature that the guest shall not see
@@ -181,3 +455,20 @@ def _disk(disk: Element) -> DomainDisk:
         cache=_attribute(disk, "driver", "cache"),
         io=_attribute(disk, "driver", "io"),
     )
+
+
+def domain_name(text: str) -> str | None:
+    """Return the name of a libvirt domain from its XML; None where it has none."""
+    try:
+        return name_of_domain(text) or None
+    except InputError:
+        return None
+
+
+def name_of_domain(text: str) -> str:
+    """Return the name of a libvirt domain from its XML, empty where it has none.
+
+    Raises:
+        InputError: It is no XML of a domain.
+    """
+    return (parse_domain(text).findtext("name") or "").strip()

@@ -1,24 +1,263 @@
-"""Facts files: the facts of a stack as YAML or JSON, to be kept, judged elsewhere, or written.
+"""Facts on their way into the model: each with where it comes from, or why it is absent.
+
+From plain values to dataclasses, with every problem noted at its path.
+
+Facts files: the facts of a stack as YAML or JSON, to be kept, judged elsewhere, or written.
 
 What was written by hand may say sizes as ``16GiB`` and CPUs as ``0-3,8``.
 """
 
 import io
 import json
+import math
 import re
-from dataclasses import MISSING, fields, is_dataclass
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.representer import SafeRepresenter
 
+from steelyard.core.errors import InputError, Problem
+from steelyard.core.linux import parse_cpu_list
+from steelyard.core.stack_facts import Origin, StackFacts, Visibility
+from steelyard.core.units import parse_bytes
 from steelyard.gateways.files import read_text, write_text
-from steelyard.model.errors import InputError, Problem
-from steelyard.model.stack_facts import StackFacts
-from steelyard.tuning.facts.decoding import Decoder
-from steelyard.tuning.facts.decoding import Path as Steps
+from steelyard.gateways.host import Host
+
+_MOST_SHOWN: Final = 40  # characters of a text that was not understood
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The value of one fact, None where there is none, and its origin."""
+
+    value: Any
+    origin: Origin
+
+
+Finds = Mapping[str, Found]  # by the field's name
+
+
+def seen(value: object, source: str) -> Found:
+    """Return a fact that was seen; None says that there is nothing, as the source says."""
+    return Found(value=value, origin=Origin(source=source))
+
+
+def hidden(reason: str) -> Found:
+    """Return a fact that cannot be seen from here, whatever one does."""
+    return Found(value=None, origin=Origin(source=reason, visibility=Visibility.NO))
+
+
+def unknown(reason: str) -> Found:
+    """Return a fact that nobody looked for, or for which looking failed."""
+    return Found(value=None, origin=Origin(source=reason, visibility=Visibility.UNKNOWN))
+
+
+def read_fact(host: Host, path: str, parse: Callable[[str], object], *, absent: str = "") -> Found:
+    """Return the fact that a file holds.
+
+    Args:
+        host: Whose file.
+        path: Such as ``/proc/sys/vm/swappiness``.
+        parse: From the file's text, stripped; it may raise ValueError or LookupError.
+        absent: Why it cannot be seen where the file is absent; by default that it is.
+    """
+    text = host.read(path)
+    if text is None or not text.strip():
+        return hidden(absent or f"there is no {path}")
+    return parsed(text, path, parse)
+
+
+def parsed(text: str, source: str, parse: Callable[[str], object]) -> Found:
+    """Return the fact that a text holds, unknown where it is not what it should be."""
+    try:
+        return seen(parse(text.strip()), source)
+    except (ValueError, LookupError, InputError):
+        shown = " ".join(text.split())[:_MOST_SHOWN]
+        return unknown(f"{source} is not understood: {shown}")
+
+
+def attempted(source: str, find: Callable[[], Found]) -> Found:
+    """Return what is found, unknown where a file that it takes is not what it should be."""
+    try:
+        return find()
+    except (ValueError, LookupError, InputError) as error:
+        return unknown(f"{source} is not understood: {error}")
+
+
+def values_of(finds: Finds) -> dict[str, Any]:
+    """Return the values alone, as the arguments of a dataclass."""
+    return {name: found.value for name, found in finds.items()}
+
+
+def origins_of(finds: Finds, layer: str) -> dict[str, Origin]:
+    """Return the origins by path below a layer."""
+    return {f"{layer}.{name}": found.origin for name, found in finds.items()}
+
+
+def selected(text: str) -> str:
+    """Return the word in brackets of a file such as ``always [madvise] never``.
+
+    Raises:
+        ValueError: None is in brackets.
+    """
+    begin, end = text.index("["), text.index("]")
+    return text[begin + 1 : end]
+
+
+KeyPath = tuple[str | int, ...]
+_WORDS: Final = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_FRACTION: Final = "_fraction"
+_SIZE: Final = "_bytes"  # the suffix of fields that hold one
+
+
+class _Refused(Exception):  # noqa: N818 - never leaves this module
+    """A value that is not what its place takes."""
+
+
+@dataclass(slots=True)
+class Decoder:
+    """Decodes one document; problems are (path, message, hint)."""
+
+    problems: list[tuple[KeyPath, str, str]] = field(default_factory=list)
+
+    def problem(self, path: KeyPath, message: str, hint: str) -> None:
+        """Note that something is wrong at a path."""
+        self.problems.append((path, message, hint))
+
+    def decode(self, kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
+        """Return a value as its kind; None and a problem where it is no such thing."""
+        try:
+            return self._decoded(kind, value, path)
+        except _Refused as refused:
+            message, hint = refused.args
+            self.problem(path, message, hint)
+            return None
+
+    def _decoded(self, kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
+        origin = get_origin(kind)
+        if origin in (Union, types.UnionType):
+            inner = next(each for each in get_args(kind) if each is not type(None))
+            return None if value is None else self._decoded(inner, value, path)
+        if kind is object:
+            return value
+        if is_dataclass(kind):
+            return self._dataclass(kind, value, path)
+        if origin is tuple:
+            return self._tuple(get_args(kind)[0], value, path)
+        if origin is Mapping:
+            return self._mapping(get_args(kind), value, path)
+        return _scalar(kind, value, path)
+
+    def _dataclass(self, kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
+        if not isinstance(value, dict):
+            raise _Refused(f"{_shown(value)} is not a mapping", "Write `name: value` lines.")
+        known = get_type_hints(kind)
+        for name in value:
+            if name not in known:
+                near = get_close_matches(str(name), known, n=1)
+                hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(known)}."
+                self.problem((*path, name), f"there is no fact `{name}`", hint)
+        before = len(self.problems)
+        given = {
+            name: self.decode(known[name], value[name], (*path, name))
+            for name in known
+            if name in value
+        }
+        required = [each.name for each in fields(kind) if _is_required(each)]
+        for name in required:
+            if name not in value:
+                self.problem(path, f"`{name}` is missing", "")
+        return kind(**given) if len(self.problems) == before else None
+
+    def _tuple(self, kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
+        if kind is int and isinstance(value, str):
+            return _cpus(value)
+        if not isinstance(value, list):
+            raise _Refused(f"{_shown(value)} is not a list", "Write it as [a, b].")
+        return tuple(self.decode(kind, each, (*path, at)) for at, each in enumerate(value))
+
+    def _mapping(self, kinds: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
+        if not isinstance(value, dict):
+            raise _Refused(f"{_shown(value)} is not a mapping", "Write `name: value` lines.")
+        key_kind, kind = kinds
+        return {
+            self.decode(key_kind, _key(key_kind, key), (*path, key)): self.decode(
+                kind, each, (*path, key)
+            )
+            for key, each in value.items()
+        }
+
+
+def _key(kind: Any, key: object) -> object:  # noqa: ANN401 - any type
+    """Return a key: in JSON, all of them are texts."""
+    return int(key) if kind is int and isinstance(key, str) and key.isdecimal() else key
+
+
+def _is_required(each: Any) -> bool:  # noqa: ANN401 - Field takes a type
+    return each.default is MISSING and each.default_factory is MISSING
+
+
+def _word(kind: type[Enum], value: object) -> Enum:
+    known = [each.value for each in kind]
+    if value not in known:
+        raise _Refused(f"{_shown(value)} is none of its words", f"Known: {', '.join(known)}.")
+    return kind(value)
+
+
+def _scalar(kind: Any, value: object, path: KeyPath) -> Any:  # noqa: ANN401 - any type
+    if issubclass(kind, Enum):
+        return _word(kind, value)
+    if kind is bool and isinstance(value, bool):
+        return value
+    if kind is str and isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _require_possible(value, str(path[-1]))
+        if kind is float:
+            return float(value)
+        if kind is int and isinstance(value, int):
+            return int(value)
+    if kind is int and isinstance(value, str) and str(path[-1]).endswith(_SIZE):
+        return _size(value)
+    hint = f'Quote it: "{value}".' if kind is str else ""
+    raise _Refused(f"{_shown(value)} is not {_WORDS[kind]}", hint)
+
+
+def _require_possible(value: float, name: str) -> None:
+    """Refuse what no fact can be: no number of things, bytes or seconds is negative."""
+    if not math.isfinite(value):
+        raise _Refused(f"{_shown(value)} is no quantity", "Leave out what nobody knows.")
+    if value < 0:
+        raise _Refused(f"{_shown(value)} is less than nothing", "")
+    if value > 1 and name.endswith(_FRACTION):
+        raise _Refused(f"{_shown(value)} is more than the whole", "1 % is written as 0.01.")
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except InputError as error:
+        raise _Refused(error.message, error.hint) from error
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    try:
+        return parse_cpu_list(text)
+    except InputError as error:
+        raise _Refused(error.message, error.hint) from error
+
+
+def _shown(value: object) -> str:
+    text = " ".join(str(value).split())
+    return f"`{text[:40]}`" if text else "nothing"
+
 
 _FORMAT: Final = 1
 # Characters that JSON may hold as they are and YAML may not, or takes for the end of a line.
@@ -73,7 +312,7 @@ def _loaded(text: str, source: str) -> Any:  # noqa: ANN401 - whatever a file ho
         raise _refusal(source, [problem]) from None
 
 
-def _placed(document: object, path: Steps, message: str, hint: str) -> Problem:
+def _placed(document: object, path: KeyPath, message: str, hint: str) -> Problem:
     """Return a problem with line and column of the nearest thing that holds it."""
     line, column = 1, 1
     node: Any = document

@@ -1,26 +1,49 @@
-"""Facts of Kubernetes that a node's own files tell: its kubelet, and which CPUs pods share."""
+"""The pod of a database in a Kubernetes cluster, and what the API says around it.
+
+Facts of Kubernetes that a node's own files tell: its kubelet, and which CPUs pods share.
+
+Facts of pods, storage classes, Clusters and kubelets, from what the API says of them.
+"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from steelyard.gateways.host import Host
-from steelyard.model.cgroup import parse_cpu_list
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack_facts import Kubelet, KubernetesFacts, Origin
-from steelyard.tuning.facts.found import (
-    Found,
-    hidden,
-    origins_of,
-    parsed,
-    seen,
-    unknown,
-    values_of,
+from steelyard.core.errors import InputError, SteelyardError, TargetError
+from steelyard.core.kubernetes import (
+    CLUSTER,
+    NODE,
+    OF_CLUSTER,
+    POD,
+    REFUSED,
+    STORAGE_CLASS,
+    ContainerRef,
+    Kind,
+    Manifest,
+    ObjectRef,
 )
-from steelyard.tuning.facts.processes import outside_of_pods
+from steelyard.core.linux import LinuxFacts, parse_cpu_list
+from steelyard.core.stack_facts import (
+    ClusterFacts,
+    Kubelet,
+    KubernetesFacts,
+    Origin,
+    PodFacts,
+    StorageClassFacts,
+)
+from steelyard.core.units import parse_quantity
+from steelyard.gateways.host import Host
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.placed_files import FetchedHost
+from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER
+from steelyard.tuning.facts import node_probe as files
+from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
+from steelyard.tuning.facts.postgres import outside_of_pods
 
 CONFIGURATION: Final = "/var/lib/kubelet/config.yaml"
 CPU_STATE: Final = "/var/lib/kubelet/cpu_manager_state"
@@ -113,3 +136,380 @@ def _non_pod(host: Host, linux: LinuxFacts) -> Found:
         return unknown("who holds huge pages is not visible")
     pages = outside_of_pods(host, linux.pool_users, linux.huge_page_bytes)
     return seen(pages, "HugetlbPages and cgroup in /proc/*")
+
+
+DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_RESTARTS: Final = "Always"  # of an init container that stays beside the others
+
+
+def pods_of(pods: Iterable[Manifest], node: str) -> tuple[Manifest, ...]:
+    """Return the pods that hold something of a node."""
+    return tuple(
+        pod
+        for pod in pods
+        if pod["spec"].get("nodeName") == node
+        and (pod.get("status") or {}).get("phase") not in _ENDED
+    )
+
+
+def pod_facts(pod: Manifest, *, database: bool = False) -> PodFacts:
+    """Return what the API says of a pod: containers' requests and limits added up.
+
+    A resource that one of the containers has no limit of is not limited.
+    """
+    metadata = pod["metadata"]
+    return PodFacts(
+        name=f"{metadata['namespace']}/{metadata['name']}",
+        database=database,
+        requests=_together(pod, "requests"),
+        limits=_together(pod, "limits"),
+        qos_class=(pod.get("status") or {}).get("qosClass"),
+    )
+
+
+def _together(pod: Manifest, kind: str) -> dict[str, str]:
+    """Return the effective resources of a pod.
+
+    Source: Kubernetes documentation, 'Sidecar Containers', "Resource sharing within containers".
+    """
+    inits: Sequence[Any] = pod["spec"].get("initContainers") or ()
+    staying = [each for each in inits if each.get("restartPolicy") == _RESTARTS]
+    passing = [each for each in inits if each.get("restartPolicy") != _RESTARTS]
+    lasting = [*pod["spec"]["containers"], *staying]
+    texts = [(each.get("resources") or {}).get(kind) or {} for each in lasting]
+    names = {name for text in texts for name in text}
+    if kind == "limits":
+        names = {name for name in names if all(name in text for text in texts)}
+    found = {name: _sum([text[name] for text in texts if name in text], name) for name in names}
+    for each in passing:
+        for name, text in ((each.get("resources") or {}).get(kind) or {}).items():
+            if name in found or kind == "requests":
+                found[name] = _larger(found.get(name, "0"), str(text))
+    return dict(sorted(found.items()))
+
+
+def _sum(texts: Sequence[str], name: str) -> str:
+    if len(texts) == 1:
+        return str(texts[0])
+    try:
+        return _written(sum(map(parse_quantity, texts), Fraction(0)), name)
+    except InputError:
+        return str(texts[0])  # rules tell of what is no quantity
+
+
+def _larger(one: str, other: str) -> str:
+    try:
+        return one if parse_quantity(one) >= parse_quantity(other) else other
+    except InputError:
+        return one
+
+
+def _written(amount: Fraction, name: str) -> str:
+    if name == "cpu" and amount.denominator != 1:
+        return f"{-(-amount.numerator * 1000 // amount.denominator)}m"
+    return str(-(-amount.numerator // amount.denominator))
+
+
+def huge_page_owners(pods: Iterable[Manifest]) -> frozenset[str]:
+    """Return which pods may use huge pages, by ``namespace/name``."""
+    return frozenset(
+        fact.name
+        for fact in map(pod_facts, pods)
+        if any(name.startswith("hugepages-") for name in fact.limits)
+    )
+
+
+def storage_classes(classes: Iterable[Manifest]) -> tuple[StorageClassFacts, ...]:
+    """Return the facts of storage classes."""
+    return tuple(
+        StorageClassFacts(
+            name=str(each["metadata"]["name"]),
+            provisioner=str(each.get("provisioner") or ""),
+            binding=str(each.get("volumeBindingMode") or "Immediate"),
+            parameters=_texts_pods(each.get("parameters")),
+        )
+        for each in classes
+    )
+
+
+def default_class(classes: Iterable[Manifest]) -> str | None:
+    """Return the class of volumes that name none."""
+    for each in classes:
+        if (each["metadata"].get("annotations") or {}).get(DEFAULT_CLASS) == "true":
+            return str(each["metadata"]["name"])
+    return None
+
+
+def cluster_facts(cluster: Manifest, classes: Iterable[Manifest] = ()) -> ClusterFacts:
+    """Return the facts of a Cluster that is there.
+
+    What the operator alone may set is its own, whatever stands in the object: it writes its
+    defaults there, and refuses anybody else's.
+    """
+    spec: Mapping[str, Any] = cluster["spec"]
+    parameters = (spec.get("postgresql") or {}).get("parameters") or {}
+    budget = spec.get("enablePDB")
+    return ClusterFacts(
+        instances=int(spec.get("instances") or 1),
+        disruption_budget=budget is not False,
+        anti_affinity=str((spec.get("affinity") or {}).get("podAntiAffinityType") or "preferred"),
+        parameters={name: value for name, value in parameters.items() if name not in REFUSED},
+        storage_class=(spec.get("storage") or {}).get("storageClass") or default_class(classes),
+    )
+
+
+def kubelet_of(configz: str) -> Kubelet:
+    """Return a kubelet's configuration from what it answers at ``/configz``.
+
+    Raises:
+        ValueError: It is no such answer.
+    """
+    answered = json.loads(configz)
+    given = answered.get("kubeletconfig") if isinstance(answered, dict) else None
+    if not isinstance(given, dict):
+        raise ValueError("no kubeletconfig")  # noqa: TRY004 - what the callers of a parser expect
+    return parse_kubelet(json.dumps(given))
+
+
+def _texts_pods(value: Mapping[str, object] | None) -> dict[str, str]:
+    return {str(name): str(each) for name, each in (value or {}).items()}
+
+
+_CONFIGZ: Final = "/api/v1/nodes/{node}/proxy/configz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCluster:
+    """Which database in which cluster, and how far to look.
+
+    Attributes:
+        context: Of the kubeconfig; None: the current one.
+        namespace: None: that of the context.
+        cluster: Name of a Cluster of CloudNativePG: its primary is looked at.
+        pod: Name of a pod instead.
+        dsn: URI of the server, without a password; None: it is reached through its pod.
+        node_probe: Make a pod of a moment on the node.
+    """
+
+    context: str | None = None
+    namespace: str | None = None
+    cluster: str | None = None
+    pod: str | None = None
+    dsn: str | None = None
+    node_probe: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """A database's pod and what it belongs to.
+
+    Attributes:
+        container: Of the server.
+        cluster: None where no operator that is known runs it.
+    """
+
+    api: KubernetesApi
+    namespace: str
+    pod: Manifest
+    container: ContainerRef
+    cluster: Manifest | None = None
+
+    @property
+    def node(self) -> str:
+        """Return where it runs."""
+        return str(self.pod["spec"]["nodeName"])
+
+    @property
+    def name(self) -> str:
+        """Return the pod as facts name it."""
+        return f"{self.namespace}/{self.pod['metadata']['name']}"
+
+
+def find_database(api: KubernetesApi, asked: AskedCluster) -> Database:
+    """Return the pod that is asked for.
+
+    Raises:
+        InputError: Nothing names it.
+        TargetError: It is not there, or does not run.
+    """
+    namespace = asked.namespace or api.namespace
+    cluster = None
+    if asked.cluster is not None:
+        cluster = _there(api, CLUSTER, asked.cluster, namespace)
+    name = asked.pod or str(((cluster or {}).get("status") or {}).get("currentPrimary") or "")
+    if not name and asked.cluster is not None:
+        raise TargetError(
+            f"Cluster {namespace}/{asked.cluster} has no primary yet",
+            hint="Wait until it is healthy.",
+        )
+    if not name:
+        raise InputError(
+            "nothing names the database in the cluster",
+            hint="Name it with --cluster NAME (CloudNativePG) or --pod NAME.",
+        )
+    pod = _there(api, POD, name, namespace)
+    if not pod["spec"].get("nodeName"):
+        raise TargetError(f"Pod {namespace}/{name} is on no node yet", hint="Wait until it runs.")
+    owner = (pod["metadata"].get("labels") or {}).get(OF_CLUSTER)
+    if cluster is None and owner and api.knows(CLUSTER):
+        cluster = api.read(ObjectRef(kind=CLUSTER, name=owner, namespace=namespace))
+    names = [str(each["name"]) for each in pod["spec"]["containers"]]
+    container = CONTAINER if CONTAINER in names else names[0]
+    where = ContainerRef(namespace=namespace, pod=name, container=container)
+    return Database(api=api, namespace=namespace, pod=pod, container=where, cluster=cluster)
+
+
+def _there(api: KubernetesApi, kind: Kind, name: str, namespace: str) -> Manifest:
+    ref = ObjectRef(kind=kind, name=name, namespace=namespace)
+    found = api.read(ref)
+    if found is not None:
+        return found
+    there = ", ".join(each["metadata"]["name"] for each in api.list(kind, namespace))
+    raise TargetError(
+        f"{ref.label} is not there; the namespace has {there or 'none'}",
+        hint="Name another namespace with -n, or another context with --context.",
+    )
+
+
+def kubernetes_facts(
+    database: Database,
+    own: FetchedHost | SteelyardError,
+    shared: Found,
+    linux: LinuxFacts | None,
+) -> tuple[KubernetesFacts, dict[str, Origin]]:
+    """Return what the API and the database's container say.
+
+    Args:
+        database: Of which pod.
+        own: Files of its container, or why there are none.
+        shared: CPUs of containers that have none of their own.
+        linux: The node's kernel.
+    """
+    api, node = database.api, ObjectRef(kind=NODE, name=database.node)
+    status = _asked(node.label, lambda: (api.read(node) or {})["status"])
+    pods, on_node = _pods(database, own)
+    finds = {
+        "version": _of(status, lambda of: of["nodeInfo"]["kubeletVersion"]),
+        "node": seen(database.node, "spec.nodeName of the pod"),
+        "kubelet": _kubelet(database),
+        "pods": pods,
+        "capacity": _of(status, lambda of: _texts_cluster_objects(of["capacity"])),
+        "allocatable": _of(status, lambda of: _texts_cluster_objects(of["allocatable"])),
+        "storage_classes": _asked(
+            "storage classes of the API", lambda: storage_classes(api.list(STORAGE_CLASS))
+        ),
+        "cluster": _cluster(database),
+    }
+    finds["shared_cpus"] = _shared_cluster_objects(shared, finds["kubelet"], linux)
+    finds["non_pod_huge_pages"] = _non_pod_cluster_objects(database, on_node, own, linux)
+    told = origins_of(finds, "kubernetes")
+    if isinstance(own, SteelyardError):
+        for name in ("cpus", "quota_cpus", "throttled_periods", "charged_huge_bytes"):
+            told[f"kubernetes.pods.{name}"] = unknown(own.message).origin
+    return KubernetesFacts(**values_of(finds)), told
+
+
+def _asked(source: str, call: Callable[[], object]) -> Found:
+    """Return what a request brings; what is refused is unknown, and it says why."""
+    try:
+        return seen(call(), source)
+    except SteelyardError as error:
+        return unknown(f"{source}: {error.message}")
+    except (LookupError, TypeError, ValueError) as error:
+        return unknown(f"{source} is not understood: {error}")
+
+
+def _of(status: Found, choose: Callable[[Any], object]) -> Found:
+    if status.value is None:
+        return status
+    return _asked(status.origin.source, lambda: choose(status.value))
+
+
+def _texts_cluster_objects(value: Mapping[str, object]) -> dict[str, str]:
+    return {str(name): str(each) for name, each in value.items()}
+
+
+def _kubelet(database: Database) -> Found:
+    path = _CONFIGZ.format(node=database.node)
+    answer = _asked(path, lambda: database.api.raw(path))
+    return answer if answer.value is None else parsed(str(answer.value), path, kubelet_of)
+
+
+def _cluster(database: Database) -> Found:
+    if database.cluster is None:
+        return seen(None, "the pod belongs to no Cluster of CloudNativePG")
+    classes = _asked("storage classes of the API", lambda: database.api.list(STORAGE_CLASS))
+    source = ObjectRef(
+        kind=CLUSTER, name=database.cluster["metadata"]["name"], namespace=database.namespace
+    )
+    cluster = database.cluster
+    return _asked(source.label, lambda: cluster_facts(cluster, classes.value or ()))
+
+
+def _pods(
+    database: Database, own: FetchedHost | SteelyardError
+) -> tuple[Found, tuple[Manifest, ...] | None]:
+    """Return the pods of the node; of the database alone where others may not be seen."""
+    source = f"pods on Node {database.node}"
+    found = _asked(source, lambda: pods_of(database.api.list(POD), database.node))
+    on_node: tuple[Manifest, ...] | None = found.value
+    if on_node is None:
+        source = f"the database's pod alone; {found.origin.source}"
+    facts = (_pod(pod, database, own) for pod in on_node or (database.pod,))
+    return seen(tuple(facts), f"{source}; its container's control groups"), on_node
+
+
+def _pod(pod: Manifest, database: Database, own: FetchedHost | SteelyardError) -> PodFacts:
+    facts = pod_facts(pod, database=_is_of_database(pod, database))
+    if facts.name != database.name or isinstance(own, SteelyardError):
+        return facts
+    return replace(
+        facts,
+        cpus=files.cpus_of(own),
+        quota_cpus=files.quota_of(own),
+        throttled_periods=files.throttled_of(own),
+        charged_huge_bytes=files.huge_bytes_of(own),
+    )
+
+
+def _is_of_database(pod: Manifest, database: Database) -> bool:
+    """Return whether PostgreSQL runs in a pod, as far as one knows: this one, or its Cluster's."""
+    metadata = pod["metadata"]
+    if f"{metadata['namespace']}/{metadata['name']}" == database.name:
+        return True
+    owner = (metadata.get("labels") or {}).get(OF_CLUSTER)
+    own = database.cluster["metadata"]["name"] if database.cluster is not None else None
+    return own is not None and (metadata["namespace"], owner) == (database.namespace, own)
+
+
+def _shared_cluster_objects(by_probe: Found, kubelet: Found, linux: LinuxFacts | None) -> Found:
+    """Return the shared pool: the probe's own CPUs; all of them where no policy takes any away."""
+    if by_probe.value is not None or linux is None or linux.cpus is None:
+        return by_probe
+    policy = kubelet.value.cpu_manager_policy if kubelet.value is not None else ""
+    return seen(linux.cpus, "cpuManagerPolicy none") if policy == "none" else by_probe
+
+
+def _non_pod_cluster_objects(
+    database: Database,
+    on_node: tuple[Manifest, ...] | None,
+    own: FetchedHost | SteelyardError,
+    linux: LinuxFacts | None,
+) -> Found:
+    """Return the huge pages that no pod holds: those in use or promised without the database's.
+
+    What other pods hold is not visible from here.
+    """
+    pool = linux.pool() if linux is not None else None
+    if pool is None or on_node is None:
+        return unknown("the node's pool or its pods are not visible")
+    owners = huge_page_owners(on_node) - {database.name}
+    if owners:
+        return unknown(f"what other pods hold is not visible: {', '.join(sorted(owners))}")
+    charged = None if isinstance(own, SteelyardError) else files.huge_bytes_of(own)
+    if charged is None:
+        return unknown("what the database's container holds is not visible")
+    used = pool.total - pool.free + (pool.reserved or 0)
+    pages = max(used - charged // pool.page_bytes, 0)
+    return seen(pages, "huge pages in use or promised, without those charged to the container")

@@ -1,19 +1,423 @@
-"""Facts of one Linux machine from its own files."""
+"""How CPUs run, idle and are waited for: frequency, idle states, polling, steal, pressure.
 
+Memory of a machine and how its kernel handles it, huge pages excepted.
+
+Huge pages: what the kernel has of each size, what was asked for, where they can be mounted.
+
+CPUs, cores and NUMA nodes of a machine.
+
+Facts of one Linux machine from its own files.
+
+What a wake-up costs on this machine, measured by a byte that goes back and forth.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from statistics import quantiles
+from typing import Final
 
+from steelyard.core.errors import SteelyardError
+from steelyard.core.linux import (
+    IdleState,
+    LinuxFacts,
+    NumaNode,
+    PagePool,
+    PingPong,
+    cpu_list,
+    parse_cpu_list,
+    wake_up_facts,
+)
+from steelyard.core.measurement import Fact
+from steelyard.core.stack_facts import Origin, Visibility
+from steelyard.core.units import KIB, US_PER_S, parse_bytes
+from steelyard.gateways import pingpong
 from steelyard.gateways.host import Host
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack_facts import Origin
-from steelyard.tuning.facts.cpus import cpu_facts
-from steelyard.tuning.facts.devices import balloon_fact, device_fact
-from steelyard.tuning.facts.found import Finds, attempted, origins_of, unknown, values_of
-from steelyard.tuning.facts.identity import identity_facts
-from steelyard.tuning.facts.memory import memory_facts
-from steelyard.tuning.facts.pools import pool_facts
-from steelyard.tuning.facts.processes import pool_users
-from steelyard.tuning.facts.topology import topology_facts
+from steelyard.gateways.pingpong import Where
+from steelyard.gateways.process import Processes
+from steelyard.tuning.facts.file import (
+    Finds,
+    Found,
+    attempted,
+    hidden,
+    origins_of,
+    read_fact,
+    seen,
+    selected,
+    unknown,
+    values_of,
+)
+from steelyard.tuning.facts.machine import balloon_fact, device_fact, identity_facts, virtualization
+from steelyard.tuning.facts.postgres import pool_users
+from steelyard.tuning.files.machine import UNIT_PATH
+
+_VM = {
+    "swappiness": "/proc/sys/vm/swappiness",
+    "dirty_bytes": "/proc/sys/vm/dirty_bytes",
+    "dirty_background_bytes": "/proc/sys/vm/dirty_background_bytes",
+    "dirty_ratio": "/proc/sys/vm/dirty_ratio",
+    "overcommit_memory": "/proc/sys/vm/overcommit_memory",
+}
+
+
+def memory_facts(host: Host) -> Finds:
+    """Return the facts of memory."""
+    huge = "/sys/kernel/mm/transparent_hugepage"
+    no_huge = f"there is no {huge}: this kernel has no transparent huge pages"
+    alone = "this kernel cannot do it"
+    return {
+        "memory_bytes": _meminfo(host, "MemTotal"),
+        "swap_bytes": _meminfo(host, "SwapTotal"),
+        "page_bytes": _page(host),
+        "transparent_huge_pages": read_fact(host, f"{huge}/enabled", selected, absent=no_huge),
+        "thp_defrag": read_fact(host, f"{huge}/defrag", selected, absent=no_huge),
+        **{name: read_fact(host, path, int) for name, path in _VM.items()},
+        "numa_balancing": read_fact(host, "/proc/sys/kernel/numa_balancing", int, absent=alone),
+        "zone_reclaim_mode": read_fact(host, "/proc/sys/vm/zone_reclaim_mode", int, absent=alone),
+    }
+
+
+def _meminfo(host: Host, name: str) -> Found:
+    match = re.search(rf"^{name}:\s+(\d+) kB", host.read("/proc/meminfo") or "", re.MULTILINE)
+    if match is None:
+        return hidden(f"/proc/meminfo names no {name}")
+    return seen(int(match[1]) * KIB, f"{name} in /proc/meminfo")
+
+
+def _page(host: Host) -> Found:
+    """Return the size of ordinary pages, which is that of the looker's own first mapping."""
+    match = re.search(
+        r"^KernelPageSize:\s+(\d+) kB", host.read("/proc/self/smaps") or "", re.MULTILINE
+    )
+    if match is None:
+        return hidden("/proc/self/smaps names no KernelPageSize")
+    return seen(int(match[1]) * KIB, "KernelPageSize in /proc/self/smaps")
+
+
+POOLS: Final = "/sys/kernel/mm/hugepages"
+SYSCTL_PLACES: Final = ("/usr/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d")  # later ones win
+_SYSCTL_FILE: Final = "/etc/sysctl.conf"
+_REQUEST: Final = re.compile(r"^\s*-?\s*vm[./]nr_hugepages\s*=\s*(\d+)\s*$", re.MULTILINE)
+# As `tuning.files.machine` writes it.
+_ALLOCATION: Final = re.compile(r"echo (\d+) >\S*/hugepages-(\d+)kB/nr_hugepages")
+_DIRECTORY: Final = re.compile(r"hugepages-(\d+)kB")
+
+
+def pools_in(host: Host, directory: str) -> tuple[PagePool, ...]:
+    """Return the huge pages by size below a directory such as ``/sys/kernel/mm/hugepages``."""
+    matches = filter(None, map(_DIRECTORY.fullmatch, host.names(directory)))
+    kib = sorted(int(match[1]) for match in matches)
+    pools = (pool_at(host, f"{directory}/hugepages-{size}kB", size * KIB) for size in kib)
+    return tuple(pool for pool in pools if pool is not None)
+
+
+def pool_at(host: Host, directory: str, page_bytes: int) -> PagePool | None:
+    """Return the huge pages of one size, None where the kernel tells none in this directory."""
+    total, free, surplus, reserved = (
+        _count(host.read(f"{directory}/{name}_hugepages"))
+        for name in ("nr", "free", "surplus", "resv")
+    )
+    if total is None or free is None:
+        return None
+    return PagePool(
+        page_bytes=page_bytes, total=total, free=free, surplus=surplus or 0, reserved=reserved
+    )
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text and text.strip().isdecimal() else None
+
+
+def pool_facts(host: Host) -> Finds:
+    """Return the facts of huge pages."""
+    pools = pools_in(host, POOLS)
+    return {
+        "huge_page_bytes": _default_size(host),
+        "pools": seen(pools, POOLS) if pools else hidden(f"there is no {POOLS}"),
+        "requested_huge_pages": _requested(host),
+        "overcommit_huge_pages": read_fact(host, "/proc/sys/vm/nr_overcommit_hugepages", int),
+        "hugetlbfs": attempted("/proc/self/mounts", lambda: _mounted(host)),
+    }
+
+
+def _default_size(host: Host) -> Found:
+    match = re.search(r"^Hugepagesize:\s+(\d+) kB", host.read("/proc/meminfo") or "", re.MULTILINE)
+    if match is None:
+        return hidden("/proc/meminfo names no Hugepagesize: this kernel has no huge pages")
+    return seen(int(match[1]) * KIB, "Hugepagesize in /proc/meminfo")
+
+
+def _requested(host: Host) -> Found:
+    """Return what the configuration asks for: ``/proc/sys`` only says what the kernel gave."""
+    found = _on_command_line(host)
+    for path in _sysctl_files(host):
+        matches = _REQUEST.findall(host.read(path) or "")
+        if matches:
+            found = seen(int(matches[-1]), path)
+    in_unit = _in_unit(host)
+    return in_unit if (in_unit.value or -1) > (found.value or 0) else found
+
+
+def _in_unit(host: Host) -> Found:
+    """Return what Steelyard's own unit asks for at boot, of the default size, on all nodes."""
+    default = _default_size(host).value
+    asked = _ALLOCATION.findall(host.read(UNIT_PATH) or "")
+    pages = [int(count) for count, kib in asked if int(kib) * KIB == default]
+    return seen(sum(pages) if pages else None, UNIT_PATH)
+
+
+def _sysctl_files(host: Host) -> tuple[str, ...]:
+    """Return the files in the order that systemd-sysctl reads them (sysctl.d(5)).
+
+    One file of a name in a later place replaces the others; they are read by name.
+    """
+    by_name = {
+        name: f"{place}/{name}"
+        for place in SYSCTL_PLACES
+        for name in host.names(place)
+        if name.endswith(".conf")
+    }
+    return (*(by_name[name] for name in sorted(by_name)), _SYSCTL_FILE)
+
+
+def _on_command_line(host: Host) -> Found:
+    line = host.read("/proc/cmdline") or ""
+    sizes = re.findall(r"\bdefault_hugepagesz=(\S+)", line)
+    size: str | None = None
+    count: int | None = None
+    for name, value in re.findall(r"\b(hugepagesz|hugepages)=(\S+)", line):
+        if name == "hugepagesz":
+            size = value
+        elif value.isdecimal() and (size is None or size in sizes):
+            count = int(value)
+    if count is None:
+        return seen(None, "no file of sysctl and no kernel argument asks for any")
+    return seen(count, "hugepages= in /proc/cmdline")
+
+
+def _mounted(host: Host) -> Found:
+    text = host.read("/proc/self/mounts")
+    if not text:
+        return hidden("there is no /proc/self/mounts")
+    return seen(mounted_sizes(text, default_page_bytes(host)), "/proc/self/mounts")
+
+
+def default_page_bytes(host: Host) -> int | None:
+    """Return the size of huge pages where none is named; None where it cannot be seen."""
+    size = _default_size(host).value
+    return size if isinstance(size, int) else None
+
+
+def mounted_sizes(mounts: str, default: int | None) -> tuple[int, ...]:
+    """Return the page sizes for which a hugetlbfs is mounted, from ``/proc/mounts``.
+
+    Args:
+        mounts: Its text.
+        default: The size of a mount that names none, which older kernels do not write.
+    """
+    sizes = set()
+    for line in mounts.splitlines():
+        _, _, kind, options, *_ = line.split()
+        if kind == "hugetlbfs":
+            match = re.search(r"\bpagesize=(\w+)", options)
+            sizes.add(parse_bytes(match[1]) if match else default)
+    return tuple(sorted(size for size in sizes if size))
+
+
+CPUS: Final = "/sys/devices/system/cpu"
+NODES: Final = "/sys/devices/system/node"
+_MEMORY: Final = re.compile(r"MemTotal:\s+(\d+) kB")
+
+
+def topology_facts(host: Host) -> Finds:
+    """Return which CPUs there are, which share a core, and which node they are on."""
+    siblings = attempted(f"{CPUS}/cpu*/topology", lambda: _siblings(host))
+    return {
+        "cpus": read_fact(host, f"{CPUS}/online", parse_cpu_list),
+        "nodes": attempted(NODES, lambda: _nodes(host)),
+        "siblings": siblings,
+        "smt": _smt(host, siblings),
+        "allowed_cpus": attempted("/proc/self/status", lambda: _allowed(host)),
+    }
+
+
+def _siblings(host: Host) -> Found:
+    cores = set()
+    for cpu in sorted(name for name in host.names(CPUS) if re.fullmatch(r"cpu\d+", name)):
+        text = host.read(f"{CPUS}/{cpu}/topology/thread_siblings_list")
+        if text and text.strip():
+            cores.add(parse_cpu_list(text.strip()))
+    source = f"{CPUS}/cpu*/topology/thread_siblings_list"
+    return seen(tuple(sorted(cores)), source) if cores else hidden(f"there is no {source}")
+
+
+def _smt(host: Host, siblings: Found) -> Found:
+    found = read_fact(host, f"{CPUS}/smt/active", lambda text: bool(int(text)))
+    if found.value is None and siblings.value:
+        several = any(len(core) > 1 for core in siblings.value)
+        return seen(several, siblings.origin.source)
+    return found
+
+
+def _allowed(host: Host) -> Found:
+    status = host.read("/proc/self/status") or ""
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
+    if match is None:
+        return unknown("/proc/self/status names no Cpus_allowed_list")
+    return seen(parse_cpu_list(match[1]), "Cpus_allowed_list in /proc/self/status")
+
+
+def _nodes(host: Host) -> Found:
+    names = [name for name in host.names(NODES) if re.fullmatch(r"node\d+", name)]
+    nodes = [_node(host, int(name.removeprefix("node"))) for name in names]
+    if not nodes:
+        return hidden(f"there is no {NODES}: this kernel knows no NUMA nodes")
+    return seen(tuple(sorted(nodes, key=lambda node: node.number)), f"{NODES}/node*")
+
+
+def _node(host: Host, number: int) -> NumaNode:
+    place = f"{NODES}/node{number}"
+    cpus = (host.read(f"{place}/cpulist") or "").strip()  # empty of a node of memory alone
+    memory = _MEMORY.search(host.read(f"{place}/meminfo") or "")
+    return NumaNode(
+        number=number,
+        cpus=parse_cpu_list(cpus) if cpus else (),
+        memory_bytes=int(memory[1]) * KIB if memory else None,
+        distances=tuple(map(int, (host.read(f"{place}/distance") or "").split())),
+        pools=pools_in(host, f"{place}/hugepages"),
+    )
+
+
+_NS_PER_S: Final = 1e9
+_IDLE: Final = f"{CPUS}/cpuidle"
+_FIRST: Final = f"{CPUS}/cpu0/cpuidle"
+_DMA_LATENCY: Final = "/dev/cpu_dma_latency"
+_NO_LIMIT_US: Final = 2_000_000_000  # PM_QOS_CPU_LATENCY_DEFAULT_VALUE, include/linux/pm_qos.h
+_HYPERVISORS: Final = "the hypervisor governs it, and a virtual machine does not see that"
+_TIMES: Final = 8  # fields of /proc/stat up to steal; the guests' are in user and nice already
+_STEAL: Final = 7
+
+
+def cpu_facts(host: Host, *, virtual: bool | None) -> Finds:
+    """Return the facts of CPUs; ``virtual`` says why some of them cannot be seen."""
+    return {
+        "scaling_driver": _frequency(host, "scaling_driver", virtual=virtual),
+        "governor": _frequency(host, "scaling_governor", virtual=virtual),
+        "energy_preference": _frequency(host, "energy_performance_preference", virtual=virtual),
+        "idle_driver": read_fact(host, f"{_IDLE}/current_driver", str),
+        "idle_governor": _idle_governor(host),
+        "idle_states": _idle_states(host),
+        "halt_poll_s": _halt_poll(host, virtual=virtual),
+        "guest_halt_poll_s": _guest_halt_poll(host),
+        "dma_latency_s": _dma_latency(host),
+        "cpu_pressure_fraction": read_fact(
+            host,
+            "/proc/pressure/cpu",
+            _pressure,
+            absent="there is no /proc/pressure: this kernel does not account for pressure",
+        ),
+        "clocksource": read_fact(
+            host, "/sys/devices/system/clocksource/clocksource0/current_clocksource", str
+        ),
+    }
+
+
+def steal(before: str | None, after: str | None) -> Found:
+    """Return the share of CPU time that a hypervisor gave to others between two looks.
+
+    Args:
+        before: Text of ``/proc/stat``.
+        after: The same some time later.
+    """
+    first, last = _times(before), _times(after)
+    if first is None or last is None:
+        return hidden("/proc/stat does not say it")
+    spent = [end - begin for begin, end in zip(first, last, strict=True)]
+    if sum(spent) <= 0:
+        return unknown("no time passed between two looks at /proc/stat")
+    return seen(spent[_STEAL] / sum(spent), "/proc/stat, two looks a second apart")
+
+
+def _times(stat: str | None) -> tuple[int, ...] | None:
+    match = re.match(r"cpu((?:\s+\d+)+)", stat or "")
+    fields = tuple(map(int, match[1].split()))[:_TIMES] if match else ()
+    return fields if len(fields) == _TIMES else None
+
+
+def _frequency(host: Host, name: str, *, virtual: bool | None) -> Found:
+    """Return what all CPUs have, several different words joined by a comma."""
+    words = set()
+    for cpu in host.names(CPUS):
+        text = host.read(f"{CPUS}/{cpu}/cpufreq/{name}") if re.fullmatch(r"cpu\d+", cpu) else None
+        if text and text.strip():
+            words.add(text.strip())
+    if words:
+        return seen(",".join(sorted(words)), f"{CPUS}/cpu*/cpufreq/{name}")
+    if virtual:
+        return hidden(_HYPERVISORS)
+    return hidden(f"there is no {CPUS}/cpu*/cpufreq/{name}")
+
+
+def _idle_governor(host: Host) -> Found:
+    found = read_fact(host, f"{_IDLE}/current_governor", str)
+    # Before Linux 5.17 the file that can be written is there on request only.
+    return found if found.value else read_fact(host, f"{_IDLE}/current_governor_ro", str)
+
+
+def _idle_states(host: Host) -> Found:
+    matches = filter(None, (re.fullmatch(r"state(\d+)", name) for name in host.names(_FIRST)))
+    states = [_state(host, f"{_FIRST}/state{n}") for n in sorted(int(m[1]) for m in matches)]
+    found = tuple(state for state in states if state is not None)
+    return seen(found, f"{_FIRST}/state*") if found else hidden(f"there is no {_FIRST}")
+
+
+def _state(host: Host, place: str) -> IdleState | None:
+    name, latency, disabled = (
+        (host.read(f"{place}/{file}") or "").strip() for file in ("name", "latency", "disable")
+    )
+    if not name or not latency.isdecimal():
+        return None
+    return IdleState(
+        name=name, exit_latency_s=int(latency) / US_PER_S, disabled=disabled not in ("", "0")
+    )
+
+
+def _halt_poll(host: Host, *, virtual: bool | None) -> Found:
+    if virtual:
+        return hidden(_HYPERVISORS)
+    path = "/sys/module/kvm/parameters/halt_poll_ns"
+    return read_fact(host, path, _seconds_of_ns, absent=f"there is no {path}: no KVM here")
+
+
+def _guest_halt_poll(host: Host) -> Found:
+    drivers = [host.read(f"{_IDLE}/{name}") for name in ("current_driver", "current_governor")]
+    if not any("haltpoll" in (driver or "") for driver in drivers):
+        return hidden("haltpoll is neither the idle driver nor its governor here")
+    path = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
+    return read_fact(host, path, _seconds_of_ns)
+
+
+def _seconds_of_ns(text: str) -> float:
+    return int(text) / _NS_PER_S
+
+
+def _dma_latency(host: Host) -> Found:
+    limit_us = host.number(_DMA_LATENCY)
+    if limit_us is None:
+        return unknown(f"{_DMA_LATENCY} is not there, or root alone may read it")
+    if limit_us >= _NO_LIMIT_US:
+        return seen(None, f"{_DMA_LATENCY}: nobody holds a limit")
+    return seen(limit_us / US_PER_S, _DMA_LATENCY)
+
+
+def _pressure(text: str) -> float:
+    match = re.search(r"^some avg10=([\d.]+)", text, re.MULTILINE)
+    if match is None:
+        raise ValueError
+    return float(match[1]) / 100.0
+
 
 _LAYER = "linux"
 _LATER = "it takes a measurement, which nobody took"
@@ -48,3 +452,78 @@ def collect_linux(host: Host, data_directory: str | None = None) -> Sighted:
 def with_finds(facts: LinuxFacts, origins: Mapping[str, Origin], finds: Finds) -> Sighted:
     """Return the facts with others that were found later."""
     return replace(facts, **values_of(finds)), {**origins, **origins_of(finds, _LAYER)}
+
+
+_MOST_S: Final = 0.25  # so that the three of them take less than a second
+_MOST: Final = 5_000
+_LEAST: Final = 100  # fewer round trips have no 99th percentile
+
+Pair = tuple[int, int]
+
+
+def recorded_wakeups(host: Host) -> tuple[Fact, ...]:
+    """Return what a campaign's record says of the wake-ups of the machine that it runs on."""
+    kind = virtualization(host).value
+    finds = cpu_facts(host, virtual=None if kind is None else kind != "none")
+    limit = finds["dma_latency_s"].origin.visibility
+    machine = LinuxFacts(virtualization=kind, **values_of(finds))
+    return wake_up_facts(machine, limit_seen=limit is Visibility.YES)
+
+
+def measure_wakeups(linux: LinuxFacts, processes: Processes) -> Found:
+    """Return the round trips between two processes on one CPU, on two, on two NUMA nodes."""
+    allowed = linux.allowed_cpus or ()
+    if not allowed:
+        return unknown("which CPUs may be used is not visible")
+    pairs = {
+        "same_cpu": (allowed[0], allowed[0]),
+        "across": _across(linux, allowed),
+        "other_node": _other_node(linux, allowed),
+    }
+    try:
+        trips = {name: _trips(pair, processes) for name, pair in pairs.items() if pair}
+    except SteelyardError as error:
+        return unknown(f"the ping-pong failed: {error.message}")
+    across = trips.get("across")
+    facts = PingPong(
+        same_cpu_s=_quantile(trips["same_cpu"], 50),
+        across_s=_quantile(across, 50),
+        across_p99_s=_quantile(across, 99),
+        other_node_s=_quantile(trips.get("other_node"), 50),
+    )
+    on = "; ".join(f"CPUs {cpu_list(set(pair))}" for pair in pairs.values() if pair)
+    return seen(facts, f"a byte back and forth over pipes, {_MOST_S} s each: {on}")
+
+
+def _across(linux: LinuxFacts, allowed: tuple[int, ...]) -> Pair | None:
+    """Return two CPUs of one node, of two cores where there are two."""
+    pairs = list(combinations(allowed, 2))
+    near = [pair for pair in pairs if len({_node_wakeups(linux, cpu) for cpu in pair}) == 1]
+    apart = [pair for pair in near if not any(set(pair) <= set(c) for c in linux.siblings or ())]
+    return next(iter((*apart, *near)), None)
+
+
+def _other_node(linux: LinuxFacts, allowed: tuple[int, ...]) -> Pair | None:
+    far = (cpu for cpu in allowed if _node_wakeups(linux, cpu) != _node_wakeups(linux, allowed[0]))
+    return next(((allowed[0], cpu) for cpu in far), None)
+
+
+def _node_wakeups(linux: LinuxFacts, cpu: int) -> int | None:
+    return next((node.number for node in linux.nodes or () if cpu in node.cpus), None)
+
+
+def _trips(pair: Pair, processes: Processes) -> tuple[float, ...]:
+    return pingpong.ping_pong(
+        Where.SAME if pair[0] == pair[1] else Where.ACROSS,
+        processes=processes,
+        directory=Path("/"),
+        most_s=_MOST_S,
+        most=_MOST,
+        cpus=pair,
+    ).trips_s
+
+
+def _quantile(trips_s: tuple[float, ...] | None, percent: int) -> float | None:
+    if trips_s is None or len(trips_s) < _LEAST:
+        return None
+    return quantiles(trips_s, n=100)[percent - 1]

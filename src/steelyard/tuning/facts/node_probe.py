@@ -3,17 +3,22 @@
 It may do nothing: no privilege, no account of the cluster, no directory of the node, any user but
 root (Pod Security Standard `restricted`). It sees what the kernel shows to every container, and by
 its own CPU set which CPUs containers share that have none of their own.
+
+Which files are brought from a container, and what they say of the container itself.
+
+Of the node a container sees what the kernel shows to everybody below ``/proc`` and ``/sys``. It
+sees neither the node's files nor the processes of others.
 """
 
+import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.model.errors import SteelyardError
-from steelyard.model.kubernetes import (
+from steelyard.core.errors import InputError, SteelyardError, TargetError
+from steelyard.core.kubernetes import (
     CAMPAIGN,
     MANAGED_BY,
     MANAGER,
@@ -24,7 +29,12 @@ from steelyard.model.kubernetes import (
     Manifest,
     ref_of,
 )
-from steelyard.platforms.kubernetes.waiting import ReadyWait
+from steelyard.core.linux import parse_cpu_list
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.placed_files import FetchedHost, Wanted, new_mark, parse_fetched, script
+from steelyard.places.kubernetes.pod_state import ReadyWait
+from steelyard.tuning.facts.wanted import KERNEL_FILES
 
 CONTAINER: Final = "probe"
 _LABELS: Final = {MANAGED_BY: MANAGER, ROLE: PROBE}
@@ -117,3 +127,129 @@ def _remove_ended(api: KubernetesApi, namespace: str) -> None:
 
 
 _untold: Callable[[str], None] = lambda _message: None  # noqa: E731
+
+
+_TIMEOUT_S: Final = 60.0
+_GROUPS: Final = "/sys/fs/cgroup"
+# Of version 2, and of version 1 under each name that it is mounted by.
+_PLACES: Final = ("", "/cpu", "/cpu,cpuacct", "/cpuset", "/hugetlb")
+_GROUP_FILES: Final = (
+    *("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.stat"),
+    *("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"),
+    *("hugetlb.*.current", "hugetlb.*.usage_in_bytes"),
+)
+_CHARGED: Final = re.compile(r"/hugetlb\.[^/]+?\.(rsvd\.)?(?:current|usage_in_bytes)$")
+_THROTTLED: Final = re.compile(r"^nr_throttled ([0-9]{1,20})$", re.MULTILINE)
+_SERVERS: Final = r"^[0-9]* (postgres)"  # as grep writes it, of /proc/PID/stat
+_SERVER: Final = re.compile(r"^([0-9]+) \(postgres\) \S ([0-9]+) ")
+_SHM: Final = re.compile(r" /dev/shm .*\bsize=([0-9]{1,15})k\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodMachine:
+    """A container whose files are read by a shell in it."""
+
+    api: KubernetesApi
+    where: ContainerRef
+
+    def fetch(self, wanted: Wanted) -> FetchedHost:
+        """Return what is wanted.
+
+        Raises:
+            SteelyardError: The account may not run commands there, or nothing runs there.
+            TargetError: There is no shell for us.
+        """
+        mark = new_mark()
+        done = self.api.run(
+            self.where, ("sh", "-s"), timeout_s=_TIMEOUT_S, stdin=script(wanted, mark)
+        )
+        host = parse_fetched(done.stdout, mark)
+        if host is None:
+            reason = done.tail(1) or f"exit status {done.exit_status}"
+            raise TargetError(
+                f"the container {self.where.container} of {self.where.pod} did not run a shell"
+                f" script to its end: {reason}",
+                hint="Its image needs a POSIX shell with cat, grep and od.",
+            )
+        return host
+
+
+def wanted_of_container() -> Wanted:
+    """Return what says how a container is limited, and where its server is."""
+    groups = (f"{_GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
+    return Wanted(
+        files=(*groups, "/proc/self/mountinfo", "/proc/meminfo"),
+        matching=(("/proc/[0-9]*/stat", _SERVERS),),
+    )
+
+
+def wanted_of_kernel() -> Wanted:
+    """Return what the kernel of the node shows in any container of it, with its own limits."""
+    groups = (f"{_GROUPS}{place}/{name}" for place in _PLACES for name in _GROUP_FILES)
+    return Wanted(files=(*KERNEL_FILES, *groups))
+
+
+def with_files(host: FetchedHost, other: FetchedHost, paths: Iterable[str]) -> FetchedHost:
+    """Return a machine with these files of another look, where that has them."""
+    taken = {path: text for path in paths if (text := other.read(path)) is not None}
+    return host.with_more(FetchedHost(files=taken))
+
+
+def cpus_of(host: FetchedHost) -> tuple[int, ...] | None:
+    """Return the CPUs that a container may run on; None where its CPU set is not visible."""
+    for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
+        text = _of_group(host, name)
+        if text:
+            try:
+                return parse_cpu_list(text)
+            except InputError:
+                return None
+    return None
+
+
+def quota_of(host: FetchedHost) -> float | None:
+    """Return how many CPUs a container's quota is worth; None without one."""
+    words = _of_group(host, "cpu.max").split()
+    if not words:
+        words = [_of_group(host, "cpu.cfs_quota_us"), _of_group(host, "cpu.cfs_period_us")]
+    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
+        return None
+    return int(words[0]) / int(words[1])
+
+
+def throttled_of(host: FetchedHost) -> int | None:
+    """Return in how many periods the quota held a container back; None where it is not visible."""
+    found = _THROTTLED.search(_of_group(host, "cpu.stat"))
+    return int(found[1]) if found else None
+
+
+def huge_bytes_of(host: FetchedHost) -> int | None:
+    """Return the huge pages charged to a container, promised ones too; None where not counted."""
+    charged: dict[bool, int] = {}
+    for path, text in host.files.items():
+        kind = _CHARGED.search(path)
+        if kind and path.startswith(_GROUPS) and text.strip().isdecimal():
+            reserved = bool(kind[1])
+            charged[reserved] = charged.get(reserved, 0) + int(text)
+    return max(charged.values(), default=None)
+
+
+def server_of(host: FetchedHost) -> int | None:
+    """Return the first process of the server, as its container counts them."""
+    texts = (text for path, text in host.files.items() if path.endswith("/stat"))
+    parents = {int(m[1]): int(m[2]) for m in map(_SERVER.match, texts) if m}
+    return next((pid for pid, parent in parents.items() if parent not in parents), None)
+
+
+def shm_bytes_of(host: FetchedHost) -> int | None:
+    """Return the size of a container's ``/dev/shm``; None where its mount names none."""
+    for line in (host.read("/proc/self/mountinfo") or "").splitlines():
+        found = _SHM.search(line)
+        if found:
+            return int(found[1]) * 1024
+    return None
+
+
+def _of_group(host: FetchedHost, name: str) -> str:
+    found = (host.read(f"{_GROUPS}{place}/{name}") for place in _PLACES)
+    return next((text.strip() for text in found if text and text.strip()), "")

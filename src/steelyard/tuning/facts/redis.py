@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from steelyard.core.command import ServerAddress
+from steelyard.core.stack_facts import Origin, RedisFacts
+from steelyard.core.target import RedisEndpointTarget
 from steelyard.gateways.host import Host
 from steelyard.gateways.redis import (
     RedisDoor,
@@ -14,12 +17,9 @@ from steelyard.gateways.redis import (
     own_password,
     socket_path,
 )
-from steelyard.model.command import ServerAddress
-from steelyard.model.stack_facts import Origin, RedisFacts
-from steelyard.model.target import RedisEndpointTarget
-from steelyard.platforms.redis_endpoint.connection import address_of
-from steelyard.tuning.facts.devices import device_fact, mount_of
-from steelyard.tuning.facts.found import Finds, Found, hidden, origins_of, seen, unknown, values_of
+from steelyard.systems.redis.existing.connection import address_of
+from steelyard.tuning.facts.file import Finds, Found, hidden, origins_of, seen, unknown, values_of
+from steelyard.tuning.facts.machine import device_fact, mount_of
 
 _LAYER: Final = "redis"
 _TITLE: Final = "proc-title-template"  # Redis 6.2, as is FAILOVER, without which there is no fence

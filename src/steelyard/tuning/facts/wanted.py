@@ -2,13 +2,11 @@
 
 from typing import Final
 
-from steelyard.gateways.fetched import Wanted
-from steelyard.tuning.facts.devices import VIRTIO
-from steelyard.tuning.facts.identity import DMI
-from steelyard.tuning.facts.pools import POOLS, SYSCTL_PLACES
-from steelyard.tuning.facts.processes import HOLDING
-from steelyard.tuning.facts.topology import CPUS, NODES
-from steelyard.tuning.rendering.machine import UNIT_PATH
+from steelyard.gateways.placed_files import Wanted
+from steelyard.tuning.facts.linux import CPUS, NODES, POOLS, SYSCTL_PLACES
+from steelyard.tuning.facts.machine import DMI, VIRTIO
+from steelyard.tuning.facts.postgres import HOLDING
+from steelyard.tuning.files.machine import UNIT_PATH
 
 _QUEUE: Final = ("rotational", "read_ahead_kb", "scheduler", "write_cache")
 # What the kernel shows to everybody on its machine, in containers too.

@@ -5,15 +5,14 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import BenchFacts, ScriptLatencies, StackFacts
-from steelyard.model.units import MIB, format_bytes, format_latencies
-from steelyard.stats.confidence import FloatArray
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import BenchFacts, ScriptLatencies, StackFacts
+from steelyard.core.units import MIB, format_bytes, format_latencies
+from steelyard.stats.student import FloatArray
 from steelyard.stats.waits import REMOTE_ACCESS_S, WaitChange, change_of_waits
-from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
-from steelyard.tuning.rules.rule import Rule
+from steelyard.tuning.facts.machine import wake_ups
+from steelyard.tuning.rules.rule import Outcome, Rule, combined, lacking, violated_if
 from steelyard.tuning.rules.subjects import cpus_of_database, memory_of_database, size_of
-from steelyard.tuning.wakeups import wake_ups
 
 _UNEQUAL: Final = 1.1
 _SCALE_BYTES: Final = 15.1 * MIB  # of pgbench's data per unit of scale, measured

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.operator_parameters import OVERWRITTEN, REFUSED
-from steelyard.model.stack_facts import ClusterFacts, StackFacts
-from steelyard.tuning.rules.outcomes import Outcome
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.findings import Severity
+from steelyard.core.kubernetes import OVERWRITTEN, REFUSED
+from steelyard.core.stack_facts import ClusterFacts, StackFacts
+from steelyard.tuning.rules.rule import Outcome, Rule
 
 _CONFIGURATION: Final = "CloudNativePG documentation, 'PostgreSQL Configuration'"
 

@@ -4,21 +4,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import LinuxFacts, NumaNode
-from steelyard.model.stack_facts import DomainFacts, StackFacts
-from steelyard.model.units import format_share
-from steelyard.model.waking import WAITED_FRACTION
-from steelyard.tuning.rules.outcomes import (
+from steelyard.core.findings import Severity
+from steelyard.core.linux import WAITED_FRACTION, LinuxFacts, NumaNode
+from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.units import format_share
+from steelyard.tuning.rules.rule import (
     Outcome,
+    Rule,
     combined,
     lacking,
     listed,
     of_each_domain,
     violated_if,
 )
-from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.rules.together import groups_at_once
+from steelyard.tuning.rules.subjects import groups_at_once
 
 _OWN_CPU: Final = ("host-passthrough", "maximum")  # modes that give the guest the host's CPU
 _TOPOEXT: Final = "topoext"

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import DomainFacts
-from steelyard.tuning.rules.outcomes import Outcome, lacking, of_each_domain, violated_if
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import DomainFacts
+from steelyard.tuning.rules.rule import Outcome, Rule, lacking, of_each_domain, violated_if
 
 
 def _kept_whole(domain: DomainFacts) -> Outcome:

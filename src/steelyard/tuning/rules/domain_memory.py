@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import NumaNode
-from steelyard.model.stack_facts import DomainFacts, StackFacts
-from steelyard.model.units import GIB, format_bytes
-from steelyard.tuning.rules.outcomes import (
+from steelyard.core.findings import Severity
+from steelyard.core.linux import NumaNode
+from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.units import GIB, format_bytes
+from steelyard.tuning.rules.rule import (
     Outcome,
+    Rule,
     combined,
     lacking,
     listed,
@@ -17,8 +18,7 @@ from steelyard.tuning.rules.outcomes import (
     of_unread_domains,
     violated_if,
 )
-from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.rules.together import groups_at_once
+from steelyard.tuning.rules.subjects import groups_at_once
 
 FOR_GUESTS: Final = 0.94  # of a node's memory; that the hypervisor needs the rest is a guess
 _OVERHEAD_BYTES: Final = 2 * GIB  # QEMU's own; a guest of 256 MiB locked 1.56 GB

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import US_PER_S
-from steelyard.tuning.rules.outcomes import Outcome, violated_if
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import US_PER_S
+from steelyard.tuning.rules.rule import Outcome, Rule, violated_if
 
 _DYNAMIC: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp")  # powersave is dynamic there
 _FASTEST: Final = "performance"

@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from steelyard.model.inspection import JudgedRule, State
-from steelyard.model.stack_facts import StackFacts, Visibility
-from steelyard.tuning.rules.outcomes import Outcome, Partial, combined, of_unread_domains
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.stack import JudgedRule, State
+from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.tuning.rules.rule import Outcome, Partial, Rule, combined, of_unread_domains
 
 _DOMAINS: Final = "domains"
 

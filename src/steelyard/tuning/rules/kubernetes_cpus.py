@@ -4,14 +4,12 @@ import re
 from functools import partial
 from typing import Final
 
-from steelyard.model.cgroup import cpu_list, parse_cpu_list
-from steelyard.model.errors import InputError
-from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import NumaNode
-from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
-from steelyard.model.units import format_bytes
-from steelyard.tuning.rules.outcomes import Outcome, combined, lacking, violated_if
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.errors import InputError
+from steelyard.core.findings import Severity
+from steelyard.core.linux import NumaNode, cpu_list, parse_cpu_list
+from steelyard.core.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
+from steelyard.core.units import format_bytes
+from steelyard.tuning.rules.rule import Outcome, Rule, combined, lacking, violated_if
 from steelyard.tuning.rules.subjects import (
     amount,
     bytes_of,

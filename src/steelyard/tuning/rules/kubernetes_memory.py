@@ -5,13 +5,11 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from steelyard.model.errors import InputError
-from steelyard.model.findings import Severity
-from steelyard.model.quantities import page_bytes_of, parse_quantity
-from steelyard.model.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
-from steelyard.model.units import GIB, MIB, format_bytes
-from steelyard.tuning.rules.outcomes import Outcome, combined, lacking
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.errors import InputError
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
+from steelyard.core.units import GIB, MIB, format_bytes, page_bytes_of, parse_quantity
+from steelyard.tuning.rules.rule import Outcome, Rule, combined, lacking
 from steelyard.tuning.rules.subjects import (
     bytes_of,
     database_pods,

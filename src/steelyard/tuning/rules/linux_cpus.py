@@ -3,20 +3,19 @@
 import re
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack_facts import DomainFacts, StackFacts, Visibility
-from steelyard.model.units import format_share
-from steelyard.model.waking import PRESSED_FRACTION, WAITED_FRACTION
-from steelyard.tuning.rules.outcomes import (
+from steelyard.core.findings import Severity
+from steelyard.core.linux import PRESSED_FRACTION, WAITED_FRACTION, LinuxFacts
+from steelyard.core.stack_facts import DomainFacts, StackFacts, Visibility
+from steelyard.core.units import format_share
+from steelyard.tuning.rules.rule import (
     Outcome,
+    Rule,
     combined,
     lacking,
     listed,
     of_each_domain,
     violated_if,
 )
-from steelyard.tuning.rules.rule import Rule
 
 _FAST_CLOCKS: Final = frozenset(
     {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "timebase", "tod"}

@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import LinuxFacts
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import GIB, KIB, format_bytes
-from steelyard.tuning.rules.outcomes import Outcome, lacking, violated_if
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.findings import Severity
+from steelyard.core.linux import LinuxFacts
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import GIB, KIB, format_bytes
+from steelyard.tuning.rules.rule import Outcome, Rule, lacking, violated_if
 
 _SWAPPINESS: Final = 10  # of TuneD's latency-performance
 _DIRTY_BYTES: Final = 2 * GIB  # a guess: seconds of a good disk

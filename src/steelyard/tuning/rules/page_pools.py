@@ -3,23 +3,19 @@
 from collections.abc import Iterator
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.linux_facts import LinuxFacts, PagePool, PoolUser
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import MIB, format_bytes, format_share
-from steelyard.tuning.rules.outcomes import (
+from steelyard.core.findings import Severity
+from steelyard.core.linux import LinuxFacts, PagePool, PoolUser
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import MIB, format_bytes, format_share
+from steelyard.tuning.rules.rule import (
     Outcome,
+    Rule,
     combined,
     lacking,
     of_unread_domains,
     violated_if,
 )
-from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.rules.subjects import (
-    huge_page_of_server,
-    huge_pages_asked,
-    huge_pages_of,
-)
+from steelyard.tuning.rules.subjects import huge_page_of_server, huge_pages_asked, huge_pages_of
 
 _SPARE_SHARE: Final = 0.10  # a guess; with the next: what is left over on purpose
 _SPARE_BYTES: Final = 256 * MIB

@@ -3,11 +3,10 @@
 from functools import partial
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import PostgresFacts, StackFacts
-from steelyard.model.units import MIB, format_bytes, format_share
-from steelyard.tuning.rules.outcomes import Outcome, lacking, violated_if
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import PostgresFacts, StackFacts
+from steelyard.core.units import MIB, format_bytes, format_share
+from steelyard.tuning.rules.rule import Outcome, Rule, lacking, violated_if
 from steelyard.tuning.rules.subjects import (
     huge_page_of_server,
     huge_pages_asked,

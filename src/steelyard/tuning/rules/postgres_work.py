@@ -3,17 +3,11 @@
 from functools import partial
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import format_bytes
-from steelyard.tuning.rules.outcomes import Outcome, lacking
-from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.rules.subjects import (
-    cpus_of_database,
-    number_of,
-    setting,
-    size_of,
-)
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import format_bytes
+from steelyard.tuning.rules.rule import Outcome, Rule, lacking
+from steelyard.tuning.rules.subjects import cpus_of_database, number_of, setting, size_of
 
 MOST_CONNECTIONS_PER_CPU: Final = 50  # a guess, far beyond what can be active
 _LEAST_CHECKPOINTS: Final = 4  # a guess: fewer say nothing

@@ -4,11 +4,10 @@ import re
 from functools import partial
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import RedisFacts, StackFacts
-from steelyard.model.units import GIB, KIB, MIB, format_bytes, format_duration
-from steelyard.tuning.rules.outcomes import Outcome, lacking
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import RedisFacts, StackFacts
+from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_duration
+from steelyard.tuning.rules.rule import Outcome, Rule, lacking
 from steelyard.tuning.rules.subjects import bytes_of, of_each
 
 _REMOTE: Final = frozenset({"longhorn", "nfs", "ceph", "network"})

@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import StackFacts, StorageClassFacts
-from steelyard.model.storage_classes import LATE, is_longhorn, is_node_bound, is_strict, replicas
-from steelyard.tuning.rules.outcomes import Outcome
-from steelyard.tuning.rules.rule import Rule
+from steelyard.core.findings import Severity
+from steelyard.core.kubernetes import LATE, is_longhorn, is_node_bound, is_strict, replicas
+from steelyard.core.stack_facts import StackFacts, StorageClassFacts
+from steelyard.tuning.rules.rule import Outcome, Rule
 from steelyard.tuning.rules.subjects import of_each
 
 

@@ -2,18 +2,19 @@
 
 An absent setting has PostgreSQL's default, as in a configuration file; settings that nobody saw are
 None.
+
+Domains that must be able to run at the same time.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, TypeVar
 
-from steelyard.engines.postgres.settings import in_unit
-from steelyard.model.errors import InputError
-from steelyard.model.quantities import page_bytes_of, parse_quantity, parse_quantity_bytes
-from steelyard.model.stack_facts import PodFacts, StackFacts
-from steelyard.model.units import KIB, MIB
-from steelyard.tuning.rules.outcomes import Outcome, combined
+from steelyard.core.errors import InputError
+from steelyard.core.stack_facts import DomainFacts, PodFacts, StackFacts
+from steelyard.core.units import KIB, MIB, page_bytes_of, parse_quantity, parse_quantity_bytes
+from steelyard.systems.postgres.settings import in_unit
+from steelyard.tuning.rules.rule import Outcome, combined
 
 Subject = TypeVar("Subject")
 _GUARANTEED: Final = "Guaranteed"
@@ -154,3 +155,15 @@ def huge_pages_asked(facts: StackFacts) -> str | None:
     if asked is None and cluster is not None:
         asked = str(cluster.parameters.get("huge_pages", "try"))
     return "off" if asked is not None and is_off(asked) else asked
+
+
+def groups_at_once(domains: tuple[DomainFacts, ...]) -> Iterator[tuple[DomainFacts, ...]]:
+    """Yield the domains that run at once, then each other one alone.
+
+    A domain that is shut off and not started by itself claims nothing as long as it is off; where
+    nobody saw whether it starts by itself, it counts as one that does.
+    """
+    at_once = tuple(each for each in domains if each.running or each.autostart is not False)
+    if at_once:
+        yield at_once
+    yield from ((each,) for each in domains if each not in at_once)

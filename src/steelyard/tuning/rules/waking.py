@@ -2,13 +2,12 @@
 
 from typing import Final
 
-from steelyard.model.findings import Severity
-from steelyard.model.stack_facts import StackFacts
-from steelyard.model.units import format_latencies
+from steelyard.core.findings import Severity
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import format_latencies
 from steelyard.stats.waits import REMOTE_ACCESS_S
-from steelyard.tuning.rules.outcomes import Outcome, lacking
-from steelyard.tuning.rules.rule import Rule
-from steelyard.tuning.wakeups import WakeUps, wake_ups
+from steelyard.tuning.facts.machine import WakeUps, wake_ups
+from steelyard.tuning.rules.rule import Outcome, Rule, lacking
 
 # A guess between what was measured on one machine: 17 to 20 µs where idle CPUs halt, below 1 µs
 # where they poll.

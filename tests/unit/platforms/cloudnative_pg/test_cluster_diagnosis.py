@@ -2,10 +2,10 @@
 
 import pytest
 
-from steelyard.model.errors import TargetError
-from steelyard.model.kubernetes import EVENT, JOB, POD, QUOTA
-from steelyard.platforms.cloudnative_pg.diagnosis import trouble_of
-from steelyard.platforms.cloudnative_pg.waiting import MADE_WITHIN_S, ClusterWait
+from steelyard.core.errors import TargetError
+from steelyard.core.kubernetes import EVENT, JOB, POD, QUOTA
+from steelyard.systems.postgres.cloudnative_pg.diagnosis import trouble_of
+from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
 from support.recorded_clusters import log, recorded
 
 _STUCK = {

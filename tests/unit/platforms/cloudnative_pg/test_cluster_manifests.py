@@ -4,17 +4,16 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import SecretRef
-from steelyard.model.operator_parameters import OVERWRITTEN, REFUSED
-from steelyard.model.target import CloudNativePgTarget, PodResources, Synchronous
-from steelyard.platforms.cloudnative_pg.manifest import cluster_manifest
-from steelyard.platforms.cloudnative_pg.parameters import (
+from steelyard.core.errors import PreflightError
+from steelyard.core.kubernetes import OVERWRITTEN, REFUSED, SecretRef
+from steelyard.core.target import CloudNativePgTarget, PodResources, Synchronous
+from steelyard.places.kubernetes.volumes import resources_of
+from steelyard.systems.postgres.cloudnative_pg.operator import (
     postgresql_spec,
     require_taken,
     settings_in,
 )
-from steelyard.platforms.kubernetes.resources import resources_of
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 
 _SECRET = SecretRef(namespace="bench", name="steelyard-night")
 

@@ -6,18 +6,13 @@ import pytest
 
 from fakes.processes import Answer
 from fakes.programs import FakeProgram
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import (
-    InputError,
-    LeftBehindError,
-    PreflightError,
-    TargetError,
-)
-from steelyard.model.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, VOLUME, ContainerRef
-from steelyard.model.target import CloudNativePgTarget, Synchronous
-from steelyard.platforms.cloudnative_pg import rollout
-from steelyard.platforms.cloudnative_pg.platform import CloudNativePgPlatform
-from steelyard.platforms.kubernetes.belongings import undo
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import InputError, LeftBehindError, PreflightError, TargetError
+from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, VOLUME, ContainerRef
+from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.places.kubernetes.undoing import undo
+from steelyard.systems.postgres.cloudnative_pg import rollout
+from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
 from support.cluster_world import World, make_world
 
 _PROGRAM = FakeProgram()

@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from fakes.programs import FakeProgram
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import LeftBehindError, PreflightError, TargetError
-from steelyard.model.kubernetes import CLUSTER, POD, SECRET, SecretRef
-from steelyard.model.target import CloudNativePgTarget
-from steelyard.platforms.cloudnative_pg.existing import (
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import LeftBehindError, PreflightError, TargetError
+from steelyard.core.kubernetes import CLUSTER, POD, SECRET, SecretRef
+from steelyard.core.target import CloudNativePgTarget
+from steelyard.places.kubernetes.undoing import undo
+from steelyard.systems.postgres.cloudnative_pg.existing import (
     ExistingCluster,
     ExistingOptions,
+    app_database,
     endpoint_of,
     read_cluster,
     secret_of,
 )
-from steelyard.platforms.cloudnative_pg.serving import app_database
-from steelyard.platforms.endpoint.databases import DatasetNeeds
-from steelyard.platforms.endpoint.platform import EndpointOptions, EndpointPlatform
-from steelyard.platforms.endpoint.restarting import Means
-from steelyard.platforms.endpoint.service_place import reached
-from steelyard.platforms.endpoint.undoing import undo as undo_on_server
-from steelyard.platforms.kubernetes.belongings import undo
+from steelyard.systems.postgres.existing.databases import DatasetNeeds
+from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.undoing import undo as undo_on_server
+from steelyard.systems.service_place import reached
 from support.cluster_world import World
 
 _PROGRAM = FakeProgram()

@@ -3,16 +3,16 @@
 import pytest
 
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.model.errors import InputError, PreflightError
-from steelyard.model.kubernetes import CLUSTER, CRD, DEPLOYMENT, SecretRef
-from steelyard.model.target import CloudNativePgTarget, Synchronous
-from steelyard.platforms.cloudnative_pg.manifest import cluster_manifest
-from steelyard.platforms.cloudnative_pg.operator import (
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.kubernetes import CLUSTER, CRD, DEPLOYMENT, SecretRef
+from steelyard.core.target import CloudNativePgTarget, Synchronous
+from steelyard.systems.postgres.cloudnative_pg.operator import (
     Operator,
     discover,
     require_known,
     version_of_image,
 )
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from support.recorded_clusters import objects
 
 

@@ -16,11 +16,11 @@ from fakes.generator_pods import (
 )
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.pods_here import PodsHere
-from steelyard.model.kubernetes import POD
-from steelyard.platforms.kubernetes import agent
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.generators import GeneratorPods
-from steelyard.platforms.kubernetes.pod_processes import PodProcesses
+from steelyard.core.kubernetes import POD
+from steelyard.places.kubernetes import agent
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.generators import GeneratorPods
+from steelyard.places.kubernetes.pod_processes import PodProcesses
 
 
 @pytest.fixture

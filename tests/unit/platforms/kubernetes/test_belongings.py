@@ -9,8 +9,8 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.generator_pods import CAMPAIGN_ID, ToldLedger
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.model.errors import LeftBehindError, PreflightError, PrivilegeError
-from steelyard.model.kubernetes import (
+from steelyard.core.errors import LeftBehindError, PreflightError, PrivilegeError
+from steelyard.core.kubernetes import (
     CAMPAIGN,
     CLAIM,
     CONFIG_MAP,
@@ -24,7 +24,8 @@ from steelyard.model.kubernetes import (
     Manifest,
     ObjectRef,
 )
-from steelyard.platforms.kubernetes.belongings import Belongings, undo
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.undoing import undo
 
 _ANCHOR = "ConfigMap bench/steelyard-trial-0a1b2c"
 

@@ -6,10 +6,10 @@ import pytest
 
 from fakes.generator_pods import ToldLedger
 from fakes.kubernetes_api import FakeKubernetesApi
-from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import SECRET, SecretRef
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.credentials import make_secret, read_secret
+from steelyard.core.errors import PreflightError
+from steelyard.core.kubernetes import SECRET, SecretRef
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.reaching import make_secret, read_secret
 
 
 def test_a_secret_is_made_that_the_operator_takes(

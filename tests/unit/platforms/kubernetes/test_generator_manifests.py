@@ -6,15 +6,15 @@ from decimal import Decimal
 import pytest
 
 from fakes.generator_pods import plan_of
-from steelyard.model.errors import InputError
-from steelyard.model.kubernetes import CAMPAIGN, ROLE
-from steelyard.model.target import GeneratorPods, KubernetesPlace, PodResources
-from steelyard.platforms.kubernetes.generator_manifest import (
+from steelyard.core.errors import InputError
+from steelyard.core.kubernetes import CAMPAIGN, ROLE
+from steelyard.core.target import GeneratorPods, KubernetesPlace, PodResources
+from steelyard.places.kubernetes.generator_manifest import (
     agent_manifest,
     generator_manifest,
     log_bytes,
 )
-from steelyard.platforms.kubernetes.quantities import quantity
+from steelyard.places.kubernetes.volumes import quantity
 
 
 def _spec(user: int | None = None, **changed: object) -> dict[str, object]:

@@ -6,12 +6,12 @@ from fakes.clock import FakeClock
 from fakes.generator_pods import CAMPAIGN_ID, ToldLedger, add_node, plan_of
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.kubernetes_objects import Object
-from steelyard.model.errors import MeasurementError, PreflightError, TargetError
-from steelyard.model.kubernetes import NODE, POD, ContainerRef
-from steelyard.model.target import GeneratorPods as Asked
-from steelyard.model.target import KubernetesPlace
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.generators import GeneratorPods
+from steelyard.core.errors import MeasurementError, PreflightError, TargetError
+from steelyard.core.kubernetes import NODE, POD, ContainerRef
+from steelyard.core.target import GeneratorPods as Asked
+from steelyard.core.target import KubernetesPlace
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.generators import GeneratorPods
 
 _AWAY = {"away_from": {"cnpg.io/cluster": "c"}}
 

@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.kubernetes import CAMPAIGN, campaign_labels, campaign_value
-from steelyard.platforms.kubernetes.naming import LONGEST, object_name
+from steelyard.core.kubernetes import CAMPAIGN, campaign_labels, campaign_value
+from steelyard.places.kubernetes.belongings import LONGEST, object_name
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")

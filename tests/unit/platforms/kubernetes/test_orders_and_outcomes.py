@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.command import Command
-from steelyard.platforms.kubernetes.orders import compose
-from steelyard.platforms.kubernetes.outcomes import read_outcome
+from steelyard.core.command import Command
+from steelyard.places.kubernetes.orders import compose
+from steelyard.places.kubernetes.outcomes import read_outcome
 
 _SHA = hashlib.sha256(b"out\n").hexdigest()
 _INLINE = base64.b64encode(b"out\n").decode()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from steelyard.model.findings import Severity
-from steelyard.model.kubernetes import VOLUME, ObjectRef
-from steelyard.platforms.kubernetes.place_findings import moved, stays
-from steelyard.platforms.kubernetes.removal import Held
+from steelyard.core.findings import Severity
+from steelyard.core.kubernetes import VOLUME, ObjectRef
+from steelyard.places.kubernetes.made_server import moved, stays
+from steelyard.places.kubernetes.undoing import Held
 
 
 @pytest.mark.parametrize(

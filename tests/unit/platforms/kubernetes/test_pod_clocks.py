@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.kubernetes import ContainerRef
-from steelyard.platforms.kubernetes.clocks import Offset, PodClock
-from steelyard.platforms.kubernetes.pod_runs import CpuUse, PodRun, start_skew
+from steelyard.core.kubernetes import ContainerRef
+from steelyard.places.kubernetes.outcomes import CpuUse, Offset, PodClock, PodRun, start_skew
 
 _DELAYS = st.tuples(st.floats(0.0001, 5.0), st.floats(0.0001, 5.0))
 

@@ -17,11 +17,13 @@ import pytest
 
 from fakes.generator_pods import TwoPods, is_running, runs_in, shell
 from fakes.pods_here import AGENT
-from steelyard.model.command import Command
-from steelyard.model.errors import MeasurementError
-from steelyard.model.kubernetes import POD
-from steelyard.platforms.kubernetes import collecting, members, pod_processes
-from steelyard.platforms.kubernetes.pod_processes import PodProcesses
+from steelyard.core.command import Command
+from steelyard.core.errors import MeasurementError
+from steelyard.core.kubernetes import POD
+from steelyard.places.kubernetes import generators as members
+from steelyard.places.kubernetes import orders as collecting
+from steelyard.places.kubernetes import pod_processes
+from steelyard.places.kubernetes.pod_processes import PodProcesses
 
 
 def _once_it_is_awaited(pods: TwoPods, act: Callable[[], None]) -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from fakes.generator_pods import TwoPods, is_running, shell
+from steelyard.core.command import Command, Completed
+from steelyard.core.errors import MeasurementError, PreflightError, TargetError
+from steelyard.core.kubernetes import ContainerRef
 from steelyard.gateways.process import Processes
-from steelyard.model.command import Command, Completed
-from steelyard.model.errors import MeasurementError, PreflightError, TargetError
-from steelyard.model.kubernetes import ContainerRef
-from steelyard.platforms.kubernetes.pod_processes import PodProcesses
+from steelyard.places.kubernetes.pod_processes import PodProcesses
 
 
 def test_it_is_what_engines_ask_for() -> None:

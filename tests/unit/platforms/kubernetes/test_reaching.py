@@ -7,11 +7,10 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.kubernetes_api import FakeKubernetesApi
 from fakes.sql import FakeSql
-from steelyard.engines.postgres import pgbench
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import POD, SECRET, SERVICE, ContainerRef, SecretRef
-from steelyard.platforms.kubernetes.reaching import (
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.core.kubernetes import POD, SECRET, SERVICE, ContainerRef, SecretRef
+from steelyard.places.kubernetes.reaching import (
     PodBehind,
     Reach,
     nodes_of,
@@ -19,6 +18,7 @@ from steelyard.platforms.kubernetes.reaching import (
     pods_behind,
     sql_knock,
 )
+from steelyard.systems.postgres import pgbench
 
 _SECRET = SecretRef(namespace="bench", name="user")
 

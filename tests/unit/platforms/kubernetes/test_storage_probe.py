@@ -9,11 +9,11 @@ from fakes.generator_pods import CAMPAIGN_ID, ToldLedger
 from fakes.kubernetes_answers import Said
 from fakes.kubernetes_api import FakeKubernetesApi, run_pods
 from fakes.kubernetes_objects import Object
-from steelyard.model.environment import Fact
-from steelyard.model.errors import PreflightError
-from steelyard.model.kubernetes import CLAIM, EVENT, POD, ROLE, STORAGE_CLASS
-from steelyard.platforms.kubernetes.belongings import Belongings
-from steelyard.platforms.kubernetes.storage_probe import (
+from steelyard.core.errors import PreflightError
+from steelyard.core.kubernetes import CLAIM, EVENT, POD, ROLE, STORAGE_CLASS
+from steelyard.core.measurement import Fact
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.storage_probe import (
     StorageQuestion,
     probe_manifests,
     probe_storage,

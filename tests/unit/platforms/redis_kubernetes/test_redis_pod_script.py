@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.platforms.redis_kubernetes.configuration import pod_configuration
+from steelyard.systems.redis.statefulset.manifest import pod_configuration
 
-_SCRIPT = files("steelyard.platforms.redis_kubernetes").joinpath("server.sh").read_text()
+_SCRIPT = files("steelyard.systems.redis.statefulset").joinpath("server.sh").read_text()
 # A server that keeps what it is given: a line for each start, in its working directory.
 _SERVER = '#!/bin/sh\necho "$STEELYARD_RESTORE" >>starts\necho "$1"\n'
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fakes.programs import SmallRedis
-from steelyard.model.command import ServerAddress
-from steelyard.model.errors import LeftBehindError, TargetError
-from steelyard.model.kubernetes import (
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import LeftBehindError, TargetError
+from steelyard.core.kubernetes import (
     CLAIM,
     POD,
     SECRET,
@@ -18,10 +18,10 @@ from steelyard.model.kubernetes import (
     VOLUME,
     ContainerRef,
 )
-from steelyard.model.target import RedisKubernetesTarget
-from steelyard.platforms.kubernetes.undoing import undo
-from steelyard.platforms.redis_kubernetes.manifest import CHANGE
-from steelyard.platforms.redis_kubernetes.platform import RedisKubernetesPlatform
+from steelyard.core.target import RedisKubernetesTarget
+from steelyard.places.kubernetes.undoing import undo
+from steelyard.systems.redis.statefulset.manifest import CHANGE
+from steelyard.systems.redis.statefulset.platform import RedisKubernetesPlatform
 from support.redis_cluster_world import RedisWorld, make_redis_world
 
 _PROGRAM = SmallRedis()

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steelyard.model.errors import InputError, PreflightError, PrivilegeError, TargetError
-from steelyard.model.kubernetes import CLUSTER, POD, STORAGE_CLASS
-from steelyard.model.stack import KnobKind
-from steelyard.platforms.kubernetes.patches import before, merged, patch_for
+from steelyard.core.errors import InputError, PreflightError, PrivilegeError, TargetError
+from steelyard.core.kubernetes import CLUSTER, POD, STORAGE_CLASS
+from steelyard.core.stack import KnobKind
+from steelyard.places.kubernetes.undoing import before, merged, patch_for
 from support.database_in_cluster import LATE_CLASS, Operator, cluster_knob
 from support.stack import knob
 

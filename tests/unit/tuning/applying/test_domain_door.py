@@ -7,13 +7,12 @@ import pytest
 
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
-from steelyard.model.errors import PreflightError, TargetError
-from steelyard.model.stack import DomainDesign, Knob, KnobKind, Scope
-from steelyard.model.units import MIB
-from steelyard.tuning.applying.domain import DomainDoor
-from steelyard.tuning.applying.domain_identity import dropped
-from steelyard.tuning.facts.domain_tree import domain_text, parse_domain
-from steelyard.tuning.rendering.domain import domain_xml, patch_domain
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.stack import DomainDesign, Knob, KnobKind, Scope
+from steelyard.core.units import MIB
+from steelyard.tuning.apply.domain import DomainDoor, dropped
+from steelyard.tuning.facts.domain_xml import domain_text, parse_domain
+from steelyard.tuning.files.domain import domain_xml, patch_domain
 from support.guest_files import Guest
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.model.kubernetes import NODE as NODE_KIND
-from steelyard.model.stack import KnobKind
-from steelyard.tuning.applying.kubelet_door import KubeletDoor
+from steelyard.core.kubernetes import NODE as NODE_KIND
+from steelyard.core.stack import KnobKind
+from steelyard.tuning.apply.doors import KubeletDoor
 from support.database_in_cluster import CONFIGZ, KUBELET, NODE, World
 from support.stack import knob
 

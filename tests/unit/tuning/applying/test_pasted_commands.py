@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.core.command import quoted
+from steelyard.core.errors import InputError
+from steelyard.core.stack import KnobKind
 from steelyard.gateways.placed_files import LocalFiles
-from steelyard.model.command import quoted
-from steelyard.model.errors import InputError
-from steelyard.model.stack import KnobKind
-from steelyard.tuning.applying.files import FileDoor
-from steelyard.tuning.applying.plans import read_plan
+from steelyard.tuning.apply.files import FileDoor
+from steelyard.tuning.apply.plans import read_plan
 from support.database_in_cluster import Operator, cluster_knob
 from support.stack import knob
 

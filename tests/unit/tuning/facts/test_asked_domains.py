@@ -2,11 +2,11 @@
 
 import pytest
 
-from steelyard.model.inspection import State
-from steelyard.model.stack_facts import DomainFacts, StackFacts
-from steelyard.model.units import GIB
-from steelyard.tuning.facts.asked_domain import misplaced_elements, with_asked_domain
-from steelyard.tuning.facts.domain_tree import parse_domain
+from steelyard.core.stack import State
+from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.units import GIB
+from steelyard.tuning.facts.domain_xml import parse_domain
+from steelyard.tuning.facts.domains import misplaced_elements, with_asked_domain
 from support.judged_rules import judged
 from support.recorded_host import RECORDINGS
 

@@ -4,15 +4,14 @@ from fakes.clock import FakeClock
 from fakes.domains import FakeDomains
 from fakes.host import FakeHost
 from fakes.processes import FakeProcesses
+from steelyard.answers.stack.inspection import fact_tables
+from steelyard.core.stack import DomainDesign, State
+from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.core.units import MIB
 from steelyard.gateways.virsh import Virsh
-from steelyard.model.inspection import State
-from steelyard.model.stack import DomainDesign
-from steelyard.model.stack_facts import StackFacts, Visibility
-from steelyard.model.units import MIB
 from steelyard.report.document import Table
-from steelyard.report.stack_facts import fact_tables
 from steelyard.tuning.facts.domains import Hypervisor, collect_domains
-from steelyard.tuning.rendering.domain import domain_xml
+from steelyard.tuning.files.domain import domain_xml
 from support.guest_files import Guest
 from support.judged_rules import judged
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.host import FakeHost
-from steelyard.model.units import MIB
-from steelyard.tuning.facts.guest_process import guest_process, huge_memory
+from steelyard.core.units import MIB
+from steelyard.tuning.facts.domains import guest_process, huge_memory
 from support.guest_files import Guest
 
 

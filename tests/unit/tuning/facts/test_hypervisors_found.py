@@ -3,9 +3,9 @@
 from fakes.clock import FakeClock
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
+from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts, Visibility
+from steelyard.core.units import GIB
 from steelyard.gateways.host import LocalHost
-from steelyard.model.stack_facts import DomainFacts, Origin, StackFacts, Visibility
-from steelyard.model.units import GIB
 from steelyard.tuning.facts.collecting import Asked, Domains, FactDoors, collect
 from support.two_nodes import RECORDED
 

@@ -1,0 +1,1 @@
+"""Which factor brings how much, and what two of them do only together."""

@@ -1,0 +1,1 @@
+"""The way from one mean latency to another, part by part."""

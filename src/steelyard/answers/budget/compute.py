@@ -1,0 +1,368 @@
+"""The latency budget: a transaction's mean time, split by what its session did meanwhile.
+
+By Little's law a class that holds so many sessions on average, at so many transactions per
+second, takes sessions / tps of each transaction. In a closed loop all clients together give
+clients / tps, so the parts of a block sum to its latency exactly.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from steelyard.answers.latency.parts import SAMPLED, THREAD_QUANTITIES, Part, thread_parts
+from steelyard.answers.observations import (
+    WAITS,
+    HeadlineContrast,
+    Observations,
+    RunsOfBlock,
+    by_block,
+    change,
+    headline_contrasts,
+    is_clear,
+    level,
+    reason_among,
+    side_means,
+    sum_of,
+    whole_transactions,
+)
+from steelyard.core.evidence import Quantity, WaitClass
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey
+from steelyard.stats.student import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartLevel:
+    """One part of a treatment's latency; the median over blocks with its interval, seconds."""
+
+    part: Part
+    seconds: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellBudget:
+    """The latency of a treatment in a cell and its parts.
+
+    Attributes:
+        latency: clients / tps, median over blocks with its interval, s; None when missing.
+        measured_s: Mean latency as the generator reports it, of the whole run; None if not
+            reported. It lacks the generator's own time between two transactions.
+        parts: Those that were ever seen; empty when missing. Medians need not sum exactly.
+        beyond_s: CPU time of the server per transaction that the samples of the classes ``cpu``
+            and ``client`` do not cover, median over blocks: of background processes, or of
+            sessions that came to wait before a late sample. None where it was not measured.
+        blocks: Behind it.
+        missing: Why the latency was not split; empty when it was.
+    """
+
+    treatment: str
+    cell: CellKey
+    latency: Estimate | None
+    measured_s: float | None
+    parts: tuple[PartLevel, ...]
+    blocks: int
+    beyond_s: float | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartChange:
+    """How one part differs between two treatments, within blocks.
+
+    Attributes:
+        baseline_s: Median over blocks of the baseline's side; ``treatment_s`` of the other.
+        change: Seconds, with a pointwise interval (none below 6 blocks).
+        clear: Its interval leaves out 0 also when all parts are looked at together.
+    """
+
+    part: Part
+    baseline_s: float
+    treatment_s: float
+    change: Estimate
+    clear: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetChange:
+    """From the baseline's latency to the treatment's, part by part: a waterfall.
+
+    Attributes:
+        start_s: Median latency of the baseline's side; ``end_s`` of the other.
+        change: Of the latency within blocks, s, with a pointwise interval; None when missing.
+        clear: Its interval leaves out 0.
+        parts: Largest change first; empty when missing.
+        remainder_s: By how much the parts' centres miss the way from start to end.
+        blocks: In which both sides have all parts.
+        missing: Why there is no split; empty when there is one.
+    """
+
+    baseline: str
+    treatment: str
+    cell: CellKey
+    start_s: float | None
+    end_s: float | None
+    change: Estimate | None
+    clear: bool
+    parts: tuple[PartChange, ...]
+    remainder_s: float
+    blocks: int
+    missing: str = ""
+
+    def part(self, part: Part) -> PartChange | None:
+        """Return one of its parts, or None where it was never seen."""
+        return next((each for each in self.parts if each.part is part), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The latency budget of a campaign: its cells, workload by workload, and its comparisons."""
+
+    cells: tuple[CellBudget, ...]
+    changes: tuple[BudgetChange, ...]
+
+
+def split_latency(seen: Observations, experiment: Experiment) -> Budget | None:
+    """Return the latency budget of a campaign; None where no run has evidence."""
+    if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
+        return None
+    whole = _latencies(seen, experiment.measure.ramp_s)
+    splits = [_split(whole, column) for column in range(len(seen.cells))]
+    return Budget(
+        cells=tuple(
+            _cell(seen, split, (side, column))
+            for column, split in enumerate(splits)
+            for side in range(len(seen.treatments))
+        ),
+        changes=tuple(
+            _changed(seen, split, column, asked)
+            for column, split in enumerate(splits)
+            for asked in headline_contrasts(experiment)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Latencies:
+    """Seconds per transaction, each of shape (blocks, treatments, cells)."""
+
+    whole: FloatArray
+    classes: dict[WaitClass, FloatArray]
+    server_cpu: FloatArray
+    run_queue: FloatArray
+    main_thread: dict[Quantity, FloatArray]
+    in_flight: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Split:
+    """One cell's latency and its parts, each of shape (blocks, treatments)."""
+
+    whole: FloatArray
+    parts: dict[Part, FloatArray]
+    beyond: FloatArray
+
+
+def _latencies(seen: Observations, ramp_s: float) -> _Latencies:
+    def totals(quantity: Quantity) -> FloatArray:
+        return by_block(seen, partial(_total, quantity=quantity, ramp_s=ramp_s))
+
+    return _Latencies(
+        whole=by_block(seen, _whole),
+        classes={group: by_block(seen, partial(_in_class, group=group)) for group in WaitClass},
+        server_cpu=totals(Quantity.SERVER_CPU_S),
+        run_queue=totals(Quantity.SERVER_RUN_QUEUE_S),
+        main_thread={quantity: totals(quantity) for quantity in THREAD_QUANTITIES},
+        in_flight=tuple(map(_in_flight, seen.cells)),
+    )
+
+
+def _whole(runs: RunsOfBlock) -> float | None:
+    """Return clients / tps of a block; None in an open loop, where clients wait for their turn.
+
+    A client that sends several at once waits for all of them.
+    """
+    if any(run.cell.load.is_open for run in runs):
+        return None
+    seconds, transactions = _measured(runs)
+    return _in_flight(runs[0].cell) * seconds / transactions if transactions else None
+
+
+def _in_flight(cell: CellKey) -> int:
+    """Return how many are under way at once in a closed loop."""
+    return cell.load.clients * cell.load.pipeline
+
+
+def _measured(runs: RunsOfBlock) -> tuple[float, float]:
+    taken = [run.measurement for run in runs if run.measurement is not None]
+    if len(taken) < len(runs):
+        return 0.0, 0.0
+    return sum(each.seconds for each in taken), sum(each.transactions for each in taken)
+
+
+def _in_class(runs: RunsOfBlock, *, group: WaitClass) -> float | None:
+    """Return sessions / tps: sessions integrated over the measured seconds, per transaction."""
+    integrated = sum_of([_session_seconds(run, group) for run in runs])
+    _, transactions = _measured(runs)
+    return integrated / transactions if integrated is not None and transactions else None
+
+
+def _session_seconds(run: Run, group: WaitClass) -> float | None:
+    waits = None if run.evidence is None else run.evidence.waits
+    if waits is None or not waits.samples or run.measurement is None:
+        return None
+    return waits.sessions_in(group) * run.measurement.seconds
+
+
+def _total(runs: RunsOfBlock, *, quantity: Quantity, ramp_s: float) -> float | None:
+    used = sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])
+    transactions = sum_of([whole_transactions(run, ramp_s) for run in runs])
+    return used / transactions if used is not None and transactions else None
+
+
+def _split(latencies: _Latencies, column: int) -> _Split:
+    """Return the parts of a cell; alike in all its blocks and treatments."""
+    whole = latencies.whole[:, :, column]
+    together = latencies.in_flight[column]
+    parts = thread_parts(whole, lambda spent: together * latencies.main_thread[spent][:, :, column])
+    if parts is not None:
+        return _Split(whole=whole, parts=_ever(parts, whole), beyond=np.full_like(whole, np.nan))
+    return _sampled_split(latencies, column)
+
+
+def _sampled_split(latencies: _Latencies, column: int) -> _Split:
+    """Return the parts by what samples saw sessions do."""
+    whole = latencies.whole[:, :, column]
+    cpu = latencies.classes[WaitClass.CPU][:, :, column]
+    whole = np.where(np.isfinite(cpu), whole, np.nan)
+    known = np.isfinite(whole)
+    used = latencies.server_cpu[:, :, column]
+    queued = latencies.run_queue[:, :, column]
+    parts = {part: latencies.classes[group][:, :, column] for part, group in SAMPLED.items()}
+    room = cpu + parts[Part.CLIENT]
+    if known.any() and np.isfinite(used[known]).all() and np.isfinite(queued[known]).all():
+        # A session that its client has woken shows `ClientRead` until it gets a CPU, and on busy
+        # CPUs the sampler comes when the others are off them: the kernel knows both better.
+        on_cpu = np.minimum(used, room)
+        waiting = np.minimum(np.maximum(cpu - on_cpu, queued), room - on_cpu)
+        client = {Part.CLIENT: room - on_cpu - waiting}
+        parts = {Part.ON_CPU: on_cpu, Part.CPU_WAIT: waiting, **parts, **client}
+    else:
+        parts = {Part.CPU: cpu, **parts}
+    parts = _ever(parts, whole)
+    covered = sum(parts.values(), np.zeros_like(whole))
+    return _Split(
+        whole=whole,
+        parts={**parts, Part.UNSEEN: whole - covered},
+        beyond=np.maximum(used - room, 0.0),
+    )
+
+
+def _ever(parts: dict[Part, FloatArray], whole: FloatArray) -> dict[Part, FloatArray]:
+    """Return the parts that are anything at all where the latency is known."""
+    known = np.isfinite(whole)
+    return {part: values for part, values in parts.items() if bool((values[known] != 0.0).any())}
+
+
+def _cell(seen: Observations, split: _Split, place: tuple[int, int]) -> CellBudget:
+    side, column = place
+    treatment, cell = seen.treatments[side], seen.cells[column]
+    runs = seen.runs[treatment, cell]
+    whole = split.whole[:, side]
+    blocks = int(np.isfinite(whole).sum())
+    levels = ((part, level(values[:, side])) for part, values in split.parts.items())
+    return CellBudget(
+        treatment=treatment,
+        cell=cell,
+        latency=level(whole),
+        measured_s=_median_measured_s(runs),
+        parts=tuple(
+            PartLevel(part=part, seconds=seconds) for part, seconds in levels if seconds is not None
+        ),
+        blocks=blocks,
+        beyond_s=_median_s(split.beyond[:, side]),
+        missing="" if blocks else _why_missing(runs),
+    )
+
+
+def _median_s(values: FloatArray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else None
+
+
+def _median_measured_s(runs: Sequence[Run]) -> float | None:
+    reported = [run.measurement.latency_mean_s for run in runs if run.measurement is not None]
+    known = [seconds for seconds in reported if seconds is not None]
+    return float(np.median(known)) if known else None
+
+
+def _why_missing(runs: Sequence[Run]) -> str:
+    """Return why the latency of these runs was not split."""
+    if any(run.cell.load.is_open for run in runs):
+        return "an open loop: clients wait for their schedule, so sessions do not give the latency"
+    watched = [run.evidence for run in runs if run.evidence is not None]
+    if not watched:
+        return "the runs were not watched"
+    return reason_among(watched, WAITS) or "wait events were not sampled in a whole block"
+
+
+def _changed(
+    seen: Observations, split: _Split, column: int, asked: HeadlineContrast
+) -> BudgetChange:
+    places = [*asked.negative, *asked.positive]
+    shared = np.isfinite(split.whole[:, places]).all(axis=1)
+    cell = seen.cells[column]
+    if not shared.any():
+        runs = [run for p in places for run in seen.runs[seen.treatments[p], cell]]
+        return _no_change(asked, cell, _why_missing(runs))
+    start, end = side_means(split.whole[shared], asked)
+    parts = [
+        _part_change(part, values[shared], asked, len(split.parts))
+        for part, values in split.parts.items()
+    ]
+    start_s, end_s = float(np.median(start)), float(np.median(end))
+    return BudgetChange(
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        cell=cell,
+        start_s=start_s,
+        end_s=end_s,
+        change=change(end - start),
+        clear=is_clear(end - start, 1),
+        parts=tuple(sorted(parts, key=lambda part: -abs(part.change.value))),
+        remainder_s=end_s - start_s - sum(part.change.value for part in parts),
+        blocks=int(shared.sum()),
+    )
+
+
+def _no_change(asked: HeadlineContrast, cell: CellKey, missing: str) -> BudgetChange:
+    return BudgetChange(
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        cell=cell,
+        start_s=None,
+        end_s=None,
+        change=None,
+        clear=False,
+        parts=(),
+        remainder_s=0.0,
+        blocks=0,
+        missing=missing,
+    )
+
+
+def _part_change(
+    part: Part, values: FloatArray, asked: HeadlineContrast, family: int
+) -> PartChange:
+    negative, positive = side_means(values, asked)
+    differences = positive - negative
+    return PartChange(
+        part=part,
+        baseline_s=float(np.median(negative)),
+        treatment_s=float(np.median(positive)),
+        change=change(differences),
+        clear=is_clear(differences, family),
+    )

@@ -1,0 +1,381 @@
+"""A latency's way from the baseline to the treatment, step by step, for charts and terminals.
+
+Where the time goes: the latency of a transaction in parts, and how the parts differ.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
+from steelyard.answers.costs.section import POINTWISE
+from steelyard.answers.drawing import specification
+from steelyard.answers.latency.parts import Part
+from steelyard.answers.observations import Watching
+from steelyard.answers.reasons.compute import Explanation, Reasons
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.wording import cell_name
+from steelyard.core.experiment import MANY, ONE, RATE, EngineName
+from steelyard.core.findings import Estimate
+from steelyard.core.units import MS_PER_S, format_duration, format_percent
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    ChartKind,
+    Column,
+    Figure,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Value,
+    number_column,
+)
+from steelyard.report.formats import MISSING, bounds, count, ended, part_ms
+
+PART_LABELS = {
+    Part.ON_CPU: "server on a CPU",
+    Part.CPU_WAIT: "server waiting for a CPU",
+    Part.CPU: "server on or waiting for a CPU",
+    Part.EXECUTING: "executing commands",
+    Part.SERVING: "sockets, protocol, log",
+    Part.FORKING: "forking",
+    Part.BLOCKED: "blocked by storage",
+    Part.IO: "data files",
+    Part.WAL: "WAL",
+    Part.LWLOCK: "internal locks (LWLock)",
+    Part.LOCK: "row and table locks",
+    Part.REPLICATION: "standby",
+    Part.OTHER: "other waits",
+    Part.OFF_CPU: "main thread off the CPU",
+    Part.CLIENT: "client",
+    Part.UNSEEN: "unseen",
+}
+REMAINDER = "medians that do not add"
+_BAR = 32  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One bar of a waterfall, ms.
+
+    Attributes:
+        whole: It is a whole latency, at either end of the way.
+    """
+
+    label: str
+    start_ms: float
+    end_ms: float
+    whole: bool = False
+
+
+def steps(change: BudgetChange) -> tuple[Step, ...]:
+    """Return the bars from the baseline's latency to the treatment's; none where it is missing."""
+    if change.start_s is None or change.end_s is None:
+        return ()
+    moves = [(PART_LABELS[part.part], part.change.value) for part in change.parts]
+    moves.append((REMAINDER, change.remainder_s))
+    levels = list(accumulate((move for _, move in moves), initial=change.start_s))
+    return (
+        _whole(change.baseline, change.start_s),
+        *(
+            Step(label=label, start_ms=level * MS_PER_S, end_ms=(level + move) * MS_PER_S)
+            for (label, move), level in zip(moves, levels, strict=False)
+        ),
+        _whole(change.treatment, change.end_s),
+    )
+
+
+def _whole(label: str, seconds: float) -> Step:
+    return Step(label=label, start_ms=0.0, end_ms=seconds * MS_PER_S, whole=True)
+
+
+def bars(drawn: tuple[Step, ...]) -> tuple[str, ...]:
+    """Return each step as characters on one common scale; one that is too small is a dot."""
+    ends = [0.0, *(end for step in drawn for end in (step.start_ms, step.end_ms))]
+    least, span = min(ends), max(ends) - min(ends)
+
+    def at(value: float) -> int:
+        return round((value - least) / span * _BAR) if span else 0
+
+    told = []
+    for step in drawn:
+        low, high = sorted((at(step.start_ms), at(step.end_ms)))
+        told.append(" " * low + ("█" * (high - low) or "·"))
+    return tuple(told)
+
+
+def waterfall_figure(analysis: CampaignAnalysis, changes: Sequence[BudgetChange]) -> Figure | None:
+    """Return the ways of several comparisons, a panel each; None where there is none."""
+    drawn = [change for change in changes if change.parts]
+    if not drawn:
+        return None
+    told = "; ".join(_in_words(analysis, change) for change in drawn)
+    return Figure(
+        specify=specification,
+        identity="waterfall",
+        kind=ChartKind.WATERFALL,
+        title="From the baseline's latency to the treatment's",
+        caption=f"Mean latency of a {ONE} in ms, medians over blocks at the largest load; each"
+        " bar is the change of one part within blocks, the largest first. The table has the"
+        " intervals.",
+        alt=f"Waterfall of the parts of the latency. {told}.",
+        columns=("workload", "treatment", "row", "start", "end", "whole", "text"),
+        rows=tuple(row for change in drawn for row in _rows(change)),
+        treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
+    )
+
+
+def _rows(change: BudgetChange) -> Iterator[tuple[Value, ...]]:
+    panel = change.cell.workload, f"{change.treatment} against {change.baseline}"
+    for step in steps(change):
+        moved = step.end_ms - step.start_ms
+        text = part_ms(moved / MS_PER_S) if step.whole else part_ms(moved / MS_PER_S, signed=True)
+        ends = round(step.start_ms, 6), round(step.end_ms, 6)
+        yield (*panel, step.label, *ends, step.whole, f"{text} ms")
+
+
+def _in_words(analysis: CampaignAnalysis, change: BudgetChange) -> str:
+    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
+    first, *_, last = steps(change)
+    return f"{place}: from {first.end_ms:.3g} ms to {last.end_ms:.3g} ms"
+
+
+_NOTABLE_BEYOND = 0.05  # of the latency: a guess
+_LEAST_SHARE = 0.0005
+TITLE = "Where the time goes"
+NOTE = (
+    f"Sessions in a class / {RATE}, by Little's law; on a CPU and waiting for one: by the kernel's"
+    f" account of the server's processes, where they are on this machine; unseen: clients / {RATE}"
+    " minus the rest, which may be below 0 within noise. Differences are taken within blocks."
+    f" {POINTWISE} Medians do not add exactly."
+)
+_THREAD_NOTE = (
+    "One thread serves all clients, so each waits while it is with the others: a part is the time"
+    " that the main thread spends so per request, times the requests in flight. Executing and"
+    " forking: as the server counts; blocked by storage: in uninterruptible sleep, sampled at 10 Hz"
+    " and only where the server is on this machine; client: the rest, in which it waits for"
+    f" requests. Differences are taken within blocks. {POINTWISE} Medians do not add exactly."
+)
+_CELL_NOTE = (
+    f"Milliseconds, medians over blocks: a closed loop's latency, clients / {RATE}, and its parts."
+    f" As the generator tells it the latency lacks its own time between two {MANY}"
+)
+
+
+def budget_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the parts of the latency; nothing where no run was watched."""
+    reasons = analysis.reasons
+    if reasons is None:
+        return ()
+    largest = analysis.experiment.largest_load
+    told = [each for each in reasons.explanations if each.cell.load == largest]
+    changes = [each for each in reasons.budget.changes if each.cell.load == largest]
+    blocks: list[Block] = []
+    if told:
+        items = tuple(explanation_line(analysis, each) for each in told)
+        blocks.append(BulletList(lead=f"What changed in a {ONE}'s time", items=items))
+    blocks += [change_table(analysis, each) for each in changes if each.parts]
+    figure = waterfall_figure(analysis, changes)
+    blocks += [] if figure is None else [figure]
+    blocks += _cell_tables(analysis, reasons.budget.cells)
+    blocks += watching_lines(reasons)
+    return (Section(anchor="time", title=TITLE, blocks=tuple(blocks)),)
+
+
+def time_note(analysis: CampaignAnalysis) -> str:
+    """Return what the parts of a latency are, and where they come from."""
+    return _THREAD_NOTE if analysis.experiment.engine is EngineName.REDIS else NOTE
+
+
+def explanation_line(analysis: CampaignAnalysis, explanation: Explanation) -> str:
+    """Return an explanation with its comparison, as a sentence."""
+    place = cell_name(analysis.experiment, explanation.cell.load)
+    who = f"{explanation.treatment} against {explanation.baseline}"
+    return ended(f"{explanation.cell.workload}, {place}, {who}: {explanation.sentence}")
+
+
+def change_table(
+    analysis: CampaignAnalysis, change: BudgetChange, *, with_bars: bool = False
+) -> Table:
+    """Return the parts of both sides with their differences; as a waterfall with bars."""
+    place = f"{change.cell.workload}, {cell_name(analysis.experiment, change.cell.load)}"
+    drawn = bars(steps(change)) if with_bars else ()
+    rows = [
+        _whole_row(change),
+        *(_part_row(change, part) for part in change.parts),
+        *_remainder_rows(change),
+    ]
+    columns = (
+        Column(name="part of the latency"),
+        number_column(change.baseline, "ms"),
+        number_column(change.treatment, "ms"),
+        number_column("difference", "ms"),
+        number_column("95 % interval", "ms"),
+        number_column("of the change", spare=with_bars),
+        *((Column(name="from baseline to treatment"),) if with_bars else ()),
+    )
+    if with_bars:
+        rows = [
+            Row(cells=(*row.cells, bar))
+            for row, bar in zip([*rows, _end_row(change)], drawn, strict=True)
+        ]
+    return Table(
+        title=f"{place}: {change.treatment} against {change.baseline}",
+        columns=columns,
+        rows=tuple(rows),
+        note=f"{count(change.blocks, 'block')}.",
+    )
+
+
+def _whole_row(change: BudgetChange) -> Row:
+    cells = (_ms(change.start_s), _ms(change.end_s))
+    return Row(cells=("latency", *cells, *_difference(change.change), MISSING))
+
+
+def _end_row(change: BudgetChange) -> Row:
+    return Row(cells=("latency", "", _ms(change.end_s), "", "", ""))
+
+
+def _part_row(change: BudgetChange, part: PartChange) -> Row:
+    cells = (_ms(part.baseline_s), _ms(part.treatment_s))
+    label = PART_LABELS[part.part]
+    return Row(cells=(label, *cells, *_difference(part.change), _share(change, part)))
+
+
+def _share(change: BudgetChange, part: PartChange) -> str:
+    """Return a part's share of a change that is there; of one that is not it would say nothing."""
+    if change.change is None or not change.clear:
+        return MISSING
+    share = part.change.value / change.change.value
+    return format_percent(share, signed=False) if abs(share) >= _LEAST_SHARE else "0 %"
+
+
+def _remainder_rows(change: BudgetChange) -> tuple[Row, ...]:
+    told = part_ms(change.remainder_s, signed=True)
+    return (Row(cells=(REMAINDER, MISSING, MISSING, told, MISSING, MISSING)),)
+
+
+def _difference(change: Estimate | None) -> tuple[str, str]:
+    if change is None:
+        return MISSING, MISSING
+    pair = bounds(change)
+    told = (
+        MISSING
+        if pair is None
+        else f"[{part_ms(pair[0], signed=True)}, {part_ms(pair[1], signed=True)}]"
+    )
+    return part_ms(change.value, signed=True), told
+
+
+def _ms(seconds: float | None) -> str:
+    return MISSING if seconds is None else part_ms(seconds)
+
+
+def _cell_tables(analysis: CampaignAnalysis, cells: tuple[CellBudget, ...]) -> list[Table]:
+    """Return the parts of every cell; nothing where none was split."""
+    split = [each for each in cells if each.parts]
+    if not split:
+        return []
+    parts = [part for part in Part if any(_level(each, part) is not None for each in split)]
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("clients"),
+        number_column("latency"),
+        number_column("95 % interval"),
+        *(number_column(PART_LABELS[part], spare=True) for part in parts),
+        number_column("as the generator tells it", spare=True),
+    )
+    rows = tuple(_cell_row(each, parts) for each in split)
+    missing = [
+        f"{each.treatment}, {each.cell.workload}, {cell_name(analysis.experiment, each.cell.load)}:"
+        f" {each.missing}"
+        for each in cells
+        if each.missing
+    ]
+    note = " ".join(
+        [
+            _cell_note(analysis),
+            time_note(analysis),
+            *_beyond(analysis, split),
+            *(ended(f"Not split: {text}") for text in missing),
+        ]
+    )
+    title = "Latency and its parts in all cells, ms"
+    return [Table(title=title, columns=columns, rows=rows, note=note)]
+
+
+def _cell_note(analysis: CampaignAnalysis) -> str:
+    if analysis.is_in_turns:
+        return f"{_CELL_NOTE}, and is of what counts of its turns."
+    return f"{_CELL_NOTE}, and has the ramp in it."
+
+
+def _beyond(analysis: CampaignAnalysis, cells: Sequence[CellBudget]) -> tuple[str, ...]:
+    """Return where the server used more CPU than the samples cover, by a weight that matters."""
+    told = [
+        f"{each.treatment}, {each.cell.workload},"
+        f" {cell_name(analysis.experiment, each.cell.load)}: {part_ms(each.beyond_s)} ms"
+        for each in cells
+        if each.latency is not None
+        and each.beyond_s is not None
+        and each.beyond_s > _NOTABLE_BEYOND * each.latency.value
+    ]
+    if not told:
+        return ()
+    lead = f"CPU time of the server per {ONE} that the samples do not cover"
+    why = "of background processes, or samples came late and found sessions waiting again"
+    return (f"{lead} ({why}): {'; '.join(told)}.",)
+
+
+def _level(budget: CellBudget, part: Part) -> Estimate | None:
+    return next((each.seconds for each in budget.parts if each.part is part), None)
+
+
+def _cell_row(budget: CellBudget, parts: Iterable[Part]) -> Row:
+    pair = bounds(budget.latency)
+    interval = MISSING if pair is None else f"{_ms(pair[0])} to {_ms(pair[1])}"
+    levels = [_level(budget, part) for part in parts]
+    return Row(
+        cells=(
+            budget.cell.workload,
+            budget.treatment,
+            str(budget.cell.load.clients),
+            _ms(None if budget.latency is None else budget.latency.value),
+            interval,
+            *(MISSING if each is None else _ms(each.value) for each in levels),
+            _ms(budget.measured_s),
+        )
+    )
+
+
+def watching_lines(reasons: Reasons) -> list[Block]:
+    """Return what was not visible, and what the watching cost."""
+    watched = reasons.watching
+    sources = " and ".join(watched.sources)
+    told = f"Wait events come from {sources}." if sources else "Wait events were not sampled."
+    lines: list[Block] = [Paragraph(text=f"{told} {_cost(watched)}")]
+    if watched.unseen:
+        items = tuple(
+            f"{each.subject}: {ended(each.reason)} ({count(each.runs, 'run')} of {watched.runs})"
+            for each in watched.unseen
+        )
+        lines.append(BulletList(lead="What was not visible", items=items))
+    return lines
+
+
+def _cost(watched: Watching) -> str:
+    if watched.own_cpu_s is None:
+        return "What the watching cost was not measured."
+    server = (
+        "not visible" if watched.server_cpu_s is None else format_duration(watched.server_cpu_s)
+    )
+    own = format_duration(watched.own_cpu_s)
+    share = (
+        ""
+        if watched.share is None
+        else f", {format_percent(watched.share, signed=False)} of the CPU time used in these runs"
+    )
+    runs = count(watched.runs, "run")
+    return f"Watching {runs} cost {own} of CPU time here, and on the server {server}{share}."

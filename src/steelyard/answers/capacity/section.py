@@ -1,0 +1,543 @@
+"""The short answer about rates: the most the server sustains, its latency, and the goal.
+
+Capacity, rates and goal for ``summary.json``: each only where there is one.
+
+Throughput over clients with the capacity marked; imports Altair, so import it late.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from steelyard.answers.capacity.compute import GoalContrast, GoalRate, OpenLoops, RatePoint
+from steelyard.answers.drawing import specification
+from steelyard.answers.latency.results import MAXIMUM, Timed
+from steelyard.answers.latency.section import TITLE as LATENCY
+from steelyard.answers.latency.section import level_text
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.wording import pool_name, short_pool
+from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT, Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.latency import LatencyGoal
+from steelyard.core.plan import Capacity, CapacityPoint
+from steelyard.core.units import format_percent
+from steelyard.report.charts import Drawing, Panel, chart_of, colour_of, layered, side_by_side
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    ChartKind,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Value,
+    number_column,
+)
+from steelyard.report.formats import CONFIDENCE, MISSING, bounds, count, rate
+from steelyard.report.json_values import Json, interval, load_json, number, percent
+from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
+
+TITLE = "Capacity and rates"
+NOT_ENOUGH = f"not enough {MANY}"
+_NO_INTERVAL = "no interval below 6 blocks"
+_SPLIT = "undecided, as many blocks lie below all measured rates as above them"
+_CAPACITY_NOTE = (
+    "Closed loops of the baseline before the first block: medians over the rounds, each round with"
+    f" every number of clients in random order, {CONFIDENCE} intervals (none below 6 rounds). The"
+    " capacity has the fewest clients that are not clearly below the best; its throughput is read"
+    " in each round where the other rounds choose, so that choosing gains nothing; its interval"
+    f" held in {CAPACITY_COVERAGE} of simulated campaigns. Rates are shares of it, the same for all"
+    " treatments."
+)
+_RATE_NOTE = (
+    f"Open loops: {MANY} start by schedule, and latency counts from the scheduled start."
+    f" Medians over blocks with {CONFIDENCE} intervals (none below 6); percentiles and their"
+    f' brackets as in the section "{LATENCY}". Lag is from the scheduled start to sending, service'
+    f" time from sending to the answer; their sum is the latency. Skipped {MANY} were late by"
+    " more than the latency limit already and were never sent; late ones took longer than the"
+    " limit. Both are shares of all that were scheduled, and skipped ones are in no percentile."
+)
+_NEEDED = (Timed.LATENCY, 0.99)  # the others are left out first where a table is too wide
+_TIMES = (
+    (Timed.LATENCY, 0.5, "p50"),
+    (Timed.LATENCY, 0.99, "p99"),
+    (Timed.LAG, 0.5, "lag p50"),
+    (Timed.LAG, 0.99, "lag p99"),
+    (Timed.LAG, MAXIMUM, "lag max"),
+    (Timed.SERVICE, 0.5, "service p50"),
+    (Timed.SERVICE, 0.99, "service p99"),
+    (Timed.SERVICE, MAXIMUM, "service max"),
+)
+_GOAL_NOTE = (
+    "The value is read between two measured rates on a line of log latency, the median over blocks;"
+    f" the {CONFIDENCE} interval rests on the measured rates alone: it assumes only that latency"
+    " does not fall as the rate rises. Rates closer together make it narrower, and tell"
+    f" two treatments apart. Skipped and failed {MANY} count as having missed the goal."
+)
+
+
+def rate_answers(analysis: CampaignAnalysis) -> tuple[BulletList, ...]:
+    """Return capacity and goal in sentences, for the place of the headlines."""
+    found = analysis.open_loops
+    if found is None:
+        return ()
+    blocks = []
+    if found.capacities:
+        items = tuple(_capacity_sentence(capacity) for capacity in found.capacities)
+        blocks.append(BulletList(lead="The most that it sustains", items=items))
+    if found.goal is not None and found.goals:
+        experiment = analysis.experiment
+        items = tuple(goal_sentence(experiment, goal) for goal in found.goals)
+        more = tuple(_contrast_sentence(experiment, contrast) for contrast in found.contrasts)
+        lead = f"The highest rate with {found.goal.label}"
+        blocks.append(BulletList(lead=lead, items=(*items, *more)))
+    return tuple(blocks)
+
+
+def capacity_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return capacity, rates and goal in tables, and the chart; nothing without open loops."""
+    found = analysis.open_loops
+    if found is None:
+        return ()
+    blocks: list[Block] = []
+    if found.goal is not None and found.goals:
+        blocks.append(_goal_table(analysis.experiment, found, found.goal))
+    if found.points:
+        blocks.append(_rate_table(analysis, found))
+    if found.capacities:
+        blocks += [_capacity_table(found), _figure(analysis, found)]
+    if not blocks:
+        return ()
+    return (Section(anchor="capacity", title=TITLE, blocks=tuple(blocks)),)
+
+
+# --- sentences ---
+
+
+def _capacity_sentence(capacity: Capacity) -> str:
+    return (
+        f"{capacity.workload}: {per_s(capacity.tps)}, from {count(capacity.clients, 'client')} on"
+        f" ({capacity.treatment}, before the first block)."
+    )
+
+
+def per_s(estimate: Estimate) -> str:
+    """Return a rate with its interval: ``1,234/s [1,200, 1,260]``."""
+    pair = bounds(estimate)
+    interval = "no interval" if pair is None else f"[{rate(pair[0])}, {rate(pair[1])}]"
+    return f"{rate(estimate.value)}/s {interval}"
+
+
+def goal_sentence(experiment: Experiment, goal: GoalRate) -> str:
+    """Return what one treatment carries under the goal, in one sentence."""
+    return f"{_of(experiment, goal)}: {_told(goal)}."
+
+
+def _of(experiment: Experiment, goal: GoalRate) -> str:
+    return f"{goal.treatment}, {goal.workload}, {pool_name(experiment, goal.load)}"
+
+
+def _told(goal: GoalRate) -> str:
+    reached = goal.reached
+    if reached is None:
+        return f"{NOT_ENOUGH} at any of the rates for this percentile"
+    lowest, highest = goal.rates_per_s[0], goal.rates_per_s[-1]
+    if reached.value is None:
+        return f"{_SPLIT}, {_between(goal, reached)}"
+    if reached.value == math.inf:
+        return f"above {rate(highest)}/s, the highest rate that was measured{_open_low(reached)}"
+    if reached.value == -math.inf:
+        return f"below {rate(lowest)}/s, the lowest rate that was measured{_open_high(reached)}"
+    return f"about {rate(reached.value)}/s, {_between(goal, reached)}"
+
+
+def _open_low(reached: Reached) -> str:
+    if reached.low is None:
+        return f" ({_NO_INTERVAL})"
+    told = math.isfinite(reached.low)
+    return f" (at least {rate(reached.low)}/s with {CONFIDENCE})" if told else ""
+
+
+def _open_high(reached: Reached) -> str:
+    if reached.high is None:
+        return f" ({_NO_INTERVAL})"
+    told = math.isfinite(reached.high)
+    return f" (at most {rate(reached.high)}/s with {CONFIDENCE})" if told else ""
+
+
+def _between(goal: GoalRate, reached: Reached) -> str:
+    if reached.low is None or reached.high is None:
+        return _NO_INTERVAL
+    return f"[{_low(goal, reached.low)}, {_high(goal, reached.high)}]"
+
+
+def _low(goal: GoalRate, low: float) -> str:
+    return rate(low) if math.isfinite(low) else f"below {rate(goal.rates_per_s[0])}"
+
+
+def _high(goal: GoalRate, high: float) -> str:
+    return rate(high) if math.isfinite(high) else f"above {rate(goal.rates_per_s[-1])}"
+
+
+def _contrast_sentence(experiment: Experiment, contrast: GoalContrast) -> str:
+    return (
+        f"{contrast.treatment} against {contrast.baseline}, {contrast.workload},"
+        f" {pool_name(experiment, contrast.load)}: {_ratio(contrast)}."
+    )
+
+
+def _ratio(contrast: GoalContrast) -> str:
+    ratio = contrast.ratio
+    low, high = _side(ratio.low), _side(ratio.high)
+    if contrast.beyond:
+        where = "above" if contrast.beyond > 0 else "below"
+        return f"not comparable, both lie {where} the measured rates"
+    value = "" if ratio.value is None else format_percent(math.expm1(ratio.value))
+    if ratio.low is None and not contrast.censored:
+        return f"{value}, {_NO_INTERVAL}"
+    if low is None and high is None:
+        return f"undecided with {count(contrast.blocks, 'block')}"
+    if high is None:
+        return f"at least {format_percent(low or 0.0)} with {CONFIDENCE}"
+    if low is None:
+        return f"at most {format_percent(high)} with {CONFIDENCE}"
+    return f"{value} [{format_percent(low)}, {format_percent(high)}]"
+
+
+def _side(bound: float | None) -> float | None:
+    return None if bound is None or not math.isfinite(bound) else math.expm1(bound)
+
+
+# --- tables ---
+
+
+def _goal_table(experiment: Experiment, found: OpenLoops, goal: LatencyGoal) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("clients"),
+        number_column("highest rate", "1/s"),
+        number_column(f"{CONFIDENCE} interval", "1/s"),
+        number_column("measured rates", "1/s", spare=True),
+        number_column("blocks", spare=True),
+    )
+    rows = tuple(_goal_row(experiment, each) for each in found.goals)
+    title = f"The highest rate with {goal.label}"
+    notes = [_GOAL_NOTE, *(_goal_remark(experiment, each) for each in found.goals)]
+    return Table(title=title, columns=columns, rows=rows, note=" ".join(filter(None, notes)))
+
+
+def _goal_row(experiment: Experiment, goal: GoalRate) -> Row:
+    reached = goal.reached
+    measured = ", ".join(rate(value) for value in goal.rates_per_s)
+    return Row(
+        cells=(
+            goal.workload,
+            goal.treatment,
+            short_pool(experiment, goal.load),
+            NOT_ENOUGH if reached is None else _value(goal, reached),
+            MISSING if reached is None else _interval(goal, reached),
+            measured or MISSING,
+            str(goal.blocks),
+        ),
+        tone=Tone.PLAIN if reached is not None else Tone.WARNING,
+    )
+
+
+def _value(goal: GoalRate, reached: Reached) -> str:
+    if reached.value is None:
+        return "undecided"
+    if math.isfinite(reached.value):
+        return rate(reached.value)
+    if reached.value > 0:
+        return f"above {rate(goal.rates_per_s[-1])}"
+    return f"below {rate(goal.rates_per_s[0])}"
+
+
+def _interval(goal: GoalRate, reached: Reached) -> str:
+    if reached.low is None or reached.high is None:
+        return MISSING
+    return f"{_low(goal, reached.low)} to {_high(goal, reached.high)}"
+
+
+def _goal_remark(experiment: Experiment, goal: GoalRate) -> str:
+    """Return what was done about too few transactions, or nothing."""
+    remarks = []
+    if goal.pooled > 1:
+        remarks.append(f"{goal.pooled} neighbouring blocks were added up for each percentile")
+    if goal.reached is not None and goal.reached.value is None:
+        remarks.append(_SPLIT)
+    if goal.untold:
+        rates = ", ".join(rate(value) for value in goal.untold)
+        remarks.append(f"{NOT_ENOUGH} at {rates}/s")
+    return f"{_of(experiment, goal)}: {'; '.join(remarks)}." if remarks else ""
+
+
+def _rate_table(analysis: CampaignAnalysis, found: OpenLoops) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("clients"),
+        number_column("offered", "1/s"),
+        number_column("achieved", "1/s"),
+        number_column("skipped"),
+        number_column("late"),
+        *(number_column(n, "ms", spare=(timed, share) != _NEEDED) for timed, share, n in _TIMES),
+    )
+    rows = tuple(_rate_row(analysis, point) for point in found.points)
+    return Table(title="Rates", columns=columns, rows=rows, note=_RATE_NOTE)
+
+
+def _rate_row(analysis: CampaignAnalysis, point: RatePoint) -> Row:
+    load = point.cell.load
+    shown = "" if load.share is None else f" ({load.rate_label})"
+    return Row(
+        cells=(
+            point.cell.workload,
+            point.treatment,
+            short_pool(analysis.experiment, load),
+            f"{rate(point.offered_per_s)}{shown}",
+            _rated(point.achieved),
+            _share(point.skipped),
+            _share(point.late),
+            *(_timed(point, timed, share) for timed, share, _ in _TIMES),
+        )
+    )
+
+
+def _share(value: float | None) -> str:
+    return MISSING if value is None else format_percent(value, signed=False)
+
+
+def _rated(estimate: Estimate | None) -> str:
+    pair = bounds(estimate)
+    if estimate is None:
+        return MISSING
+    return rate(estimate.value) if pair is None else per_s(estimate).replace("/s", "")
+
+
+def _timed(point: RatePoint, timed: Timed, share: float) -> str:
+    return level_text(point.at(timed, share)) if point.levels else "not logged"
+
+
+def _capacity_table(found: OpenLoops) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("clients"),
+        number_column("threads", spare=True),
+        number_column(RATE, RATE_UNIT),
+        number_column("slices", spare=True),
+        Column(name="capacity"),
+    )
+    rows = tuple(
+        _capacity_row(capacity, point) for capacity in found.capacities for point in capacity.points
+    )
+    return Table(title="Capacity", columns=columns, rows=rows, tone_column=6, note=_CAPACITY_NOTE)
+
+
+def _capacity_row(capacity: Capacity, point: CapacityPoint) -> Row:
+    reaches = point.clients == capacity.clients
+    return Row(
+        cells=(
+            capacity.workload,
+            capacity.treatment,
+            str(point.clients),
+            str(point.threads),
+            _rated(point.tps),
+            str(len(point.slices)),
+            per_s(capacity.tps) if reaches else "",
+        ),
+        tone=Tone.GOOD if reaches else Tone.PLAIN,
+    )
+
+
+# --- the chart ---
+
+
+def _figure(analysis: CampaignAnalysis, found: OpenLoops) -> Figure:
+    experiment = analysis.experiment
+    return Figure(
+        specify=specification,
+        identity="capacity",
+        kind=ChartKind.CAPACITY,
+        title="Throughput of closed loops before the first block",
+        caption=f"Medians over the rounds with {CONFIDENCE} intervals; the diamond marks the fewest"
+        " clients that are not clearly below the best. Clients on a logarithmic axis.",
+        alt=f"{MANY_FIRST} per second over clients, by workload. "
+        + " ".join(_capacity_sentence(capacity) for capacity in found.capacities),
+        columns=("workload", "treatment", "clients", "tps", "low", "high", "capacity", "text"),
+        rows=tuple(row for capacity in found.capacities for row in _rows(capacity)),
+        treatments=(experiment.baseline, *experiment.contenders),
+    )
+
+
+def _rows(capacity: Capacity) -> Iterator[tuple[Value, ...]]:
+    name = (capacity.workload, capacity.treatment)
+    for point in capacity.points:
+        low, high = bounds(point.tps) or (None, None)
+        yield (*name, point.clients, point.tps.value, low, high, False, "")
+    low, high = bounds(capacity.tps) or (None, None)
+    text = f"{rate(capacity.tps.value)}/s"
+    yield (*name, capacity.clients, capacity.tps.value, low, high, True, text)
+
+
+def open_loops_json(found: OpenLoops | None) -> dict[str, Json]:
+    """Return the keys ``capacity``, ``rates`` and ``goal``, as far as there are any."""
+    if found is None:
+        return {}
+    told: dict[str, Json] = {}
+    if found.capacities:
+        told["capacity"] = [_capacity(capacity) for capacity in found.capacities]
+    if found.points:
+        told["rates"] = [_point(point) for point in found.points]
+    if found.goal is not None and found.goals:
+        told["goal"] = {
+            "percentile": percent(found.goal.share),
+            "limit_s": number(found.goal.limit_s),
+            "rates": [_goal(goal) for goal in found.goals],
+            "comparisons": _contrasts(found.contrasts),
+        }
+    return told
+
+
+def _capacity(capacity: Capacity) -> dict[str, Json]:
+    return {
+        "workload": capacity.workload,
+        "treatment": capacity.treatment,
+        "clients": capacity.clients,
+        "tps": interval(capacity.tps),
+        "points": [
+            {
+                "clients": point.clients,
+                "threads": point.threads,
+                "tps": interval(point.tps),
+                "slices_tps": [number(value) for value in point.slices],
+            }
+            for point in capacity.points
+        ],
+    }
+
+
+def _point(point: RatePoint) -> dict[str, Json]:
+    return {
+        "workload": point.cell.workload,
+        **load_json(point.cell.load),
+        "treatment": point.treatment,
+        "offered_per_s": number(point.offered_per_s),
+        "achieved_per_s": interval(point.achieved),
+        "logged_transactions": _logged(point),
+        "latency_p50_s": _time(point, Timed.LATENCY, 0.5),
+        "latency_p99_s": _time(point, Timed.LATENCY, 0.99),
+        "schedule_lag_p99_s": _time(point, Timed.LAG, 0.99),
+        "service_time_p99_s": _time(point, Timed.SERVICE, 0.99),
+        "skipped_percent": percent(point.skipped),
+        "late_percent": percent(point.late),
+        "latency_limit_s": number(point.cell.load.latency_limit_s),
+    }
+
+
+def _logged(point: RatePoint) -> int | None:
+    found = point.levels.get(Timed.LATENCY)
+    return None if found is None else found.transactions
+
+
+def _time(point: RatePoint, timed: Timed, share: float) -> Json:
+    found = point.at(timed, share)
+    return None if found is None else interval(found.value_s)
+
+
+def _goal(goal: GoalRate) -> dict[str, Json]:
+    reached = goal.reached
+    return {
+        "workload": goal.workload,
+        "treatment": goal.treatment,
+        "clients": goal.load.clients,
+        "threads": goal.load.threads,
+        "rate_per_s": None if reached is None else _reached(reached),
+        "beyond": None if reached is None else _beyond(reached),
+        "measured_per_s": [number(rate) for rate in goal.rates_per_s],
+        "not_enough_transactions_per_s": [number(rate) for rate in goal.untold],
+        "blocks": goal.blocks,
+        "blocks_pooled": goal.pooled or None,
+    }
+
+
+def _reached(reached: Reached) -> dict[str, Json]:
+    """Return the rate, null where it is censored: ``beyond`` says on which side."""
+    return {
+        "estimate": number(reached.value),
+        "low": number(reached.low),
+        "high": number(reached.high),
+    }
+
+
+def _beyond(reached: Reached) -> str | None:
+    """Return ``above`` or ``below`` where the rate lies beyond what was measured.
+
+    ``both`` where as many blocks lie above as below.
+    """
+    if reached.value is None:
+        return "both"
+    return {-1.0: "below", 0.0: None, 1.0: "above"}[reached.beyond]
+
+
+def _contrasts(contrasts: Sequence[GoalContrast]) -> list[Json]:
+    return [
+        {
+            "workload": contrast.workload,
+            "baseline": contrast.baseline,
+            "treatment": contrast.treatment,
+            "clients": contrast.load.clients,
+            "threads": contrast.load.threads,
+            "effect_percent": _effect(contrast),
+            "low_percent": _relative(contrast.ratio.low),
+            "high_percent": _relative(contrast.ratio.high),
+        }
+        for contrast in contrasts
+    ]
+
+
+def _effect(contrast: GoalContrast) -> float | None:
+    """Return the difference, null where a block's rate beyond the measured ones may move it."""
+    bounds = (contrast.ratio.low, contrast.ratio.high)
+    open_ended = any(bound is not None and not np.isfinite(bound) for bound in bounds)
+    return None if contrast.censored or open_ended else _relative(contrast.ratio.value)
+
+
+def _relative(bound: float | None) -> float | None:
+    return None if bound is None or not np.isfinite(bound) else percent(float(np.expm1(bound)))
+
+
+def capacity(figure: Figure, panels: list[Panel]) -> Drawing:
+    """Return a panel per workload: points with intervals, and a diamond where the capacity is."""
+    width = 375 if len(panels) > 1 else 800
+    return side_by_side([_panel(figure, panel, width=width) for panel in panels])
+
+
+def _panel(figure: Figure, panel: Panel, width: int) -> Drawing:
+    clients: list[Any] = panel.values("clients")
+    axis = alt.Axis(title="clients", values=clients, grid=False, format="d")
+    x = alt.X("clients:Q", axis=axis, scale=alt.Scale(type="log", base=2, nice=False, padding=20))
+    y_axis = alt.Axis(title=f"{figure.words.many} per second", format="~s", tickCount=5)
+    y = alt.Y("tps:Q", axis=y_axis, scale=alt.Scale(zero=True))
+    base = chart_of(panel).encode(x=x, color=colour_of(figure, legend=False))
+    points = base.transform_filter("!datum.capacity")
+    marked = base.transform_filter("datum.capacity")
+    return layered(
+        points.mark_line(strokeWidth=1.5, opacity=0.55).encode(y=y),
+        points.mark_rule(strokeWidth=2.5).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        points.mark_point(filled=True, opacity=1, size=60).encode(y=y),
+        marked.mark_point(filled=False, opacity=1, size=320, shape="diamond").encode(y=y),
+        marked.mark_text(align="left", dx=14, dy=14, fontSize=12).encode(
+            y=y, text=alt.Text("text:N")
+        ),
+        title=panel.title,
+        width=width,
+        height=260,
+    )

@@ -1,0 +1,1 @@
+"""What the machine could do at most, and how near the load came."""

@@ -1,0 +1,1 @@
+"""What was measured under each workload and load."""

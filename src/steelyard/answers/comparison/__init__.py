@@ -1,0 +1,1 @@
+"""Two configurations of one campaign, or two campaigns, beside each other."""

@@ -1,0 +1,1 @@
+"""What a transaction costs: CPU, WAL, pages and device, with intervals."""

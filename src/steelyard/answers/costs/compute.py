@@ -1,0 +1,368 @@
+"""The ledger of runs: what a transaction costs, of each treatment and between them.
+
+Totals are of the whole run with its ramp, so they are divided by all of its transactions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+import numpy as np
+
+from steelyard.answers.observations import (
+    HeadlineContrast,
+    Observations,
+    RunsOfBlock,
+    by_block,
+    change,
+    headline_contrasts,
+    is_clear,
+    level,
+    reason_among,
+    side_means,
+    subjects_of,
+    sum_of,
+    whole_transactions,
+)
+from steelyard.answers.statements.costs import SCRIPTS
+from steelyard.core.evidence import Quantity
+from steelyard.core.experiment import EngineName, Experiment, Workload
+from steelyard.core.findings import Estimate
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey
+from steelyard.stats.median import robust_variation
+from steelyard.stats.student import FloatArray
+
+
+class Cost(StrEnum):
+    """What a transaction or request takes, in base units of each; one is a ratio of bytes."""
+
+    SERVER_CPU = "server_cpu_s"
+    GENERATOR_CPU = "generator_cpu_s"
+    SERVER_RUN_QUEUE = "server_run_queue_s"
+    GENERATOR_RUN_QUEUE = "generator_run_queue_s"
+    THROTTLED = "throttled_s"
+    SERVER_SWITCHES = "server_switches"
+    CONTEXT_SWITCHES = "context_switches"
+    ROUND_TRIPS = "round_trips"
+    ROWS_READ = "rows_read"
+    ROWS_CHANGED = "rows_changed"
+    WAL_BYTES = "wal_bytes"
+    WAL_RECORDS = "wal_records"
+    FULL_PAGE_IMAGES = "full_page_images"
+    WAL_SYNCS = "wal_syncs"
+    PAGES_HIT = "pages_hit"
+    PAGES_READ = "pages_read"
+    PAGES_WRITTEN = "pages_written"
+    MAIN_THREAD_CPU = "main_thread_cpu_s"
+    COMMAND = "command_s"
+    BACKGROUND_CPU = "background_cpu_s"
+    CHILDREN_CPU = "children_cpu_s"
+    MAIN_THREAD_BLOCKED = "main_thread_blocked_s"
+    FORK = "fork_s"
+    NETWORK_IN_BYTES = "network_in_bytes"
+    NETWORK_OUT_BYTES = "network_out_bytes"
+    AOF_BYTES = "aof_bytes"
+    AOF_DELAYED_FSYNCS = "aof_delayed_fsyncs"
+    REPLICATION_BYTES = "replication_bytes"
+    KEYSPACE_MISSES = "keyspace_misses"
+    EVICTED_KEYS = "evicted_keys"
+    DEVICE_READS = "device_reads"
+    DEVICE_READ_BYTES = "device_read_bytes"
+    DEVICE_WRITES = "device_writes"
+    DEVICE_WRITE_BYTES = "device_write_bytes"
+    DEVICE_FLUSHES = "device_flushes"
+    READ_AMPLIFICATION = "read_amplification"
+
+
+# What each is the sum of; the others are named as the quantity they come from.
+_SUMS = {
+    # PostgreSQL counts a row that an index finds as returned and as fetched.
+    Cost.ROWS_READ: (Quantity.ROWS_RETURNED,),
+    Cost.ROWS_CHANGED: (
+        Quantity.ROWS_INSERTED,
+        Quantity.ROWS_UPDATED,
+        Quantity.ROWS_DELETED,
+    ),
+    Cost.READ_AMPLIFICATION: (Quantity.DEVICE_READ_BYTES,),
+}
+_OF_ALL = frozenset(
+    {
+        *(Cost.SERVER_CPU, Cost.GENERATOR_CPU, Cost.SERVER_RUN_QUEUE, Cost.GENERATOR_RUN_QUEUE),
+        *(Cost.THROTTLED, Cost.SERVER_SWITCHES, Cost.CONTEXT_SWITCHES),
+        *(Cost.DEVICE_READS, Cost.DEVICE_READ_BYTES, Cost.DEVICE_WRITES),
+        *(Cost.DEVICE_WRITE_BYTES, Cost.DEVICE_FLUSHES),
+    }
+)
+_OF_REDIS = frozenset(
+    {
+        *(Cost.MAIN_THREAD_CPU, Cost.COMMAND, Cost.BACKGROUND_CPU, Cost.CHILDREN_CPU),
+        *(Cost.MAIN_THREAD_BLOCKED, Cost.FORK, Cost.NETWORK_IN_BYTES, Cost.NETWORK_OUT_BYTES),
+        *(Cost.AOF_BYTES, Cost.AOF_DELAYED_FSYNCS, Cost.REPLICATION_BYTES),
+        *(Cost.KEYSPACE_MISSES, Cost.EVICTED_KEYS),
+    }
+)
+_OWN_SCRIPTS = "the statements of own scripts are not counted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLevel:
+    """One cost of a treatment in a cell.
+
+    Attributes:
+        value: Median over blocks with its interval (none below 6 blocks); None when missing.
+        blocks: Behind it; 0 for what is known without measuring.
+        variation: Robust coefficient of variation over blocks; None below 3.
+        missing: Why there is no value; empty when there is one.
+    """
+
+    cost: Cost
+    value: Estimate | None
+    blocks: int
+    variation: float | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellLedger:
+    """All costs of a treatment in a cell.
+
+    Attributes:
+        tps_variation: Robust coefficient of variation of tps over the same blocks.
+    """
+
+    treatment: str
+    cell: CellKey
+    costs: tuple[CostLevel, ...]
+    tps_variation: float | None
+
+    def cost(self, cost: Cost) -> CostLevel:
+        """Return one of them."""
+        return next(each for each in self.costs if each.cost is cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostChange:
+    """How one cost differs between two treatments, within blocks.
+
+    Attributes:
+        baseline: Median over blocks of the baseline's side, None when missing.
+        treatment: Of the other side, likewise.
+        change: Relative where ``relative`` is set, else a difference in the cost's unit; with a
+            pointwise interval, none below 6 blocks. None when missing.
+        relative: Both sides are positive in every block, so that the ratio says it.
+        clear: Its interval leaves out 0 also when all costs are looked at together.
+        blocks: In which both sides have it.
+        missing: Why there is none; empty when there is one.
+    """
+
+    cost: Cost
+    baseline: float | None
+    treatment: float | None
+    change: Estimate | None
+    relative: bool
+    clear: bool
+    blocks: int
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerChange:
+    """What a transaction costs more or less under a treatment than under the baseline."""
+
+    baseline: str
+    treatment: str
+    cell: CellKey
+    costs: tuple[CostChange, ...]
+
+    def cost(self, cost: Cost) -> CostChange:
+        """Return one of them."""
+        return next(each for each in self.costs if each.cost is cost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The ledger of a campaign: its cells, workload by workload, and its comparisons."""
+
+    cells: tuple[CellLedger, ...]
+    changes: tuple[LedgerChange, ...]
+
+
+def keep_ledger(seen: Observations, experiment: Experiment) -> Ledger | None:
+    """Return the ledger of a campaign; None where no run has evidence."""
+    if not seen.blocks or not any(run.evidence for runs in seen.runs.values() for run in runs):
+        return None
+    ramp_s = experiment.measure.ramp_s
+    values: dict[Cost, FloatArray] = {
+        cost: by_block(seen, partial(_value, cost=cost, ramp_s=ramp_s))
+        for cost in costs_of(experiment)
+        if cost is not Cost.ROUND_TRIPS
+    }
+    places = list(enumerate(seen.cells))
+    return Ledger(
+        cells=tuple(
+            _cell(seen, values, (side, column), experiment)
+            for column, cell in places
+            for side in range(len(seen.treatments))
+        ),
+        changes=tuple(
+            _changes(seen, values, column, asked)
+            for column, _ in places
+            for asked in headline_contrasts(experiment)
+        ),
+    )
+
+
+def costs_of(experiment: Experiment) -> tuple[Cost, ...]:
+    """Return the costs that an experiment's server has, in the order to tell them."""
+    if experiment.engine is EngineName.REDIS:
+        return tuple(cost for cost in Cost if cost in _OF_ALL | _OF_REDIS)
+    return tuple(cost for cost in Cost if cost not in _OF_REDIS)
+
+
+def quantities_of(cost: Cost) -> tuple[Quantity, ...]:
+    """Return what has to be measured for a cost; the divisor of the read amplification last."""
+    if cost is Cost.READ_AMPLIFICATION:
+        return (Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES)
+    return _SUMS.get(cost) or (Quantity(cost.value),)
+
+
+def _value(runs: RunsOfBlock, *, cost: Cost, ramp_s: float) -> float | None:
+    """Return a cost of one block: sums over its rounds, then their ratio."""
+    parts = _SUMS.get(cost) or (Quantity(cost.value),)
+    dividend = sum_of([_total(run, part) for run in runs for part in parts])
+    if cost is Cost.READ_AMPLIFICATION:
+        divisor = sum_of([_total(run, Quantity.RELATION_READ_BYTES) for run in runs])
+    else:
+        divisor = sum_of([whole_transactions(run, ramp_s) for run in runs])
+    return dividend / divisor if dividend is not None and divisor else None
+
+
+def _total(run: Run, quantity: Quantity) -> float | None:
+    return None if run.evidence is None else run.evidence.total(quantity)
+
+
+def _cell(
+    seen: Observations,
+    values: dict[Cost, FloatArray],
+    place: tuple[int, int],
+    experiment: Experiment,
+) -> CellLedger:
+    side, column = place
+    key = seen.treatments[side], seen.cells[column]
+    runs = seen.runs[key]
+    return CellLedger(
+        treatment=key[0],
+        cell=key[1],
+        costs=tuple(
+            _round_trips(experiment.workload(key[1].workload))
+            if cost is Cost.ROUND_TRIPS
+            else _level(cost, values[cost][:, side, column], runs)
+            for cost in costs_of(experiment)
+        ),
+        tps_variation=robust_variation(np.exp(seen.log_tps[:, side, column])),
+    )
+
+
+def _round_trips(workload: Workload) -> CostLevel:
+    known = SCRIPTS.get(workload.builtin or "")
+    return CostLevel(
+        cost=Cost.ROUND_TRIPS,
+        value=None if known is None else Estimate(value=float(known[0])),
+        blocks=0,
+        missing=_OWN_SCRIPTS if known is None else "",
+    )
+
+
+def _level(cost: Cost, values: FloatArray, runs: Sequence[Run]) -> CostLevel:
+    known = values[np.isfinite(values)]
+    return CostLevel(
+        cost=cost,
+        value=level(values),
+        blocks=len(known),
+        variation=robust_variation(known),
+        missing="" if len(known) else _why_missing(cost, runs),
+    )
+
+
+def _why_missing(cost: Cost, runs: Sequence[Run]) -> str:
+    """Return the reason that the runs give, or the general one."""
+    wanted = quantities_of(cost)
+    watched = [run.evidence for run in runs if run.evidence is not None]
+    if not watched:
+        return "the runs were not watched"
+    for quantity in wanted:
+        told = reason_among(watched, subjects_of(quantity))
+        if told and any(each.total(quantity) is None for each in watched):
+            return told
+    if cost is Cost.READ_AMPLIFICATION and all(q in watched[0].totals for q in wanted):
+        return "PostgreSQL read nothing from its files"
+    lacking = [q.value for q in wanted if all(each.total(q) is None for each in watched)]
+    return f"{' and '.join(lacking)} not measured" if lacking else "not measured in a whole block"
+
+
+def _changes(
+    seen: Observations, values: dict[Cost, FloatArray], column: int, asked: HeadlineContrast
+) -> LedgerChange:
+    places = [*asked.negative, *asked.positive]
+    runs = [run for p in places for run in seen.runs[seen.treatments[p], seen.cells[column]]]
+    shared = {cost: _shared(of_cost[:, :, column], places) for cost, of_cost in values.items()}
+    family = max(1, sum(bool(len(of_cost)) for of_cost in shared.values()))
+    return LedgerChange(
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        cell=seen.cells[column],
+        costs=tuple(
+            _change(cost, of_cost, asked, family)
+            if len(of_cost)
+            else _no_change(cost, _why_missing(cost, runs))
+            for cost, of_cost in shared.items()
+        ),
+    )
+
+
+def _shared(values: FloatArray, places: Sequence[int]) -> FloatArray:
+    """Return the blocks in which both sides have the value, shape (blocks, treatments)."""
+    return values[np.isfinite(values[:, list(places)]).all(axis=1)]
+
+
+def _no_change(cost: Cost, missing: str) -> CostChange:
+    return CostChange(
+        cost=cost,
+        baseline=None,
+        treatment=None,
+        change=None,
+        relative=False,
+        clear=False,
+        blocks=0,
+        missing=missing,
+    )
+
+
+def _change(cost: Cost, values: FloatArray, asked: HeadlineContrast, family: int) -> CostChange:
+    places = [*asked.negative, *asked.positive]
+    relative = bool((values[:, places] > 0.0).all())
+    negative, positive = side_means(values, asked)
+    if relative:
+        weights = np.asarray(asked.weights)[places]
+        differences = np.asarray(np.log(values[:, places]) @ weights)
+    else:
+        differences = positive - negative
+    return CostChange(
+        cost=cost,
+        baseline=float(np.median(negative)),
+        treatment=float(np.median(positive)),
+        change=_as_ratio(change(differences)) if relative else change(differences),
+        relative=relative,
+        clear=is_clear(differences, family),
+        blocks=len(values),
+    )
+
+
+def _as_ratio(logs: Estimate) -> Estimate:
+    return Estimate(
+        value=float(np.expm1(logs.value)),
+        low=None if logs.low is None else float(np.expm1(logs.low)),
+        high=None if logs.high is None else float(np.expm1(logs.high)),
+    )

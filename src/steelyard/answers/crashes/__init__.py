@@ -1,0 +1,1 @@
+"""What was lost of acknowledged writes when a server died."""

@@ -1,0 +1,1 @@
+"""What a configuration risks in a crash, and which speed was bought with it."""

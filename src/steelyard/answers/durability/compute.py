@@ -1,0 +1,413 @@
+"""What each treatment may lose, and what its writes take: the price of losing less.
+
+The unit of replication in words: what the interval may be generalised to.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.answers.crashes.compute import NO_WAIT, Footing, Keeper, redis_survivals, survivals
+from steelyard.answers.durability.results import (
+    DurabilityTrade,
+    Fate,
+    Loss,
+    Survival,
+    TreatmentDurability,
+    WriteLatency,
+)
+from steelyard.answers.observations import HeadlineContrast, Observations, count, headline_contrasts
+from steelyard.answers.results import CellSummary, Comparison
+from steelyard.core.experiment import EngineName, Experiment, Reset, SwitchCost, Treatment, Workload
+from steelyard.core.kubernetes import class_in
+from steelyard.core.measurement import Environment, Fact
+from steelyard.core.persistence import folded_switch
+from steelyard.core.plan import ANEW, CampaignPlan
+from steelyard.core.redis import changes_keys
+from steelyard.core.schedule import CellKey, Mode
+from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    LocalTarget,
+    RedisKubernetesTarget,
+    RedisTarget,
+    Target,
+    is_restarted,
+)
+
+_READ_ONLY = "select-only"  # the script of pgbench that changes nothing
+_WITH_THE_MACHINE: Final = "when the power fails or the system crashes"
+GIVEN_UP: Final = {
+    "fsync": ("the whole database", _WITH_THE_MACHINE),
+    "full_page_writes": ("the whole database", _WITH_THE_MACHINE),
+    "synchronous_commit": ("committed transactions", "after a crash"),
+}
+"""Settings of PostgreSQL that give up durability: what may be lost, and when."""
+_OF_SETTINGS: Final = (Loss.SERVER, Loss.POWER)
+_WHEN: Final = {
+    Loss.SERVER: "the server is killed",
+    Loss.POWER: "the power fails",
+    Loss.NODE: "its node is lost",
+    Loss.DISK: "its disk is lost",
+    Loss.SITE: "the site is lost",
+}
+
+
+def durability_of(
+    experiment: Experiment, environment: Environment | None, cells: Sequence[CellSummary]
+) -> tuple[TreatmentDurability, ...]:
+    """Return what every treatment may lose; nothing where that is beside the question.
+
+    It is not where servers run in Kubernetes, where treatments differ in it, where settings give
+    up what PostgreSQL keeps by default, and where the server is a Redis.
+    """
+    found = tuple(
+        TreatmentDurability(
+            treatment=treatment.name,
+            survivals=_survivals(treatment, environment),
+            latencies=_latencies(treatment.name, experiment, cells),
+        )
+        for treatment in experiment.treatments
+    )
+    always = experiment.is_in_kubernetes or experiment.engine is EngineName.REDIS
+    return found if always or _is_at_stake(found) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Side:
+    """One side of a comparison: its name, and the treatments that it is made of."""
+
+    name: str
+    treatments: tuple[Treatment, ...]
+
+
+def with_trades(
+    comparisons: Sequence[Comparison], experiment: Experiment, environment: Environment | None
+) -> tuple[Comparison, ...]:
+    """Return the comparisons, each with what one side may lose and the other keeps."""
+    found = {
+        (asked.baseline, asked.treatment): _trades(asked, experiment, environment)
+        for asked in headline_contrasts(experiment)
+    }
+    return tuple(replace(c, trades=found[c.baseline, c.treatment]) for c in comparisons)
+
+
+def _trades(
+    asked: HeadlineContrast, experiment: Experiment, environment: Environment | None
+) -> tuple[DurabilityTrade, ...]:
+    """Return what is traded by settings, then what else differs, by failure."""
+    mine, theirs = (
+        _Side(name=name, treatments=tuple(experiment.treatments[place] for place in places))
+        for name, places in ((asked.treatment, asked.positive), (asked.baseline, asked.negative))
+    )
+    postgres = experiment.engine is EngineName.POSTGRES
+    by_setting = tuple(_by_setting(mine, theirs, environment)) if postgres else ()
+    names = [name for trade in by_setting for name in GIVEN_UP if name in trade.because]
+    by_failure = [
+        trade
+        for trade in _by_failure(mine, theirs, environment)
+        if not any(name in trade.because for name in names)
+    ]
+    return (*by_setting, *by_failure)
+
+
+def keeps_commits(name: str, in_force: Mapping[str, str]) -> bool | None:
+    """Return whether a setting keeps what was committed; None where it is not known."""
+    value = in_force.get(name)
+    if value is None:
+        return None
+    weak = {"off"}
+    if name == "synchronous_commit" and in_force.get("synchronous_standby_names"):
+        weak |= {"local", "remote_write"}  # of a standby that commits wait for elsewhere
+    return value not in weak
+
+
+def _by_setting(
+    mine: _Side, theirs: _Side, environment: Environment | None
+) -> Iterator[DurabilityTrade]:
+    """Yield one trade for each loss that settings allow on one side only."""
+    causes: dict[tuple[str, str, str, str], list[str]] = {}
+    for name, loss in GIVEN_UP.items():
+        for weak, strong in ((mine, theirs), (theirs, mine)):
+            value = _given_up(name, weak, environment)
+            if value and _given_up(name, strong, environment) == "":
+                because = causes.setdefault((weak.name, strong.name, *loss), [])
+                because.append(f"{name} = {value}")
+    for (weaker, stronger, what, when), settings in causes.items():
+        yield DurabilityTrade(
+            weaker=weaker, stronger=stronger, what=what, when=when, because=", ".join(settings)
+        )
+
+
+def _given_up(name: str, side: _Side, environment: Environment | None) -> str | None:
+    """Return the value by which a side gives up commits: empty if it keeps them, as far as known.
+
+    None where factors put both into a side: then another one decides it.
+    """
+    settings = [_in_force(treatment, environment) for treatment in side.treatments]
+    weak = [each[name] for each in settings if keeps_commits(name, each) is False]
+    if not weak:
+        return ""
+    return weak[0] if len(weak) == len(settings) else None
+
+
+def _by_failure(
+    mine: _Side, theirs: _Side, environment: Environment | None
+) -> Iterator[DurabilityTrade]:
+    """Yield one trade for each loss that a side is exposed to more, with all its failures."""
+    failures: dict[DurabilityTrade, list[str]] = {}
+    for loss in Loss:
+        ours, other = (_fate_of(side, loss, environment) for side in (mine, theirs))
+        if ours is None or other is None or ours.rank == other.rank:
+            continue
+        sides = ((mine, ours), (theirs, other))
+        (strong, less), (weak, more) = sorted(sides, key=lambda pair: pair[1].rank)
+        one = weak.treatments[0]
+        trade = DurabilityTrade(
+            weaker=weak.name,
+            stronger=strong.name,
+            what=_lost(more, one),
+            when="",
+            because=_cause(more, one, environment),
+            instead=_lost(less, one),
+        )
+        failures.setdefault(trade, []).append(_WHEN[loss])
+    for trade, when in failures.items():
+        yield replace(trade, when=f"when {' or '.join(when)}")
+
+
+def _fate_of(side: _Side, loss: Loss, environment: Environment | None) -> Survival | None:
+    """Return what a side's commits survive; None where it is not known or not one answer."""
+    found = [
+        survival
+        for treatment in side.treatments
+        for survival in _survivals(treatment, environment)
+        if survival.loss is loss
+    ]
+    unknown = any(survival.fate is Fate.UNKNOWN for survival in found)
+    return found[0] if not unknown and len({each.rank for each in found}) == 1 else None
+
+
+def _lost(survival: Survival, treatment: Treatment) -> str:
+    """Return what may be lost as an object of a sentence; empty for nothing."""
+    noun = "writes" if isinstance(treatment.target, RedisTarget) else "commits"
+    if survival.fate is Fate.KEPT or survival.known_as:
+        return survival.known_as
+    if survival.fate is Fate.ALL:
+        return "everything"
+    return (
+        f"the last {noun}"
+        if survival.seconds is None
+        else (f"the last {survival.seconds:g} s of {noun}")
+    )
+
+
+def _cause(survival: Survival, treatment: Treatment, environment: Environment | None) -> str:
+    """Return why: the settings of a Redis that starts again, else what the set-up says."""
+    if not isinstance(treatment.target, RedisTarget) or survival.loss not in _OF_SETTINGS:
+        return survival.reason
+    settings = _in_force(treatment, environment)
+    if settings.get("appendonly", "no") != "yes":
+        saved = settings.get("save", "").replace('"', "").strip()
+        return f"appendonly no, {f'save {saved}' if saved else 'no save points'}"
+    held = ", no-appendfsync-on-rewrite yes"
+    on_rewrite = held if settings.get("no-appendfsync-on-rewrite") == "yes" else ""
+    return f"appendfsync {settings.get('appendfsync', 'everysec')}{on_rewrite}"
+
+
+def _survivals(treatment: Treatment, environment: Environment | None) -> tuple[Survival, ...]:
+    if isinstance(treatment.target, RedisTarget):
+        facts = () if environment is None else environment.facts
+        return redis_survivals(treatment.target, _in_force(treatment, environment), facts)
+    return survivals(footing(treatment, environment))
+
+
+def _is_at_stake(found: Sequence[TreatmentDurability]) -> bool:
+    """Return whether treatments differ in what they lose, or one loses what a restart brings."""
+    known = [
+        {each.fate(loss) for each in found if each.fate(loss) is not Fate.UNKNOWN} for loss in Loss
+    ]
+    weak = any(
+        each.fate(loss) not in (Fate.KEPT, Fate.UNKNOWN)
+        for each in found
+        for loss in (Loss.SERVER, Loss.POWER)
+    )
+    return weak or any(len(fates) > 1 for fates in known)
+
+
+def footing(treatment: Treatment, environment: Environment | None) -> Footing:
+    """Return what an acknowledged commit of a treatment rests on, by settings, target and facts."""
+    settings = _in_force(treatment, environment)
+    target = treatment.target
+    if isinstance(target, LocalTarget):
+        return Footing(keeper=Keeper.MACHINE, settings=settings)
+    if not isinstance(target, CloudNativePgTarget) or target.cluster is not None:
+        return Footing(keeper=Keeper.OTHERS, settings=settings)
+    facts = () if environment is None else environment.facts
+    waits, why_not = _waiting(target, settings)
+    return Footing(
+        keeper=Keeper.CLUSTER,
+        settings=settings,
+        standbys=target.instances - 1,
+        waits=waits,
+        why_not=why_not,
+        apart=json.loads(target.affinity).get("podAntiAffinityType") == "required",
+        volumes=_volumes(target, facts),
+    )
+
+
+def _in_force(treatment: Treatment, environment: Environment | None) -> Mapping[str, str]:
+    """Return the settings as the server showed them; where none was seen, as they were asked."""
+    servers = () if environment is None else environment.servers
+    seen = next((each for each in servers if each.treatment == treatment.name), None)
+    if seen is not None:
+        return {each.name: each.value for each in seen.settings}
+    asked = treatment.asked_folded()
+    if isinstance(treatment.target, RedisTarget):
+        return asked
+    return {
+        name: value if folded_switch(value) != "off" else "off" for name, value in asked.items()
+    }
+
+
+def _waiting(target: CloudNativePgTarget, settings: Mapping[str, str]) -> tuple[str, str]:
+    """Return whether commits wait for a standby, and if not why."""
+    commit = settings.get("synchronous_commit", "on")
+    if target.synchronous is None:
+        return "", "no commit waits for it (synchronous: is not asked for)"
+    if not settings.get("synchronous_standby_names", "unseen"):
+        return "", "synchronous_standby_names is empty on the server"
+    if commit in NO_WAIT:
+        return "", f"synchronous_commit = {commit} waits for none"
+    return target.synchronous.data_durability, ""
+
+
+def _volumes(
+    target: CloudNativePgTarget, facts: Sequence[Fact]
+) -> tuple[StorageClassFacts | None, ...]:
+    data = class_in(facts, target.storage_class)
+    if target.wal_storage is None or target.wal_storage_class is None:
+        return (data,)
+    return data, class_in(facts, target.wal_storage_class)
+
+
+def _latencies(
+    treatment: str, experiment: Experiment, cells: Sequence[CellSummary]
+) -> tuple[WriteLatency, ...]:
+    load = min(experiment.loads, key=lambda each: (each.is_open, each.size))
+    keys = [CellKey(workload=w.name, load=load) for w in experiment.workloads if _may_write(w)]
+    seen = {each.cell: each for each in cells if each.treatment == treatment}
+    return tuple(
+        WriteLatency(cell=key)
+        if (cell := seen.get(key)) is None
+        else WriteLatency(cell=key, mean_s=cell.latency_mean_s, per_s=cell.tps.value)
+        for key in keys
+    )
+
+
+def _may_write(workload: Workload) -> bool:
+    """Return whether a workload may change data, as far as its name tells."""
+    if workload.redis is not None:
+        return changes_keys(workload)
+    return workload.builtin != _READ_ONLY
+
+
+_MADE = {True: "newly made Cluster", False: "newly made server"}
+_DATA = {
+    Reset.VISIT: "each from the same prepared data",
+    Reset.BLOCK: "with the prepared data restored before each block",
+    Reset.CAMPAIGN: "on data prepared once and carried along",
+}
+
+
+def replication_unit(seen: Observations, plan: CampaignPlan | None, experiment: Experiment) -> str:
+    """Return one sentence that says what was repeated, how often, and what was not."""
+    if plan is None or not seen.blocks:
+        return "nothing was replicated: there is no complete block"
+    if experiment.is_single_pass:
+        return (
+            f"nothing was replicated: a single unrepeated pass of {count(len(seen.cells), 'run')}"
+        )
+    if not all(_is_ours(treatment.target) for treatment in experiment.treatments):
+        return _at_endpoints(seen, plan, experiment)
+    pods = experiment.is_in_kubernetes
+    place = " in the Kubernetes cluster" if pods else " on this machine"
+    activations = _activations(seen, experiment.baseline)
+    if plan.mode is Mode.ALTERNATING:
+        what = (
+            f"{count(activations, 'start')} of each treatment's server{place}, up together and"
+            " under load in turns"
+        )
+        limits = "not two machines, not two storage products"
+    elif plan.mode is Mode.BACK_TO_BACK:
+        what = (
+            f"{count(activations, 'visit')} to one server{place}, in which each cell ran the "
+            "treatments back to back"
+        )
+        again = plan.reset is not Reset.CAMPAIGN
+        what += ", each after a restart" if again else ""
+        limits = f"{'' if again else 'not restarts of it, '}not two machines"
+    elif plan.switch is SwitchCost.REPROVISION:
+        made = _MADE[bool(experiment.cluster_targets)]
+        what = f"{count(activations, made)} per treatment{place}"
+        limits = "not other nodes and disks than these" if pods else "not other machines than these"
+    else:
+        what = f"{count(activations, 'restart')} of one server per treatment{place}"
+        limits = "not two machines, not two storage products"
+        limits = _not_two(experiment) if pods else limits
+    data = "each with data loaded anew" if plan.restore == ANEW else _DATA[plan.reset]
+    runs = f", {plan.rounds} runs of each cell in each" if plan.rounds > 1 else ""
+    return f"{what}{runs}, {data}; {limits}"
+
+
+def _not_two(experiment: Experiment) -> str:
+    """Return what there was one of in a cluster."""
+    server = "Clusters" if experiment.cluster_targets else "servers"
+    return f"not two {server}, not two volumes"
+
+
+def _at_endpoints(seen: Observations, plan: CampaignPlan, experiment: Experiment) -> str:
+    """Return the sentence for servers that Steelyard did not start."""
+    activations = _activations(seen, experiment.baseline)
+    targets = {treatment.target for treatment in experiment.treatments}
+    several = len(targets) > 1
+    if plan.mode is Mode.ALTERNATING:
+        place = "servers that were" if several else "one server that was"
+        what = f"{count(activations, 'block')} on {place} there already, under load in turns"
+        limits = "not restarts of them, not two machines"
+    elif plan.mode is Mode.BACK_TO_BACK:
+        what = (
+            f"{count(activations, 'visit')} to one server that was there already, in which each"
+            " cell ran the treatments back to back"
+        )
+        limits = "not restarts of it, not two machines"
+    elif plan.switch is SwitchCost.RESTART and all(map(is_restarted, targets)):
+        what = f"{count(activations, 'visit')} per treatment to servers that were there already"
+        limits = "not two machines, not two storage products"
+    else:
+        what = f"{count(activations, 'visit')} per treatment to servers that were there already"
+        limits = "not restarts of them"
+    limits += "; a difference belongs to this pair of servers" if several else ""
+    data = _DATA[plan.reset] if plan.restore != "vacuum" else "on data that were only vacuumed"
+    return f"{what}, {data}; {limits}"
+
+
+def _is_ours(target: Target) -> bool:
+    """Return whether Steelyard starts the server."""
+    if isinstance(target, CloudNativePgTarget | RedisKubernetesTarget):
+        return target.is_made
+    return isinstance(target, AnyLocalTarget)
+
+
+def _activations(seen: Observations, treatment: str) -> int:
+    """Return in how many visits a treatment was measured."""
+    return len(
+        {
+            (run.block, run.attempt, run.visit)
+            for (name, _), runs in seen.runs.items()
+            if name == treatment
+            for run in runs
+        }
+    )

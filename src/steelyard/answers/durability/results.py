@@ -1,0 +1,112 @@
+"""What an analysis says of durability: failures, what they take, and what writes take."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from steelyard.core.schedule import CellKey
+
+
+class Loss(StrEnum):
+    """What fails."""
+
+    SERVER = "server killed"
+    POWER = "power lost"
+    NODE = "node lost"
+    DISK = "disk lost"
+    SITE = "site lost"
+
+
+class Fate(StrEnum):
+    """What then becomes of what was acknowledged."""
+
+    KEPT = "nothing"
+    LAST = "last commits"
+    ALL = "everything"
+    UNKNOWN = "not known"
+
+
+BY_WEIGHT: Final = (Fate.KEPT, Fate.LAST, Fate.UNKNOWN, Fate.ALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survival:
+    """What becomes of an acknowledged commit under one failure.
+
+    Attributes:
+        fate: What may be lost of what was acknowledged.
+        source: Empty where nothing but the set-up says so.
+        seconds: What is lost was acknowledged so long before the failure at most; None where
+            nothing is lost or there is no such bound.
+        known_as: What is lost, in words, where seconds alone do not say it; else empty.
+        most_writes: So many writes at most; None where there is no such bound.
+    """
+
+    loss: Loss
+    fate: Fate
+    reason: str
+    source: str
+    seconds: float | None = None
+    known_as: str = ""
+    most_writes: int | None = None
+
+    @property
+    def rank(self) -> tuple[int, float, float, bool]:
+        """Return what orders known fates, the least loss first."""
+        seconds = math.inf if self.seconds is None else self.seconds
+        writes = math.inf if self.most_writes is None else float(self.most_writes)
+        return BY_WEIGHT.index(self.fate), seconds, writes, bool(self.known_as)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurabilityTrade:
+    """What one side of a comparison may lose and the other keeps, or loses less of.
+
+    Attributes:
+        weaker: Name of the side that keeps less.
+        stronger: Name of the other one.
+        what: May be lost: ``committed transactions``.
+        when: Of which failure: ``after a crash``.
+        because: The settings, or what else of the set-up, in words.
+        instead: What the other side may lose then; empty for nothing.
+    """
+
+    weaker: str
+    stronger: str
+    what: str
+    when: str
+    because: str
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteLatency:
+    """What a transaction takes under a workload that may write, with the fewest clients.
+
+    Attributes:
+        mean_s: Median over the runs of their mean latency; None where it was not measured.
+        per_s: Median of their throughput; None likewise.
+    """
+
+    cell: CellKey
+    mean_s: float | None = None
+    per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreatmentDurability:
+    """One treatment.
+
+    Attributes:
+        survivals: One for each failure, in their order.
+        latencies: One for each workload that may write.
+    """
+
+    treatment: str
+    survivals: tuple[Survival, ...]
+    latencies: tuple[WriteLatency, ...]
+
+    def fate(self, loss: Loss) -> Fate:
+        """Return what becomes of acknowledged commits under one failure."""
+        return next(each.fate for each in self.survivals if each.loss is loss)

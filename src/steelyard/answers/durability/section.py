@@ -1,0 +1,255 @@
+"""The section that says what each treatment may lose, beside what its writes take."""
+
+from collections.abc import Iterator, Sequence
+
+from steelyard.answers.durability.replica_lags import ReplicaLag
+from steelyard.answers.durability.results import (
+    DurabilityTrade,
+    Fate,
+    Loss,
+    Survival,
+    TreatmentDurability,
+    WriteLatency,
+)
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.wording import short_load
+from steelyard.core.experiment import EngineName, Experiment
+from steelyard.core.units import format_bytes, format_latencies
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    number_column,
+)
+from steelyard.report.formats import ended, enumeration, milliseconds, rate
+from steelyard.report.json_values import Json, load_json, number
+
+TITLE = "What may be lost of acknowledged commits"
+REDIS_TITLE = "What may be lost of acknowledged writes"
+_NOTE = (
+    "The worst that each configuration allows under one failure, by its settings, standbys and"
+    " volumes: nothing was made to fail here. That disks keep what they have flushed is taken for"
+    " granted; so is that there is no backup."
+)
+_LATENCY = (
+    "Latencies are the mean ones of the table of cells, with the fewest clients, where a commit"
+    " shows most; whether they differ is for the table of comparisons to say."
+)
+_THROUGHPUT = (
+    "Throughput is that of the table of cells, with the fewest clients; whether it differs is for"
+    " the table of comparisons to say."
+)
+_TESTED = (
+    "When only the process dies, the kernel's cache survives it, so with an append-only file next"
+    " to nothing is lost however it is flushed; what differs is the power cut. `steelyard redis"
+    " crash-test` measures both."
+)
+_LAG = (
+    "Of the stream of writes: the most that was seen at any moment of a run, its median over runs,"
+    " the time in which as much was written in that run, and the worst of all runs."
+)
+_BY_THE_PRIMARY = (
+    "Where the replica could not be asked the primary was, which hears of it once a second: then a"
+    " second of writes is in it."
+)
+_LAG_COLUMNS = (
+    Column(name="treatment"),
+    Column(name="under"),
+    number_column("runs"),
+    number_column("usual most"),
+    number_column("is written in"),
+    number_column("most"),
+)
+_COMMITS = "commits"  # as in the words of ``Fate``
+_IN_WORDS = {
+    Fate.KEPT: "nothing is lost",
+    Fate.LAST: "the last commits may be lost",
+    Fate.ALL: "everything may be lost",
+    Fate.UNKNOWN: "not known",
+}
+
+
+def durability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the table and the reasons; nothing where it is beside the question."""
+    found = analysis.durability
+    if not found:
+        return ()
+    redis = analysis.experiment.engine is EngineName.REDIS
+    title, beside = (REDIS_TITLE, _THROUGHPUT) if redis else (TITLE, _LATENCY)
+    note = f"{_NOTE} {beside}" if found[0].latencies else _NOTE
+    noun = _noun(analysis.experiment)
+    reasons = tuple(_reasons(alike, noun) for alike in _alike(found))
+    table = _table(analysis.experiment, found, title)
+    tested = (Paragraph(text=_TESTED),) if redis else ()
+    lags = tuple(_lags(analysis))
+    blocks: tuple[Block, ...] = (table, *reasons, *lags, Paragraph(text=note), *tested)
+    return (Section(anchor="durability", title=title, blocks=blocks),)
+
+
+def _table(experiment: Experiment, found: Sequence[TreatmentDurability], title: str) -> Table:
+    redis, noun = experiment.engine is EngineName.REDIS, _noun(experiment)
+    latencies = tuple(
+        number_column(_heading(experiment, each), "1/s" if redis else "ms", spare=place > 0)
+        for place, each in enumerate(found[0].latencies)
+    )
+    rows = tuple(
+        Row(
+            cells=(
+                each.treatment,
+                *(rate(s.per_s) if redis else milliseconds(s.mean_s) for s in each.latencies),
+                *(_told(survival, noun) for survival in each.survivals),
+            )
+        )
+        for each in found
+    )
+    losses = (Column(name=loss.value) for loss in Loss)
+    return Table(title=title, columns=(Column(name="treatment"), *latencies, *losses), rows=rows)
+
+
+def _told(survival: Survival, noun: str) -> str:
+    """Return what is lost, in a cell: with its bound where there is one."""
+    if survival.known_as:
+        return survival.known_as
+    if survival.seconds is None:
+        return survival.fate.value.replace(_COMMITS, noun)
+    return f"last {survival.seconds:g} s"
+
+
+def _heading(experiment: Experiment, latency: WriteLatency) -> str:
+    load = latency.cell.load
+    clients = "client" if load.clients == 1 else "clients"
+    return f"{latency.cell.workload}, {short_load(experiment, load)} {clients}"
+
+
+def _alike(found: Sequence[TreatmentDurability]) -> Iterator[list[TreatmentDurability]]:
+    """Yield the treatments in groups of which the same is to be said."""
+    groups: dict[tuple[Survival, ...], list[TreatmentDurability]] = {}
+    for each in found:
+        groups.setdefault(each.survivals, []).append(each)
+    yield from groups.values()
+
+
+def _reasons(alike: Sequence[TreatmentDurability], noun: str) -> BulletList:
+    """Return why, once for all failures of which the same is to be said."""
+    losses: dict[tuple[str, str, str], list[str]] = {}
+    for each in alike[0].survivals:
+        key = (_in_words(each, noun), each.reason, each.source)
+        losses.setdefault(key, []).append(each.loss.value)
+    items = tuple(
+        f"{enumeration(tuple(names))} ({words}): {ended(reason)}"
+        + (f" Source: {ended(source)}" if source else "")
+        for (words, reason, source), names in losses.items()
+    )
+    return BulletList(lead=enumeration(tuple(each.treatment for each in alike)), items=items)
+
+
+def _in_words(survival: Survival, noun: str) -> str:
+    if survival.known_as:
+        return f"{survival.known_as} may be lost"
+    if survival.seconds is None:
+        return _IN_WORDS[survival.fate].replace(_COMMITS, noun)
+    return f"the last {survival.seconds:g} s of {noun} may be lost"
+
+
+def _lags(analysis: CampaignAnalysis) -> Iterator[Table]:
+    """Yield how far replicas were behind, which is what a death would have cost at that moment."""
+    experiment = analysis.experiment
+    rows = tuple(
+        Row(
+            cells=(
+                each.treatment,
+                f"{each.cell.workload}, {short_load(experiment, each.cell.load)} clients",
+                str(each.runs),
+                format_bytes(each.usual_bytes),
+                format_latencies((each.usual_s,))[0],
+                format_bytes(each.most_bytes),
+            )
+        )
+        for each in analysis.replica_lags
+    )
+    alone = any(not each.compared for each in analysis.replica_lags)
+    note = f"{_LAG} {_BY_THE_PRIMARY}" if alone else _LAG
+    if rows:
+        title = "How far replicas were behind under load"
+        yield Table(title=title, columns=_LAG_COLUMNS, rows=rows, note=note)
+
+
+def lags_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the same for ``summary.json``, where any was seen."""
+    if not analysis.replica_lags:
+        return {}
+    return {"replica_lag": [_lag_json(each) for each in analysis.replica_lags]}
+
+
+def _lag_json(each: ReplicaLag) -> dict[str, Json]:
+    return {
+        "treatment": each.treatment,
+        "workload": each.cell.workload,
+        **load_json(each.cell.load),
+        "runs": each.runs,
+        "most_bytes": number(each.most_bytes),
+        "usual_bytes": number(each.usual_bytes),
+        "usual_s": number(each.usual_s),
+        "compared": each.compared,
+    }
+
+
+def _noun(experiment: Experiment) -> str:
+    """Return what is acknowledged, in the plural."""
+    return "writes" if experiment.engine is EngineName.REDIS else _COMMITS
+
+
+def durability_json(found: Sequence[TreatmentDurability], engine: EngineName) -> dict[str, Json]:
+    """Return the same for ``summary.json``, where it is asked; of Redis with its throughput."""
+    if not found:
+        return {}
+    redis = engine is EngineName.REDIS
+    return {"durability": [_treatment(each, redis=redis) for each in found]}
+
+
+def trades_json(trades: Sequence[DurabilityTrade]) -> dict[str, Json]:
+    """Return who may lose what in one comparison, where the two sides do not keep the same."""
+    if not trades:
+        return {}
+    return {
+        "durability_traded": [
+            {
+                "less_durable": trade.weaker,
+                "more_durable": trade.stronger,
+                "may_lose": trade.what,
+                "when": trade.when,
+                "because": trade.because,
+                "the_other_may_lose": trade.instead or None,
+            }
+            for trade in trades
+        ]
+    }
+
+
+def _treatment(each: TreatmentDurability, *, redis: bool) -> dict[str, Json]:
+    return {
+        "treatment": each.treatment,
+        "may_lose": {
+            survival.loss.value: {
+                "what": survival.fate.value,
+                "reason": survival.reason,
+                "source": survival.source or None,
+                **({} if survival.seconds is None else {"seconds": number(survival.seconds)}),
+                **({"words": survival.known_as} if survival.known_as else {}),
+            }
+            for survival in each.survivals
+        },
+        "write_latency": [
+            {
+                "workload": latency.cell.workload,
+                **load_json(latency.cell.load),
+                "mean_s": number(latency.mean_s),
+                **({"per_s": number(latency.per_s)} if redis else {}),
+            }
+            for latency in each.latencies
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What a user should know beside the verdicts: settings, checkpoints, negative controls."""

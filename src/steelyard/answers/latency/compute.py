@@ -1,0 +1,275 @@
+"""Percentiles of every transaction: levels with intervals over blocks, and their differences.
+
+Transactions inside a slice depend on one another, so an interval from their number alone is far
+too narrow (METHOD 8). Blocks are the sample here too: each gives one value of a percentile.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from steelyard.answers.latency.curves import slice_moments, tail_curve, window_moments
+from steelyard.answers.latency.pools import SHARES, Counts, Pool, latencies_of, logged_only, pool_of
+from steelyard.answers.latency.results import (
+    MAXIMUM,
+    Basis,
+    LatencyAnalysis,
+    LatencyChange,
+    LatencyLevels,
+    PercentileLevel,
+    Timed,
+)
+from steelyard.answers.observations import (
+    HeadlineContrast,
+    Observations,
+    change,
+    is_clear,
+    level,
+    runs_by_block,
+)
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import MANY
+from steelyard.core.findings import Estimate
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey
+from steelyard.core.units import MS_PER_S, US_PER_S
+from steelyard.stats.histogram import from_text, values_needed
+from steelyard.stats.student import FloatArray
+
+_BRIEFLY = (0.5, 0.99)  # what is told of schedule lag and service time
+_TIMED: Mapping[Timed, Counts] = {
+    Timed.LAG: lambda latency: (from_text(latency.lag),),
+    Timed.SERVICE: lambda latency: (from_text(latency.service),),
+}
+
+Key = tuple[str, CellKey]
+
+
+def analyse_latency(
+    record: CampaignRecord, seen: Observations, asked: Sequence[HeadlineContrast]
+) -> LatencyAnalysis | None:
+    """Return what the logs say; None where no run that counts has one.
+
+    Args:
+        record: Of the campaign.
+        seen: Its observations.
+        asked: What is compared, with weights in the order of ``seen.treatments``.
+    """
+    pools = _pools(seen)
+    windows = tuple(window_moments(record, seen.treatments))
+    if not pools and not windows:
+        return None
+    cells = [cell for cell in seen.cells if any(key[1] == cell for key in pools)]
+    return LatencyAnalysis(
+        levels=tuple(each for key, pool in pools.items() for each in _levels(seen, key, pool)),
+        changes=tuple(
+            each
+            for contrast in asked
+            for each in compare_percentiles(contrast, seen.treatments, cells, pools)
+        ),
+        tails=tuple(
+            tail_curve(*key, pool.whole, told_to_s=pool.told_to_s) for key, pool in pools.items()
+        ),
+        slices=tuple(slice_moments(seen)),
+        windows=windows,
+    )
+
+
+def compare_percentiles(
+    asked: HeadlineContrast,
+    treatments: Sequence[str],
+    cells: Sequence[CellKey],
+    pools: Mapping[Key, Pool],
+) -> tuple[LatencyChange, ...]:
+    """Return every percentile of every cell under one contrast.
+
+    Of each block the weighted sum of the logarithms of its percentiles; the Hodges-Lehmann centre
+    of these with its signed-rank interval. Bonferroni is over all that could be compared.
+    """
+    compared = [_difference(asked, treatments, cell, pools, s) for cell in cells for s in SHARES]
+    family = sum(len(differences) > 0 for differences, _ in compared)
+    places = ((cell, share) for cell in cells for share in SHARES)
+    return tuple(
+        LatencyChange(
+            baseline=asked.baseline,
+            treatment=asked.treatment,
+            workload=cell.workload,
+            load=cell.load,
+            share=share,
+            change=_relative(change(differences)) if len(differences) else None,
+            blocks=len(differences),
+            clear=len(differences) > 1 and is_clear(differences, family),
+            reason=reason,
+        )
+        for (cell, share), (differences, reason) in zip(places, compared, strict=True)
+    )
+
+
+def _pools(seen: Observations) -> dict[Key, Pool]:
+    """Return the pools of all treatments and cells of which a run has a log."""
+    return {
+        (treatment, cell): pool_of(blocks)
+        for cell in seen.cells
+        for treatment in seen.treatments
+        if (blocks := _blocks(seen, treatment, cell))
+    }
+
+
+def _blocks(seen: Observations, treatment: str, cell: CellKey) -> list[Sequence[Run]]:
+    """Return the runs of each block; nothing where none of them has a log."""
+    runs = seen.runs.get((treatment, cell), ())
+    logged = any(run.latency is not None for run in runs)
+    return runs_by_block(runs)[: seen.blocks] if logged else []
+
+
+# --- levels ---
+
+
+def _levels(seen: Observations, key: Key, pool: Pool) -> Iterator[LatencyLevels]:
+    """Yield the latencies of a cell, then those of its scripts, then lag and service time."""
+    blocks = _blocks(seen, *key)
+    scripts = [each for latency in logged_only(blocks) for each in latency.scripts]
+    names = list(dict.fromkeys(each.script for each in scripts))
+    longest = [each.longest_s for each in scripts if each.longest_s is not None]
+    yield _told(key, pool, Timed.LATENCY, longest_s=max(longest, default=None))
+    for name in names if len(names) > 1 else ():
+        longest = [s.longest_s for s in scripts if s.script == name and s.longest_s is not None]
+        own = pool_of(blocks, latencies_of(name))
+        yield _told(key, own, Timed.LATENCY, script=name, longest_s=max(longest, default=None))
+    for timed, counts in _TIMED.items() if key[1].load.is_open else ():
+        other = pool_of(blocks, counts)
+        if other.whole.total:
+            yield _told(key, other, timed, longest_s=other.whole.quantile(MAXIMUM) / US_PER_S)
+
+
+def _told(
+    key: Key, pool: Pool, timed: Timed, *, longest_s: float | None, script: str = ""
+) -> LatencyLevels:
+    shares = SHARES if timed is Timed.LATENCY else _BRIEFLY
+    return LatencyLevels(
+        treatment=key[0],
+        cell=key[1],
+        timed=timed,
+        script=script,
+        blocks=pool.blocks,
+        transactions=pool.whole.total,
+        sampled=pool.sampled,
+        percentiles=(*(percentile_of(pool, share) for share in shares), _longest(pool, longest_s)),
+    )
+
+
+def percentile_of(pool: Pool, share: float) -> PercentileLevel:
+    """Return a percentile over blocks, of all blocks together, or why there is neither."""
+    needed = pool.stood_for(values_needed(share))
+    if _is_beyond(pool, share):
+        return PercentileLevel(
+            share=share,
+            basis=Basis.BEYOND,
+            value_s=None,
+            there=pool.stood_for(pool.least),
+            needed=needed,
+            reason=_beyond(pool),
+            beyond_s=pool.told_to_s,
+        )
+    if pool.told_by_block(share):
+        basis, value, there = Basis.BLOCKS, level(pool.values_of(share)), pool.least
+        reason = "" if value is not None and value.low is not None else "fewer than 6 blocks"
+    elif pool.whole.tells(share):
+        basis, there = Basis.TOGETHER, pool.least
+        value = Estimate(value=pool.whole.quantile(share) / US_PER_S)
+        reason = (
+            f"all blocks together, without an interval: a block has as few as"
+            f" {pool.stood_for(there):,} {MANY}, and it takes {needed:,}"
+        )
+    else:
+        basis, value, there = Basis.TOO_FEW, None, pool.whole.total
+        reason = (
+            f"not enough {MANY}: {pool.stood_for(there):,} in all blocks together, and it"
+            f" takes {needed:,}"
+        )
+    return PercentileLevel(
+        share=share,
+        basis=basis,
+        value_s=value,
+        there=pool.stood_for(there),
+        needed=needed,
+        reason=reason,
+    )
+
+
+def _is_beyond(pool: Pool, share: float) -> bool:
+    """Return whether a percentile that there are enough transactions for cannot be told."""
+    if pool.told_by_block(share):
+        return pool.is_beyond(pool.values_of(share))
+    if pool.whole.tells(share):
+        return pool.is_beyond(np.array([pool.whole.quantile(share) / US_PER_S]))
+    return False
+
+
+def _beyond(pool: Pool) -> str:
+    told_to_ms = (pool.told_to_s or 0.0) * MS_PER_S
+    return (
+        f"above {told_to_ms:g} ms nothing is told: the pauses of the load generator alone cut what"
+        " is longer"
+    )
+
+
+def _longest(pool: Pool, longest_s: float | None) -> PercentileLevel:
+    everything = pool.whole.quantile(MAXIMUM) / US_PER_S if pool.whole.total else 0.0
+    if pool.is_beyond(np.array([everything])):
+        return PercentileLevel(
+            share=MAXIMUM,
+            basis=Basis.BEYOND,
+            value_s=None,
+            there=pool.stood_for(pool.whole.total),
+            needed=1,
+            reason=_beyond(pool),
+            beyond_s=pool.told_to_s,
+        )
+    return PercentileLevel(
+        share=MAXIMUM,
+        basis=Basis.TOO_FEW if longest_s is None else Basis.LONGEST,
+        value_s=None if longest_s is None else Estimate(value=longest_s),
+        there=pool.stood_for(pool.whole.total),
+        needed=1,
+        reason="" if longest_s is not None else f"not enough {MANY}: there is none",
+    )
+
+
+# --- differences ---
+
+
+def _difference(
+    asked: HeadlineContrast,
+    treatments: Sequence[str],
+    cell: CellKey,
+    pools: Mapping[Key, Pool],
+    share: float,
+) -> tuple[FloatArray, str]:
+    """Return the contrast of each block, or nothing and why."""
+    sides = [(weight, treatments[at]) for at, weight in enumerate(asked.weights) if weight]
+    found = [(weight, pools[name, cell]) for weight, name in sides if (name, cell) in pools]
+    none = np.empty(0)
+    if len(found) < len(sides):
+        return none, "not every side has a log"
+    rows = np.isfinite([pool.counts for _, pool in found]).all(axis=0)
+    if not rows.any():
+        return none, "no block in which every side has a log"
+    pool, least = min(
+        ((pool, float(pool.counts[rows].min())) for _, pool in found), key=lambda each: each[1]
+    )
+    if least < values_needed(share):
+        there, needed = pool.stood_for(least), pool.stood_for(values_needed(share))
+        return none, (
+            f"not enough {MANY}: a block has as few as {there:,}, and it takes {needed:,}"
+        )
+    if beyond := [pool for _, pool in found if pool.is_beyond(pool.values_of(share)[rows])]:
+        return none, _beyond(beyond[0])
+    logs = [weight * np.log(pool.values_of(share)[rows]) for weight, pool in found]
+    return np.asarray(np.sum(logs, axis=0)), ""
+
+
+def _relative(estimate: Estimate) -> Estimate:
+    """Return a difference of logarithms as a relative one."""
+    low, high = (None if x is None else float(np.expm1(x)) for x in (estimate.low, estimate.high))
+    return Estimate(value=float(np.expm1(estimate.value)), low=low, high=high)

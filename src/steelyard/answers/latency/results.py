@@ -1,0 +1,186 @@
+"""What the logs of all transactions say: percentiles, their differences, and what to draw.
+
+Times are in seconds, differences relative: 0.1 means 10 % more time than the baseline's. The
+intervals stand alone, at the level of one look, and take part in no verdict on throughput.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from steelyard.core.findings import Estimate
+from steelyard.core.schedule import CellKey, Load
+
+MAXIMUM = 1.0
+
+
+class Timed(StrEnum):
+    """Which time of a transaction was counted."""
+
+    LATENCY = "latency"  # to the answer: from sending, or under a rate from the scheduled start
+    LAG = "schedule lag"  # under a rate: from the scheduled start to sending
+    SERVICE = "service time"  # under a rate: from sending to the answer
+
+
+class Basis(StrEnum):
+    """What a percentile was taken from."""
+
+    BLOCKS = "blocks"  # one value per block; their median with its interval
+    TOGETHER = "all blocks together"  # a block alone has too few transactions for it
+    TOO_FEW = "not enough transactions"
+    BEYOND = "longer than turns can tell"  # the load generator alone was paused
+    LONGEST = "longest"
+    ONE_RUN = "one run"  # nothing to take an interval from
+
+
+def percentile_name(share: float) -> str:
+    """Return what a percentile is called: ``p50``, ``p99.9``, ``max``."""
+    return "max" if share >= MAXIMUM else f"p{100.0 * share:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PercentileLevel:
+    """One percentile of one treatment in one cell.
+
+    Attributes:
+        share: Of the transactions that are not slower, 0.99 for p99; 1 for the longest.
+        value_s: None where there are not enough transactions.
+        there: Transactions of the block that has fewest; where they are too few even together,
+            of all blocks.
+        needed: Transactions that it takes, 10 / (1 - share) of logged ones.
+        reason: Why there is no interval, or no value; empty when there is one.
+        beyond_s: It is longer than this, and by how much is not known; None: it is known.
+    """
+
+    share: float
+    basis: Basis
+    value_s: Estimate | None
+    there: int
+    needed: int
+    reason: str = ""
+    beyond_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyLevels:
+    """The percentiles of one treatment in one cell.
+
+    Attributes:
+        script: One of several that the workload has; empty for all together.
+        blocks: Of which every run was logged; the others are left out.
+        transactions: Logged in them.
+        sampled: Share of the transactions that the log holds.
+    """
+
+    treatment: str
+    cell: CellKey
+    timed: Timed
+    script: str
+    blocks: int
+    transactions: int
+    sampled: float
+    percentiles: tuple[PercentileLevel, ...]
+
+    def at(self, share: float) -> PercentileLevel | None:
+        """Return one percentile; None where it was not asked for."""
+        return next((each for each in self.percentiles if each.share == share), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyChange:
+    """One percentile of two treatments, or of a factor's two levels, compared within blocks.
+
+    Attributes:
+        change: Relative difference with its interval taken alone; None without enough
+            transactions.
+        blocks: Behind it.
+        clear: The interval leaves out zero also when the error is shared by all percentiles and
+            cells of the contrast.
+        reason: Why there is no change; empty when there is one.
+    """
+
+    baseline: str
+    treatment: str
+    workload: str
+    load: Load
+    share: float
+    change: Estimate | None
+    blocks: int
+    clear: bool = False
+    reason: str = ""
+
+    @property
+    def called(self) -> str:
+        """Return ``lower`` or ``higher``, empty where that is not clear."""
+        if not self.clear or self.change is None:
+            return ""
+        return "lower" if self.change.value < 0.0 else "higher"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailPoint:
+    """One point of a distribution function.
+
+    Attributes:
+        share: Of the transactions that are not slower.
+        told: At least 10 transactions are slower; beyond that, a line is only those few.
+    """
+
+    share: float
+    latency_s: float
+    told: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailCurve:
+    """The distribution of all transactions of one treatment in one cell, blocks together."""
+
+    treatment: str
+    cell: CellKey
+    points: tuple[TailPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Percentiles of a short time: of a slice, or of a window of a long run.
+
+    Attributes:
+        at: Place of a slice among the runs of its cell, counting from 1; for a window the seconds
+            from the start of the long run to its end.
+        values: One per share asked for, seconds; None where the transactions are too few.
+    """
+
+    treatment: str
+    cell: CellKey
+    at: float
+    values: tuple[tuple[float, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyAnalysis:
+    """Everything that the logs of a campaign say.
+
+    Attributes:
+        levels: Cell by cell in treatment order, all scripts together before each alone.
+        changes: Contrast by contrast, cell by cell.
+        tails: One per treatment and cell.
+        slices: Of each run, in run order.
+        windows: Of the long runs.
+    """
+
+    levels: tuple[LatencyLevels, ...]
+    changes: tuple[LatencyChange, ...]
+    tails: tuple[TailCurve, ...] = ()
+    slices: tuple[Moment, ...] = ()
+    windows: tuple[Moment, ...] = ()
+
+    def of(self, treatment: str, cell: CellKey) -> LatencyLevels | None:
+        """Return the latencies of all scripts together; None where none was logged."""
+        return self.times_of(treatment, cell).get(Timed.LATENCY)
+
+    def times_of(self, treatment: str, cell: CellKey) -> dict[Timed, LatencyLevels]:
+        """Return everything that was timed of all scripts together."""
+        return {
+            each.timed: each
+            for each in self.levels
+            if (each.treatment, each.cell) == (treatment, cell) and not each.script
+        }

@@ -1,0 +1,370 @@
+"""The percentiles of a report: levels and differences; ``capacity`` tells of schedules.
+
+What nobody may miss: throughput that became better while the slowest transactions did not.
+
+Latencies for programs: the part ``latency`` of ``summary.json``.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from steelyard.answers.attribution.section import compared_names
+from steelyard.answers.latency.figure import latency_figures
+from steelyard.answers.latency.pools import SHARES
+from steelyard.answers.latency.results import (
+    MAXIMUM,
+    Basis,
+    LatencyAnalysis,
+    LatencyChange,
+    LatencyLevels,
+    PercentileLevel,
+    Timed,
+    percentile_name,
+)
+from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.stack.redis_split import is_clipped, latency_label
+from steelyard.answers.turns.section import ABSOLUTE_LATENCY, CUT_LATENCY
+from steelyard.answers.wording import cell_name, contestants, durability_word, short_load
+from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE
+from steelyard.core.findings import Verdict
+from steelyard.core.schedule import Pausing
+from steelyard.core.units import format_percent
+from steelyard.report.document import (
+    Block,
+    Column,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    number_column,
+)
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    bounds,
+    effect_interval,
+    effect_value,
+    milliseconds,
+)
+from steelyard.report.json_values import Json, interval, load_json, number, percent
+
+TITLE = "Latency"
+NOT_ENOUGH = "not enough"
+UNTOLD = (
+    f"No {ONE} was timed: {GENERATOR} keeps no log, and what it prints is of all that it did, its"
+    " pauses included. With `design: one-by-one` its percentiles are told."
+)
+_SPARE = (0.9, 0.95, 0.999)  # left out first where a table is too wide
+CLOSED_LOOP = (
+    f"Closed loop: a client sends its next {ONE} when the last one is answered, and latency"
+    " counts from then. While the server stalls nothing more is sent, so a stall of any length is"
+    f" one slow {ONE} per client: percentiles hide it (coordinated omission), the maximum"
+    " shows it. A load with a rate tells how long users would have waited."
+)
+OPEN_LOOP = (
+    f"Open loop: {MANY} are due at a rate, whatever the server does, and latency counts from"
+    " the scheduled start. What had to wait behind a stall counts with all its waiting."
+)
+_LEVEL_NOTE = (
+    "The runs and scripts of a block are counted together, and each block gives one value of a"
+    f" percentile; shown is their median with the signed-rank interval over blocks, {CONFIDENCE},"
+    f" taken alone (none below 6 blocks). That takes 10 / (1 - q) {MANY} in every block: 1,000"
+    " for p99, 10,000 for p99.9. With fewer, but enough in all blocks together, it is their"
+    " percentile, without an interval; else the brackets say how many there are of how many it"
+    " takes. Percentiles are never averaged"
+)
+_LOGGED_NOTE = f", and each is within 0.4 % of that of its {MANY}"
+_LONGEST_NOTE = ". max is the longest of all: it grows with their number."
+_OPEN_NOTE = (
+    f" Under a rate the {MANY} are those that were scheduled in the slice, however late they"
+    f" ended: {GENERATOR} goes on for a second after it, which does not count."
+)
+_CHANGE_NOTE = (
+    "Relative differences of the percentiles within blocks, Hodges-Lehmann with"
+    f" {CONFIDENCE} intervals, each taken alone. Called lower or higher only where the interval"
+    " leaves out zero also when its error is shared by all percentiles and cells of the treatment"
+    f" (Bonferroni). They take no part in the verdicts, which are on {RATE}. A side with a block of"
+    f" less than 10 / (1 - q) {MANY} is not compared."
+)
+
+
+def latency_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what the logs of all transactions say; nothing where there are none."""
+    found = analysis.latency
+    if found is None and analysis.is_in_turns and not _logs(analysis):
+        return (Section(anchor="latency", title=TITLE, blocks=(Paragraph(text=UNTOLD),)),)
+    if found is None:
+        return ()
+    blocks: list[Block] = [*_lead(analysis, found), *_tables(analysis, found)]
+    blocks.extend(latency_figures(analysis, found))
+    return (Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),)
+
+
+def _logs(analysis: CampaignAnalysis) -> bool:
+    return analysis.experiment.generator.logs_transactions
+
+
+def _lead(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Paragraph]:
+    kinds = {each.cell.load.is_open for each in found.levels}
+    texts = [CLOSED_LOOP] if False in kinds else []
+    texts += [OPEN_LOOP] if True in kinds else []
+    sampled = min((each.sampled for each in found.levels), default=1.0)
+    if sampled < 1.0:
+        share = format_percent(sampled, signed=False)
+        texts.append(
+            f"The logs hold {share} of the {MANY}, drawn by chance: the longest of all may"
+            " not be among them."
+        )
+    texts += _of_turns(analysis)
+    texts += filter(None, (latency_label(analysis.experiment),))
+    if texts:
+        yield Paragraph(text=" ".join(texts))
+
+
+def _of_turns(analysis: CampaignAnalysis) -> list[str]:
+    """Return what latencies of turns are not."""
+    if not analysis.is_in_turns or analysis.plan is None:
+        return []
+    alone = analysis.plan.pausing is Pausing.GENERATOR
+    return [CUT_LATENCY if alone else ABSOLUTE_LATENCY]
+
+
+def _tables(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Iterator[Table]:
+    if found.levels:
+        yield _levels(analysis, found)
+    if found.changes:
+        yield _changes(analysis, found.changes)
+
+
+# --- levels ---
+
+
+def _levels(analysis: CampaignAnalysis, found: LatencyAnalysis) -> Table:
+    told = [each for each in found.levels if each.timed is Timed.LATENCY]
+    scripts = any(each.script for each in told)
+    whole = all(each.sampled >= 1.0 for each in told)
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("clients"),
+        *((Column(name="script", spare=True),) if scripts else ()),
+        number_column(MANY if whole else f"{MANY} logged", spare=True),
+        *(number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
+        number_column("max", "ms"),
+    )
+    rows = tuple(_level_row(analysis, each, scripts=scripts) for each in told)
+    is_open = any(each.cell.load.is_open for each in told)
+    exact = _LOGGED_NOTE if _logs(analysis) else ""
+    note = f"{_LEVEL_NOTE}{exact}{_LONGEST_NOTE}{_OPEN_NOTE if is_open else ''}"
+    return Table(title=TITLE, columns=columns, rows=rows, note=note)
+
+
+def _level_row(analysis: CampaignAnalysis, each: LatencyLevels, *, scripts: bool) -> Row:
+    return Row(
+        cells=(
+            each.cell.workload,
+            each.treatment,
+            short_load(analysis.experiment, each.cell.load),
+            *((each.script or "all",) if scripts else ()),
+            f"{each.transactions:,}",
+            *(level_text(each.at(share)) for share in SHARES),
+            _longest(analysis, each.at(MAXIMUM)),
+        )
+    )
+
+
+def _longest(analysis: CampaignAnalysis, found: PercentileLevel | None) -> str:
+    """Return the longest latency; where the generator tells none so long apart, as a bound."""
+    value = None if found is None or found.value_s is None else found.value_s.value
+    bound = value is not None and is_clipped(analysis.experiment, value)
+    return f"at least {level_text(found)}" if bound else level_text(found)
+
+
+def level_text(found: PercentileLevel | None) -> str:
+    """Return a percentile in ms, with its interval or with what is lacking."""
+    if found is None:
+        return MISSING
+    if found.beyond_s is not None:
+        return f"above {milliseconds(found.beyond_s)}"
+    if found.value_s is None:
+        return f"{NOT_ENOUGH} [{found.there:,} of {found.needed:,}]"
+    value, pair = milliseconds(found.value_s.value), bounds(found.value_s)
+    if pair is not None:
+        return f"{value} [{milliseconds(pair[0])}, {milliseconds(pair[1])}]"
+    return f"{value} [no interval]" if found.basis is Basis.TOGETHER else value
+
+
+# --- differences ---
+
+
+def _changes(analysis: CampaignAnalysis, changes: Sequence[LatencyChange]) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("clients"),
+        Column(name="clearly"),
+        *(number_column(percentile_name(share), spare=share in _SPARE) for share in SHARES),
+        number_column("blocks", spare=True),
+    )
+    cells = dict.fromkeys((c.workload, c.load, c.treatment) for c in changes)
+    rows = tuple(
+        _change_row(analysis, [c for c in changes if (c.workload, c.load, c.treatment) == place])
+        for place in cells
+    )
+    return Table(
+        title=f"Latency against {compared_names(analysis)[0]}",
+        columns=columns,
+        rows=rows,
+        tone_column=3,
+        note=_CHANGE_NOTE,
+    )
+
+
+def _change_row(analysis: CampaignAnalysis, cell: Sequence[LatencyChange]) -> Row:
+    first = cell[0]
+    return Row(
+        cells=(
+            first.workload,
+            first.treatment,
+            short_load(analysis.experiment, first.load),
+            _called(cell),
+            *(_change_text(each) for each in cell),
+            str(max(each.blocks for each in cell)),
+        ),
+        tone=_tone({each.called for each in cell if each.called}),
+    )
+
+
+def _called(cell: Sequence[LatencyChange]) -> str:
+    """Return what is clear, in words: ``p50, p90 lower; p99 higher``."""
+    words = []
+    for word in ("lower", "higher"):
+        names = [percentile_name(each.share) for each in cell if each.called == word]
+        words += [f"{', '.join(names)} {word}"] if names else []
+    return "; ".join(words) or "nothing"
+
+
+def _tone(called: set[str]) -> Tone:
+    if not called:
+        return Tone.OPEN
+    if len(called) > 1:
+        return Tone.WARNING
+    return Tone.GOOD if called == {"lower"} else Tone.BAD
+
+
+def _change_text(each: LatencyChange) -> str:
+    if each.change is None:
+        return NOT_ENOUGH if each.reason.startswith(NOT_ENOUGH) else MISSING
+    if bounds(each.change) is None:
+        return effect_value(each.change)
+    return f"{effect_value(each.change)} {effect_interval(each.change)}"
+
+
+_TOLD = 0.99
+_AGAINST = {Verdict.FASTER: "higher", Verdict.SLOWER: "lower"}
+
+
+def tail_warnings(analysis: CampaignAnalysis) -> Iterator[Paragraph]:
+    """Yield a sentence per headline whose p99 clearly went the other way than its throughput."""
+    for headline in analysis.headlines:
+        for verdict, word in _AGAINST.items():
+            cells = [
+                change
+                for change in _tails_of(analysis, headline)
+                if change.called == word and _verdict_at(analysis, headline, change) is verdict
+            ]
+            if cells:
+                yield Paragraph(
+                    text=_sentence(analysis, headline, verdict, cells), tone=Tone.WARNING
+                )
+
+
+def _tails_of(analysis: CampaignAnalysis, headline: Comparison) -> Iterator[LatencyChange]:
+    for change in analysis.latency.changes if analysis.latency is not None else ():
+        if change.share == _TOLD and _is_of(headline, change):
+            yield change
+
+
+def _is_of(headline: Comparison, other: LatencyChange | Comparison) -> bool:
+    return (headline.workload, headline.baseline, headline.treatment) == (
+        *(other.workload, other.baseline, other.treatment),
+    )
+
+
+def _verdict_at(
+    analysis: CampaignAnalysis, headline: Comparison, change: LatencyChange
+) -> Verdict | None:
+    """Return the cell's own verdict on throughput, else that over all loads."""
+    for cell in analysis.comparisons:
+        if cell.load == change.load and _is_of(headline, cell) and cell.verdict.decided:
+            return cell.verdict
+    return None if headline.depends_on_load else headline.verdict
+
+
+def _sentence(
+    analysis: CampaignAnalysis, headline: Comparison, verdict: Verdict, cells: list[LatencyChange]
+) -> str:
+    told = "; ".join(
+        f"{effect_value(cell.change)} {effect_interval(cell.change)} at"
+        f" {cell_name(analysis.experiment, cell.load)}"
+        for cell in cells
+    )
+    ours, theirs = contestants(headline)
+    word = "longer" if verdict is Verdict.FASTER else "shorter"
+    return (
+        f"{headline.workload}: {ours} is {verdict.value}{durability_word(headline)} than {theirs},"
+        f" but its slowest {MANY} take {word}: p99 latency {told}."
+    )
+
+
+def latency_json(found: LatencyAnalysis | None) -> dict[str, Json]:
+    """Return levels and comparisons; nothing where no run has a log."""
+    if found is None:
+        return {}
+    return {
+        "latency": {
+            "levels": [_levels_latency_summary(each) for each in found.levels],
+            "comparisons": [_change(each) for each in found.changes],
+        }
+    }
+
+
+def _levels_latency_summary(each: LatencyLevels) -> dict[str, Json]:
+    return {
+        "workload": each.cell.workload,
+        **load_json(each.cell.load),
+        "treatment": each.treatment,
+        "of": each.timed.value,
+        "script": each.script or None,
+        "blocks": each.blocks,
+        "logged_transactions": each.transactions,
+        "log_sampling": number(each.sampled),
+        "percentiles": {percentile_name(p.share): _percentile(p) for p in each.percentiles},
+    }
+
+
+def _percentile(each: PercentileLevel) -> dict[str, Json]:
+    return {
+        "seconds": interval(each.value_s),
+        "basis": each.basis.value,
+        "transactions": each.there,
+        "needed": each.needed,
+        "reason": each.reason or None,
+    }
+
+
+def _change(each: LatencyChange) -> dict[str, Json]:
+    low, high = bounds(each.change) or (None, None)
+    return {
+        "baseline": each.baseline,
+        "treatment": each.treatment,
+        "workload": each.workload,
+        **load_json(each.load),
+        "percentile": percentile_name(each.share),
+        "change_percent": None if each.change is None else percent(each.change.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
+        "called": each.called or None,
+        "blocks": each.blocks,
+        "reason": each.reason or None,
+    }

@@ -1,0 +1,1 @@
+"""Logs of pgbench that somebody else wrote, read and compared."""

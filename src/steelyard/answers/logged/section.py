@@ -1,0 +1,433 @@
+"""Logs of single runs as a document: percentiles side by side, and what they cannot tell.
+
+Counts by second as an HdrHistogram log (``.hlog``), which HdrHistogram's own tools read.
+
+Our buckets are those of an HdrHistogram with unit 1 and two significant digits, so that every
+counter is handed over as it is. A latency of 0 us was counted as 1 us. All histograms have the same
+settings, because tools add only those that have: the highest value is that of our last bucket.
+
+Source: HdrHistogram (Java), ``AbstractHistogram.encodeIntoCompressedByteBuffer``, V2 encoding,
+``ZigZagEncoding`` (LEB128 of at most 9 bytes) and ``HistogramLogWriter``, log format 1.2.
+"""
+
+import base64
+import re
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from steelyard.answers.drawing import specification
+from steelyard.answers.latency.figure import TAIL_CAPTION, TAIL_COLUMNS, tail_values
+from steelyard.answers.latency.pools import SHARES
+from steelyard.answers.latency.results import percentile_name
+from steelyard.answers.latency.section import CLOSED_LOOP, OPEN_LOOP, TITLE, level_text
+from steelyard.answers.logged.compute import AggregatedGroup, LoggedGroup, LoggedTimes, logged_times
+from steelyard.answers.summary import FORMAT
+from steelyard.core.experiment import POSTGRES_WORDS
+from steelyard.core.latency import LoggedInterval, Spread
+from steelyard.core.units import MS_PER_S, US_PER_S
+from steelyard.report.document import (
+    Block,
+    ChartKind,
+    Column,
+    Document,
+    Figure,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    number_column,
+)
+from steelyard.report.formats import MISSING, count, enumeration, milliseconds, rate, utc
+from steelyard.report.json_values import Json, number
+from steelyard.report.terminal import filled
+from steelyard.stats.histogram import LARGEST, Histogram, bucket_bounds
+
+NO_INTERVALS = (
+    "Each is a single run: there are no intervals, and nothing says how far a repetition would"
+    " differ. `steelyard run` takes runs in interleaved blocks and gives intervals."
+)
+NO_PERCENTILES = (
+    "Aggregated logs (--aggregate-interval) hold sums by interval: means and extremes, and no"
+    " percentile can be had from them. Without that option pgbench logs every transaction."
+)
+_NOTE = (
+    "Within 0.4 % of the transactions' own; max is exact but for lag and service time. A percentile"
+    " takes 10 / (1 - q) transactions, 1,000 for p99; with fewer the brackets say how many there"
+    " are of how many it takes."
+)
+_RUN_NOTE = (
+    "Seconds count from the end of the ramp to the last transaction; the run begins when its first"
+    " transaction was due. Rates count what succeeded, as logged."
+)
+_SPARE = (0.9, 0.95)
+
+
+def logged_document(
+    groups: Sequence[LoggedGroup], aggregated: Sequence[AggregatedGroup]
+) -> Document:
+    """Return what the logs of some runs say."""
+    blocks = [*_transactions(groups), *_intervals(aggregated)]
+    every: list[LoggedGroup | AggregatedGroup] = [*groups, *aggregated]
+    names = tuple(group.name for group in every)
+    files = sum(group.files for group in every)
+    document = Document(
+        title="Latency of single runs",
+        subtitle=f"{enumeration(names)} · {count(files, 'log file')}",
+        sections=(Section(anchor="latency", title=TITLE, blocks=tuple(blocks)),),
+    )
+    return filled(document, POSTGRES_WORDS)
+
+
+def _transactions(groups: Sequence[LoggedGroup]) -> Iterator[Block]:
+    if not groups:
+        return
+    yield Paragraph(text=NO_INTERVALS)
+    kinds = {group.open_loop for group in groups}
+    yield Paragraph(text=" ".join(text for text in _loops(kinds)))
+    yield from (Paragraph(text=text, tone=Tone.WARNING) for text in _warnings(groups))
+    yield _runs(groups)
+    yield _levels(logged_times(groups), groups)
+    yield tail_figure(groups)
+
+
+def _loops(kinds: set[bool]) -> Iterator[str]:
+    if False in kinds:
+        yield CLOSED_LOOP
+    if True in kinds:
+        yield OPEN_LOOP
+
+
+def _warnings(groups: Sequence[LoggedGroup | AggregatedGroup]) -> Iterator[str]:
+    for group in groups:
+        if group.damaged:
+            yield f"{group.name}: {count(group.damaged, 'line')} could not be understood."
+        if group.truncated:
+            yield (
+                f"{group.name}: {enumeration(group.truncated)} ends inside a line, which is not"
+                " counted: its pgbench was killed, or writes still."
+            )
+        if isinstance(group, LoggedGroup) and group.empty:
+            yield f"{group.name}: {enumeration(group.empty)} is empty."
+
+
+def _runs(groups: Sequence[LoggedGroup]) -> Table:
+    columns = (
+        Column(name="run"),
+        Column(name="loop"),
+        Column(name="began", spare=True),
+        number_column("time", "s"),
+        number_column("transactions"),
+        number_column("achieved", "1/s"),
+        number_column("skipped"),
+        number_column("failed"),
+        number_column("retried"),
+        number_column("retries", spare=True),
+    )
+    return Table(title="Runs", columns=columns, rows=tuple(map(_run_row, groups)), note=_RUN_NOTE)
+
+
+def _run_row(group: LoggedGroup) -> Row:
+    latency = group.latency
+    return Row(
+        cells=(
+            group.name,
+            "open" if group.open_loop else "closed",
+            utc(group.started_at),
+            f"{group.seconds:,.{1 if group.seconds >= 10 else 2}f}",
+            f"{group.transactions:,}",
+            rate(group.achieved_per_s),
+            f"{latency.skipped:,}" if group.open_loop else MISSING,
+            _failed(group),
+            f"{latency.retried:,}" if group.tells_retries else MISSING,
+            f"{latency.retries:,}" if group.tells_retries else MISSING,
+        )
+    )
+
+
+def _failed(group: LoggedGroup) -> str:
+    """Return how many failed, by kind where the log tells."""
+    kinds = group.latency.failed
+    if set(kinds) <= {"failed"}:
+        return f"{group.failed:,}"
+    return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+
+
+def _levels(found: Sequence[LoggedTimes], groups: Sequence[LoggedGroup]) -> Table:
+    scripts = any(times.script for times in found)
+    columns = (
+        *((Column(name="script"),) if scripts else ()),
+        Column(name="of"),
+        Column(name="run"),
+        number_column("transactions", spare=True),
+        *(number_column(percentile_name(s), "ms", spare=s in _SPARE) for s in SHARES),
+        number_column("max", "ms"),
+    )
+    rows = tuple(
+        Row(
+            cells=(
+                *((times.script or "all",) if scripts else ()),
+                times.timed.value,
+                times.group,
+                f"{times.transactions:,}",
+                *(level_text(level) for level in times.percentiles),
+            )
+        )
+        for times in found
+    )
+    title = "Percentiles, side by side" if len(groups) > 1 else "Percentiles"
+    return Table(title=title, columns=columns, rows=rows, note=_NOTE)
+
+
+def tail_figure(groups: Sequence[LoggedGroup]) -> Figure:
+    """Return the distributions of some runs to their tails, in one chart."""
+    names = tuple(group.name for group in groups)
+    loops = enumeration(tuple(dict.fromkeys(_loop(group) for group in groups)))
+    rows = tuple(
+        ("all scripts", loops, group.name, *values)
+        for group in groups
+        for values in tail_values(group.tail)
+    )
+    return Figure(
+        specify=specification,
+        identity="latency-tail",
+        kind=ChartKind.LATENCY_TAIL,
+        title="Distribution of latency, to its tail",
+        caption=f"The share of all transactions that are not slower; {TAIL_CAPTION}",
+        alt=f"Cumulative distribution of latency of {enumeration(names)}, from the fastest"
+        " hundredth to the tail; the table of percentiles has the numbers.",
+        columns=TAIL_COLUMNS,
+        rows=rows,
+        treatments=names,
+    )
+
+
+def _loop(group: LoggedGroup) -> str:
+    return "open loop" if group.open_loop else "closed loop"
+
+
+# --- aggregated logs ---
+
+
+def _intervals(groups: Sequence[AggregatedGroup]) -> Iterator[Block]:
+    if not groups:
+        return
+    yield Paragraph(text=NO_PERCENTILES, tone=Tone.WARNING)
+    yield from (Paragraph(text=text, tone=Tone.WARNING) for text in _warnings(groups))
+    columns = (
+        Column(name="run"),
+        number_column("from", "s"),
+        number_column("transactions"),
+        *(number_column(name, "ms", spare=name == "min") for name in ("mean", "min", "max")),
+        *(number_column(name, "ms", spare=True) for name in ("lag mean", "lag max")),
+        *(number_column(name) for name in ("skipped", "failed", "retried")),
+    )
+    rows = tuple(_interval_row(group, each) for group in groups for each in group.intervals)
+    yield Table(
+        title="Intervals",
+        columns=columns,
+        rows=rows,
+        note="All threads together, from the first interval on. pgbench writes 0 for what its"
+        " options did not ask for: failures, retries, skipped transactions.",
+    )
+
+
+def _interval_row(group: AggregatedGroup, each: LoggedInterval) -> Row:
+    return Row(
+        cells=(
+            group.name,
+            f"{each.start_s - group.intervals[0].start_s:,}",
+            f"{each.transactions:,}",
+            *_spread(each.latency, ("mean_s", "least_s", "longest_s")),
+            *_spread(each.lag, ("mean_s", "longest_s")),
+            f"{each.skipped:,}",
+            f"{each.serialization_failures + each.deadlock_failures:,}",
+            f"{each.retried:,}",
+        )
+    )
+
+
+def _spread(found: Spread | None, names: Sequence[str]) -> Iterator[str]:
+    return (milliseconds(None if found is None else getattr(found, name)) for name in names)
+
+
+# --- for programs ---
+
+
+def logged_json(
+    groups: Sequence[LoggedGroup], aggregated: Sequence[AggregatedGroup]
+) -> dict[str, Json]:
+    """Return the same for programs."""
+    times = logged_times(groups)
+    return {
+        "format": FORMAT,
+        "intervals": None,
+        "no_intervals_because": "single runs: `steelyard run` gives intervals",
+        "runs": [_run_json(group, times) for group in groups],
+        "aggregated": [_aggregated_json(group) for group in aggregated],
+    }
+
+
+def _run_json(group: LoggedGroup, times: Sequence[LoggedTimes]) -> dict[str, Json]:
+    latency = group.latency
+    return {
+        "name": group.name,
+        "files": group.files,
+        "open_loop": group.open_loop,
+        "started_at": number(group.started_at),
+        "ramp_s": number(group.ramp_s),
+        "seconds": number(group.seconds),
+        "transactions": group.transactions,
+        "achieved_per_s": number(group.achieved_per_s),
+        "skipped": latency.skipped if group.open_loop else None,
+        "failed": {**latency.failed},
+        "retried": latency.retried if group.tells_retries else None,
+        "retries": latency.retries if group.tells_retries else None,
+        "damaged_lines": group.damaged,
+        "truncated_files": [*group.truncated],
+        "empty_files": [*group.empty],
+        "percentiles": [_times_json(each) for each in times if each.group == group.name],
+    }
+
+
+def _times_json(times: LoggedTimes) -> dict[str, Json]:
+    levels = times.percentiles
+    return {
+        "of": times.timed.value,
+        "script": times.script or None,
+        "transactions": times.transactions,
+        "seconds": {
+            percentile_name(level.share): None
+            if level.value_s is None
+            else number(level.value_s.value)
+            for level in levels
+        },
+        "needed": {percentile_name(level.share): level.needed for level in levels},
+    }
+
+
+def _aggregated_json(group: AggregatedGroup) -> dict[str, Json]:
+    return {
+        "name": group.name,
+        "files": group.files,
+        "percentiles": None,
+        "damaged_lines": group.damaged,
+        "truncated_files": [*group.truncated],
+        "intervals": [
+            {
+                "start_s": each.start_s,
+                "transactions": each.transactions,
+                "latency": _spread_json(each.latency),
+                "lag": _spread_json(each.lag),
+                "skipped": each.skipped,
+                "retried": each.retried,
+                "retries": each.retries,
+                "serialization_failures": each.serialization_failures,
+                "deadlock_failures": each.deadlock_failures,
+            }
+            for each in group.intervals
+        ],
+    }
+
+
+def _spread_json(found: Spread | None) -> dict[str, Json] | None:
+    if found is None:
+        return None
+    return {
+        "mean_s": number(found.mean_s),
+        "stddev_s": number(found.stddev_s),
+        "least_s": number(found.least_s),
+        "longest_s": number(found.longest_s),
+    }
+
+
+_V2, _V2_COMPRESSED = 0x1C849313, 0x1C849314
+_DIGITS, _LOWEST, _HIGHEST = 2, 1, LARGEST - 1
+_HEADER = struct.Struct(">iiiiqqd")
+_OUTER = struct.Struct(">ii")
+_LEB_BYTES = 8  # of seven bits; a ninth has eight
+_NOT_IN_A_TAG = re.compile(r"[\s,]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HdrInterval:
+    """The transactions that ended in a short time.
+
+    Attributes:
+        tag: Of which script, and of whose run.
+        start_s: Since the epoch.
+        seconds: Length.
+        histogram: Microseconds.
+    """
+
+    tag: str
+    start_s: float
+    seconds: float
+    histogram: Histogram
+
+
+def hdr_log(intervals: Iterable[HdrInterval], *, started_at: float) -> Iterator[str]:
+    """Yield the lines of a log, each with its end.
+
+    Args:
+        intervals: In the order of their starts, as readers expect.
+        started_at: Since the epoch; the times of the lines count from here.
+    """
+    yield "#[Latencies of pgbench transactions in microseconds; Interval_Max in milliseconds]\n"
+    yield "#[Histogram log format version 1.2]\n"
+    moment = datetime.fromtimestamp(started_at, tz=UTC).isoformat(" ", "milliseconds")
+    yield f"#[StartTime: {started_at:.3f} (seconds since epoch), {moment}]\n"
+    yield f"#[BaseTime: {started_at:.3f} (seconds since epoch)]\n"
+    yield '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
+    for each in intervals:
+        begin = max(each.start_s - started_at, 0.0)
+        longest_ms = _largest(each.histogram) * MS_PER_S / US_PER_S
+        tag = _NOT_IN_A_TAG.sub("_", each.tag)
+        text = encoded(each.histogram).decode("ascii")
+        yield f"Tag={tag},{begin:.3f},{each.seconds:.3f},{longest_ms:.3f},{text}\n"
+
+
+def encoded(histogram: Histogram) -> bytes:
+    """Return a histogram in HdrHistogram's compressed V2 encoding, in base64."""
+    counts = histogram.counts
+    used = np.flatnonzero(counts)
+    numbers = counts[: int(used[-1]) + 1].tolist() if len(used) else []
+    payload = b"".join(map(_zigzag, _runs_hdr_log(numbers)))
+    header = _HEADER.pack(_V2, len(payload), 0, _DIGITS, _LOWEST, _HIGHEST, 1.0)
+    packed = zlib.compress(header + payload)
+    return base64.b64encode(_OUTER.pack(_V2_COMPRESSED, len(packed)) + packed)
+
+
+def _largest(histogram: Histogram) -> int:
+    """Return the largest value that the last used bucket can hold, 0 of none."""
+    used = np.flatnonzero(histogram.counts)
+    return int(bucket_bounds(used[-1:])[1][0]) if len(used) else 0
+
+
+def _runs_hdr_log(numbers: list[int]) -> Iterator[int]:
+    """Yield the counters; several zeros in a row become their number, negative."""
+    zeros = 0
+    for each in numbers:
+        if not each:
+            zeros += 1
+            continue
+        if zeros:
+            yield -zeros if zeros > 1 else 0
+            zeros = 0
+        yield each
+
+
+def _zigzag(number: int) -> bytes:
+    """Return a signed number of 64 bits: seven bits to a byte, the lowest first."""
+    rest = (number << 1) ^ (number >> 63)
+    written = bytearray()
+    while rest > 0x7F and len(written) < _LEB_BYTES:
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)

@@ -1,0 +1,1 @@
+"""What a machine varies by against itself, and what it can see in how many minutes."""

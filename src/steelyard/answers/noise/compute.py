@@ -1,0 +1,425 @@
+"""The noise floor: what an A/A campaign could and could not have seen (METHOD 3.11)."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from steelyard.answers.noise.floor import MINUTES, NoiseFloor, Reach, Sight, WorkloadFloor
+from steelyard.answers.noise.turns import (
+    design_sights,
+    headline_share,
+    noise_in_turns,
+    parts_in_turns,
+    start_share,
+    step_s,
+)
+from steelyard.answers.observations import Observations
+from steelyard.answers.result.stopping import cell_level, headline_level, stopping_rule
+from steelyard.answers.results import Comparison
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate, Finding, Severity, Verdict
+from steelyard.core.measurement import Run
+from steelyard.core.noise import ALL_NAMED, ASSUMED_NOISE, LEAST_STARTS, WorkloadNoise
+from steelyard.core.plan import CampaignPlan, Status, turn_times
+from steelyard.core.schedule import Load, Mode
+from steelyard.core.units import format_percent
+from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
+from steelyard.stats.drift import Drift, drift_of, stalled_slices
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.noise import LEAST_BLOCKS, LEAST_SECONDS, NoiseParts, NoiseSample, noise_parts
+from steelyard.stats.planning import (
+    BlockShape,
+    optimal_slice_s,
+    optimal_turns,
+    turn_noise,
+    turns_ratio,
+    width_ratio,
+    within_visits,
+)
+from steelyard.stats.reach import contrast_scale, half_width, smallest_visible
+from steelyard.stats.student import FloatArray, Interval
+
+_SECONDS_PER_MINUTE = 60.0
+_SECONDS_PER_HOUR = 3600.0
+_REACH_FROM = 2
+# The level of a last look barely changes beyond: 1.04 % at 80 looks, 0.92 % at 500, which widens
+# the interval by less than 2 %. The recursion takes seconds there.
+_MOST_LOOKS = 80
+
+
+def noise_floor(
+    record: CampaignRecord, seen: Observations, comparisons: Sequence[Comparison]
+) -> NoiseFloor | None:
+    """Return the noise floor that an A/A campaign measured.
+
+    None for every other campaign, and while it runs: it takes seconds to compute, which would
+    disturb the next block.
+    """
+    experiment, plan = record.experiment, record.plan
+    twin = experiment.twin_of
+    if twin is None or plan is None or record.status is Status.RUNNING:
+        return None
+    block_s = _block_s(record, plan, seen.blocks)
+    alternates = plan.mode is Mode.ALTERNATING
+    floor = NoiseFloor(
+        name=twin.name,
+        mode=plan.mode,
+        turns=experiment.measure.turns if alternates else None,
+        preparation_s=record.planned_at_s or 0.0,
+        block_s=_scaled(block_s, experiment, plan.mode, twin.treatments, plan.rounds),
+        slice_s=experiment.measure.slice_s,
+        workloads=(),
+    )
+    if seen.blocks < _REACH_FROM:
+        return floor
+    design = _design(experiment, floor, twin.treatments, plan.rounds)
+    workloads = tuple(
+        _workload(_Of(record, seen, workload.name), floor, comparisons, design)
+        for workload in experiment.workloads
+    )
+    advised = _advised(replace(floor, workloads=workloads), design, starts=seen.blocks)
+    return replace(advised, designs=tuple(design_sights(experiment, advised, design.shape)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Design:
+    """The blocks of the experiment itself, and what of each run is not measured."""
+
+    shape: BlockShape
+    overhead_s: float
+
+    def best(self, noises: Sequence[WorkloadNoise]) -> BlockShape:
+        """Return the best length for workloads of such noise, as a plan says it."""
+        if self.shape.mode is Mode.ALTERNATING:
+            return optimal_turns(noises, self.shape, overhead_s=self.overhead_s)
+        return replace(
+            self.shape, slice_s=optimal_slice_s(noises, self.shape, overhead_s=self.overhead_s)
+        )
+
+    def width_ratio(self, noise: WorkloadNoise, best: BlockShape) -> float:
+        """Return how a half-width in a given time changes with another shape."""
+        if self.shape.mode is Mode.ALTERNATING:
+            return turns_ratio(noise, self.shape, best, self.overhead_s)
+        return width_ratio(noise, self.shape, best.slice_s, self.overhead_s)
+
+
+def _design(experiment: Experiment, floor: NoiseFloor, treatments: int, rounds: int) -> _Design:
+    arms, cells = max(treatments, 2), len(experiment.workloads) * len(experiment.loads)
+    runs = arms * cells * rounds
+    shape = BlockShape(
+        mode=floor.mode,
+        treatments=arms,
+        cells=len(experiment.closed_loads),
+        slice_s=floor.slice_s,
+        step_s=step_s(experiment, floor.mode, floor.block_s, arms),
+        rounds=rounds,
+        turns=experiment.measure.turns,
+    )
+    return _Design(shape=shape, overhead_s=max(floor.block_s / runs - floor.slice_s, 0.0))
+
+
+def _advised(floor: NoiseFloor, design: _Design, *, starts: int) -> NoiseFloor:
+    """Return the floor with one slice length for all workloads."""
+    known = [within_visits(w.noise, floor.mode) for w in floor.workloads if w.noise is not None]
+    in_turns = floor.turns is not None
+    if not known or (in_turns and starts < LEAST_STARTS):
+        return floor
+    best = design.best(known)
+    ratios = [design.width_ratio(noise, best) for noise in known]
+    tells = in_turns and all(turn_noise(noise).connection_sd is not None for noise in known)
+    return replace(
+        floor,
+        advised_slice_s=best.slice_s,
+        advised_reconnections=best.turns.reconnections if tells else None,
+        narrower=math.prod(ratios) ** (1.0 / len(ratios)),
+    )
+
+
+def noise_findings(
+    experiment: Experiment, comparisons: Sequence[Comparison]
+) -> tuple[Finding, ...]:
+    """Return a warning for every difference that was found between a server and itself."""
+    if experiment.twin_of is None:
+        return ()
+    return tuple(_difference(c) for c in comparisons if c.load is None and _differs(c))
+
+
+def _differs(comparison: Comparison) -> bool:
+    return comparison.verdict in (Verdict.FASTER, Verdict.SLOWER)
+
+
+def _difference(comparison: Comparison) -> Finding:
+    effect = comparison.effect
+    value = "" if effect is None else f" by {format_percent(effect.value)}"
+    return Finding(
+        code="aa-difference",
+        severity=Severity.WARNING,
+        message=(
+            f"{comparison.workload}: the same configuration is called {comparison.verdict}"
+            f" than itself{value}"
+        ),
+        remedy=(
+            "At most 4 of 100 sound set-ups show this by chance. Repeat it with another seed; if it"
+            " comes again, something outside the configuration decides the numbers: do not trust"
+            " comparisons here until it is found."
+        ),
+        source="METHOD 3.11",
+        subject=comparison.workload,
+    )
+
+
+def _block_s(record: CampaignRecord, plan: CampaignPlan, blocks: int) -> float:
+    """Return the seconds one block took, as planned where that is not known."""
+    if record.planned_at_s is None or not blocks:
+        return plan.block_s
+    return max((record.elapsed_s - record.planned_at_s) / blocks, 1.0)
+
+
+def _scaled(
+    block_s: float, experiment: Experiment, mode: Mode, treatments: int, rounds: int
+) -> float:
+    """Return the seconds of a block with another number of treatments."""
+    here = len(experiment.treatments)
+    if mode is not Mode.BACK_TO_BACK:
+        return block_s * max(treatments, 2) / here
+    cells = len(experiment.workloads) * len(experiment.loads) * rounds
+    run_s = experiment.measure.slice_s + experiment.measure.ramp_s
+    return block_s + (max(treatments, 2) - here) * cells * run_s
+
+
+class _Of:
+    """One workload's part of the observations; several rounds of a visit count like cells."""
+
+    def __init__(self, record: CampaignRecord, seen: Observations, workload: str) -> None:
+        assert record.plan is not None  # noqa: S101 - no noise floor without a plan
+        self.experiment = record.experiment
+        self.plan = record.plan
+        self.workload = workload
+        self.seen = seen
+        self.columns = seen.columns_of(workload)
+        arms = seen.treatments[:2]
+        self.contrasts = seen.contrasts(*arms)[:, self.columns]
+        each = seen.slice_contrasts(*arms)
+        self.single = each[:, :, self.columns].reshape(seen.blocks, -1)
+        self.companions = np.delete(each, self.columns, axis=2).reshape(seen.blocks, -1)
+
+    def runs(self, side: int, column: int, of_round: int = 0) -> tuple[Run, ...]:
+        """Return the runs of an arm in a cell and a round, in block order."""
+        every = self.seen.runs[self.seen.treatments[side], self.seen.cells[column]]
+        return every[of_round :: self.seen.rounds]
+
+    def seconds(self) -> FloatArray:
+        """Return ln(1/s) of every second after the ramp, shape (n, 2, cells, seconds)."""
+        ramp_s = self.experiment.measure.ramp_s
+        places = [(r, column) for r in range(self.seen.rounds) for column in self.columns]
+        series = [
+            [[_rates(run, ramp_s) for run in self.runs(side, c, r)] for r, c in places]
+            for side in range(2)
+        ]
+        longest = max(len(rates) for arm in series for cell in arm for rates in cell)
+        found = np.full((self.seen.blocks, 2, len(places), longest), np.nan)
+        for side, arm in enumerate(series):
+            for column, cell in enumerate(arm):
+                for block, rates in enumerate(cell):
+                    found[block, side, column, : len(rates)] = rates
+        return found
+
+    def levels(self) -> tuple[FloatArray, FloatArray]:
+        """Return each block's level, stalled slices left out, and its time in hours."""
+        log_tps = self.seen.log_tps[:, :, self.columns]
+        centred = log_tps - np.median(log_tps, axis=0)
+        kept = ~stalled_slices(log_tps)
+        count = np.maximum(kept.sum(axis=(1, 2)), 1)
+        levels = np.where(kept, centred, 0.0).sum(axis=(1, 2)) / count
+        starts = zip(*(self.runs(s, c) for s in range(2) for c in self.columns), strict=True)
+        hours = np.array([min(run.started_at for run in block) for block in starts])
+        return levels, (hours - hours[0]) / _SECONDS_PER_HOUR
+
+    def block_h(self) -> float:
+        """Return the hours from one block to the next, in the middle."""
+        _, hours = self.levels()
+        return float(np.median(np.diff(hours)))
+
+
+def _rates(run: Run, ramp_s: float) -> list[float]:
+    """Return ln(1/s) of the run's whole seconds after its ramp."""
+    series = run.measurement.series if run.measurement is not None else ()
+    return [
+        math.log(max(second.transactions, 1.0) / second.seconds)
+        for second in series
+        if second.seconds > 0.5 and second.end_s - second.seconds / 2.0 > ramp_s
+    ]
+
+
+def _workload(
+    of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], design: _Design
+) -> WorkloadFloor:
+    if floor.turns is not None:
+        return _in_turns(of, floor, comparisons, design)
+    parts, missing = _parts(of, floor.mode)
+    drift = _drift(of)
+    noise = None if parts is None else _noise(of.workload, parts, drift)
+    best = None if noise is None else design.best([within_visits(noise, floor.mode)]).slice_s
+    return WorkloadFloor(
+        workload=of.workload,
+        noise=noise,
+        second_sd=None if parts is None else _estimate(parts.second_sd),
+        autocorrelation=None if parts is None else _estimate(parts.autocorrelation),
+        slice_sd=None if parts is None else _estimate(parts.slice_sd),
+        visit_sd=None if parts is None or parts.visit_sd is None else _estimate(parts.visit_sd),
+        walk_sd=None if drift is None else _estimate(drift.walk_sd),
+        trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
+        visit_share=None if parts is None else _visit_share(parts),
+        slice_s=best,
+        reaches=tuple(_reaches(of, floor, comparisons)),
+        missing=missing,
+    )
+
+
+def _in_turns(
+    of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison], design: _Design
+) -> WorkloadFloor:
+    """Return the floor of a workload whose runs were taken in turns."""
+    plan, slice_s = of.plan, of.experiment.measure.slice_s
+    parts, missing = parts_in_turns(of.seen, of.workload, turn_times(plan, of.workload), slice_s)
+    drift = _drift(of)
+    noise = None if parts is None else noise_in_turns(of.workload, parts, of.block_h())
+    starts_tell = of.seen.blocks >= LEAST_STARTS
+    return WorkloadFloor(
+        workload=of.workload,
+        noise=noise,
+        second_sd=None if parts is None else _estimate(parts.second_sd),
+        autocorrelation=None,
+        slice_sd=None,
+        visit_sd=None,
+        walk_sd=None if drift is None else _estimate(drift.walk_sd),
+        trend_per_h=None if drift is None else _estimate(drift.trend_per_h),
+        visit_share=None,
+        slice_s=design.best([noise]).slice_s if noise is not None and starts_tell else None,
+        reaches=tuple(_reaches(of, floor, comparisons)),
+        missing=missing,
+        start_sd=None if parts is None else _estimate(parts.start_sd),
+        connection_sd=None
+        if parts is None or parts.connection_sd is None
+        else _estimate(parts.connection_sd),
+        apart_sd=None if parts is None else _estimate(parts.apart_sd),
+        start_share=None if parts is None else start_share(parts),
+    )
+
+
+def _parts(of: _Of, mode: Mode) -> tuple[NoiseParts | None, str]:
+    seconds = of.seconds()
+    if seconds.shape[-1] < LEAST_SECONDS:
+        return None, (
+            f"the runs have {seconds.shape[-1]} whole seconds after the ramp; from"
+            f" {LEAST_SECONDS} on their noise can be told from that between runs"
+        )
+    if of.seen.blocks < LEAST_BLOCKS:
+        return None, f"{of.seen.blocks} blocks; the parts need {LEAST_BLOCKS}"
+    sample = NoiseSample(
+        contrasts=of.single,
+        seconds=seconds,
+        companions=of.companions,
+        same_visit=mode is Mode.BACK_TO_BACK,
+    )
+    return noise_parts(sample), ""
+
+
+def _drift(of: _Of) -> Drift | None:
+    levels, hours = of.levels()
+    if len(levels) < DRIFT_FROM or np.any(np.diff(hours) <= 0.0):
+        return None
+    return drift_of(levels, hours)
+
+
+def _noise(workload: str, parts: NoiseParts, drift: Drift | None) -> WorkloadNoise:
+    """Return the parts for later plans; what was not seen is assumed, and named."""
+    assumed = ASSUMED_NOISE.workloads[0]
+    names = {"visit_sd": parts.visit_sd is None, "drift_sd": drift is None}
+    if not parts.separated:
+        names |= {"slice_sd": True, "visit_sd": True}
+    return WorkloadNoise(
+        workload=workload,
+        second_sd=parts.second_sd.estimate,
+        autocorrelation=parts.autocorrelation.estimate,
+        slice_sd=parts.slice_sd.estimate,
+        visit_sd=assumed.visit_sd if parts.visit_sd is None else parts.visit_sd.estimate,
+        drift_sd=assumed.drift_sd if drift is None else drift.walk_sd.estimate,
+        trend_per_h=None if drift is None else drift.trend_per_h.estimate,
+        assumed=tuple(name for name, is_assumed in names.items() if is_assumed),
+        unnamed=ALL_NAMED,
+    )
+
+
+def _visit_share(parts: NoiseParts) -> float | None:
+    if parts.visit_sd is None or not parts.separated or parts.contrast_variance <= 0.0:
+        return None
+    return min(2.0 * parts.visit_sd.estimate**2 / parts.contrast_variance, 1.0)
+
+
+def _reaches(of: _Of, floor: NoiseFloor, comparisons: Sequence[Comparison]) -> Iterator[Reach]:
+    loads = of.experiment.closed_loads
+    samples: list[tuple[Load | None, FloatArray]] = [(None, pooled_contrasts(of.contrasts))]
+    if len(loads) > 1:
+        samples += [(load, of.contrasts[:, place]) for place, load in enumerate(loads)]
+    for load, contrasts in samples:
+        scale = contrast_scale(contrasts)
+        yield Reach(
+            load=load,
+            contrast_sd=_estimate(scale),
+            seen=_seen(comparisons, of.workload, load),
+            sights=tuple(_sight(of.experiment, floor, minutes, scale, load) for minutes in MINUTES),
+        )
+
+
+def _seen(comparisons: Sequence[Comparison], workload: str, load: Load | None) -> float | None:
+    effect = next((c.effect for c in comparisons if (c.workload, c.load) == (workload, load)), None)
+    if effect is None or effect.low is None or effect.high is None:
+        return None
+    return (effect.high - effect.low) / 2.0
+
+
+def _sight(
+    experiment: Experiment, floor: NoiseFloor, minutes: int, scale: Interval, load: Load | None
+) -> Sight:
+    left_s = minutes * _SECONDS_PER_MINUTE - floor.preparation_s
+    blocks = max(math.floor(left_s / floor.block_s), 0)
+    level = _level(experiment, blocks, pooled=load is None)
+    if level is None:
+        return Sight(minutes=minutes, blocks=blocks, half_width=None, visible=None)
+    share = headline_share(experiment)
+    halves = [half_width(share * s, blocks, level) for s in (scale.estimate, scale.low, scale.high)]
+    return Sight(
+        minutes=minutes,
+        blocks=blocks,
+        half_width=_ordered(halves),
+        visible=_ordered([smallest_visible(half) for half in halves]),
+    )
+
+
+def _level(experiment: Experiment, blocks: int, *, pooled: bool) -> float | None:
+    """Return the level of the last look at so many blocks, in the experiment itself."""
+    twin = experiment.twin_of
+    assert twin is not None  # noqa: S101 - only a twin has a noise floor
+    looks = min(blocks, _MOST_LOOKS)
+    rule = stopping_rule(
+        headlines=len(experiment.workloads) * twin.headlines,
+        cells_per_headline=len(experiment.closed_loads),
+        max_blocks=looks,
+        precision=twin.stop.precision,
+    )
+    if pooled:
+        return headline_level(rule, looks)
+    return cell_level(rule, looks, len(experiment.closed_loads))
+
+
+def _ordered(values: Sequence[float]) -> Estimate:
+    estimate, low, high = values
+    return Estimate(value=estimate, low=low, high=high)
+
+
+def _estimate(interval: Interval) -> Estimate:
+    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)

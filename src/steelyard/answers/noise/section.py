@@ -1,0 +1,574 @@
+"""The noise floor of a set-up: what it can see in which time, what the noise is, what to use.
+
+The noise floor for programs: the part of ``summary.json`` that only an A/A campaign has.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from steelyard.answers.drawing import specification
+from steelyard.answers.noise.floor import (
+    EFFECTS,
+    MINUTES,
+    DesignSight,
+    NoiseFloor,
+    Reach,
+    Sight,
+    WorkloadFloor,
+)
+from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.turns.section import TAKEN
+from steelyard.answers.wording import cell_name
+from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.noise import LEAST_STARTS
+from steelyard.core.schedule import Mode, TurnTimes
+from steelyard.core.units import format_duration, format_percent
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    ChartKind,
+    Column,
+    Figure,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Value,
+)
+from steelyard.report.formats import CONFIDENCE, MISSING, about, bounds, count, effect_value, share
+from steelyard.report.json_values import Json, number, percent
+
+TITLE = "Noise"
+_WORTH = 0.1  # a guess: for less, another slice length is not worth a change
+_SEEN = "What this set-up can see"
+_SEES_NOTE = (
+    "What the experiment itself would reach when it ends after so many minutes, its preparation "
+    "included, at the level of its last look; in brackets what this campaign leaves open. The "
+    "smallest effect is the one that nine of ten such campaigns would decide: the half-width over "
+    "0.6."
+)
+_CELL_NOTE = "At the level of simultaneous cells, which is smaller than that of the headline."
+_PARTS_NOTE = (
+    "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
+    "blocks. Slices and visits are what remains when the noise within the runs is subtracted."
+)
+_TURN_PARTS_NOTE = (
+    "Standard deviations of the logarithm of throughput, about percent; intervals of 95 % over "
+    "blocks. A second of turns falls with the root of the seconds that count; what a start draws "
+    "is in all cells of its block. The line about the next block is what the same runs vary by "
+    "when each is compared with one of the next block, as servers are that are measured one after "
+    "another."
+)
+_UNTOLD = (
+    "With one cell and one set of connections nothing tells what these draw: it is in the starts."
+)
+# By whether generators were connected anew.
+_UNKNOWN = {
+    True: " Whether more connections help is not clear from these.",
+    False: " Whether more connections help is not known: measure with measure.reconnections of 1 or"
+    " more.",
+}
+_LONG = 60
+_DESIGN_NOTE = (
+    "For the experiment itself, pooled over its loads, preparation included: half-width at the "
+    "last look, and the least budget in which nine of ten campaigns decide an effect."
+)
+# By whether turns were measured.
+_OTHER_NOTE = {
+    True: "One by one is foretold from these runs, each compared with one of the next block, and "
+    "from the length that its blocks would have.",
+    False: "Alternating is foretold from what visits say of it at most, else from the assumed "
+    "noise of turns: measure it to know.",
+}
+_HALVES = (
+    "With one run per visit, slices and visits cannot be told apart: their sum is measured, and "
+    "each is shown with half of its variance."
+)
+
+
+def noise_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what an A/A campaign measured; nothing for every other campaign."""
+    floor = analysis.noise
+    if floor is None:
+        return ()
+    blocks: list[Block] = [_outcome(analysis, floor)]
+    if floor.workloads:
+        blocks += [
+            _sight_table(analysis, _SEEN, _reaches(floor, pooled=True), _SEES_NOTE),
+            *_design_table(floor),
+            *_figure(analysis, floor),
+            BulletList(lead="What to use", items=tuple(_advice(analysis, floor))),
+            _part_table(floor),
+            *_cell_table(analysis, floor),
+        ]
+    return (Section(anchor="noise", title=TITLE, blocks=tuple(blocks)),)
+
+
+def _outcome(analysis: CampaignAnalysis, floor: NoiseFloor) -> Paragraph:
+    named = f"This is {floor.name}, its baseline against itself"
+    if not floor.workloads:
+        text = f"{named}: {count(analysis.blocks, 'complete block')} cannot say what the noise is."
+        return Paragraph(text=text, tone=Tone.WARNING)
+    found = [c for c in analysis.headlines if c.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+    if found:
+        differences = "; ".join(_difference(c) for c in found)
+        text = (
+            f"{named}, and it found a difference where there is none: {differences}. At most 4 of "
+            "100 sound set-ups show this by chance. Repeat it with another seed before you trust "
+            "a comparison here."
+        )
+        return Paragraph(text=text, tone=Tone.WARNING)
+    text = f"{named}: no difference was found, as it should be. What varies is noise."
+    return Paragraph(text=text)
+
+
+def _difference(comparison: Comparison) -> str:
+    value = effect_value(comparison.effect)
+    return f"{comparison.workload} {comparison.verdict.value}, {value}"
+
+
+# --- what can be seen ---
+
+
+def _reaches(floor: NoiseFloor, *, pooled: bool) -> list[tuple[str, Reach]]:
+    return [
+        (workload.workload, reach)
+        for workload in floor.workloads
+        for reach in workload.reaches
+        if (reach.load is None) is pooled
+    ]
+
+
+def _cell_table(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Table, ...]:
+    """Return the cells, where they are something else than the headlines."""
+    cells = _reaches(floor, pooled=False)
+    title = f"{_SEEN}, cell by cell"
+    return (_sight_table(analysis, title, cells, _CELL_NOTE),) if cells else ()
+
+
+def _sight_table(
+    analysis: CampaignAnalysis, title: str, reaches: Sequence[tuple[str, Reach]], note: str
+) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="load"),
+        Column(name="time", unit="min", align=Align.RIGHT),
+        Column(name="blocks", align=Align.RIGHT, spare=True),
+        Column(name="half-width of the interval", align=Align.RIGHT),
+        Column(name="smallest effect seen", align=Align.RIGHT),
+    )
+    rows = tuple(
+        Row(cells=(name, _load(analysis, reach), *_sight_cells(sight)))
+        for name, reach in reaches
+        for sight in reach.sights
+    )
+    return Table(title=title, columns=columns, rows=rows, note=note)
+
+
+def _sight_cells(sight: Sight) -> tuple[str, ...]:
+    half = "no look" if sight.half_width is None else f"±{_ranged(sight.half_width)}"
+    visible = MISSING if sight.visible is None else _ranged(sight.visible)
+    return str(sight.minutes), f"{sight.blocks:,}", half, visible
+
+
+def _load(analysis: CampaignAnalysis, reach: Reach) -> str:
+    loads = analysis.experiment.closed_loads
+    return cell_name(analysis.experiment, loads[0] if len(loads) == 1 else reach.load)
+
+
+def _ranged(estimate: Estimate) -> str:
+    """Return ``1.9 % (1.5 to 2.6)``."""
+    pair = bounds(estimate)
+    ends = "" if pair is None else f" ({_number(pair[0])} to {_number(pair[1])})"
+    return f"{_number(estimate.value)} %{ends}"
+
+
+def _number(fraction: float) -> str:
+    """Return a percentage without its sign and unit; what rounds to nothing is 0."""
+    text = format_percent(fraction, signed=False).removesuffix(" %")
+    return "0" if float(text) == 0.0 else text
+
+
+# --- both designs ---
+
+
+def _design_table(floor: NoiseFloor) -> tuple[Table, ...]:
+    """Return what each design decides in how many minutes, where there are two."""
+    if len({each.mode for each in floor.designs}) < 2:
+        return ()
+    columns = (
+        Column(name="workload"),
+        Column(name="design"),
+        Column(name="block", unit="s", align=Align.RIGHT, spare=True),
+        Column(name="one block varies by", align=Align.RIGHT),
+        *(
+            Column(name=f"half-width after {minutes} min", align=Align.RIGHT, spare=minutes > _LONG)
+            for minutes in MINUTES
+        ),
+        *(Column(name=f"{share(effect)} decided in", align=Align.RIGHT) for effect in EFFECTS),
+    )
+    rows = tuple(Row(cells=_design_cells(each)) for each in floor.designs)
+    note = f"{_DESIGN_NOTE} {_OTHER_NOTE[floor.mode is Mode.ALTERNATING]}"
+    return (Table(title="What each design decides", columns=columns, rows=rows, note=note),)
+
+
+def _design_cells(each: DesignSight) -> tuple[str, ...]:
+    return (
+        each.workload,
+        f"{TAKEN[each.mode]}{'' if each.measured else ', foretold'}",
+        f"{each.block_s:.1f}",
+        format_percent(each.contrast_sd, signed=False),
+        *("no look" if half is None else f"±{_number(half)} %" for half in each.halves),
+        *(MISSING if needed is None else about(needed) for needed in each.needed_s),
+    )
+
+
+# --- what the noise is made of ---
+
+
+def _part_table(floor: NoiseFloor) -> Table:
+    names = (workload.workload for workload in floor.workloads)
+    lines = (
+        *(_LINES_IN_TURNS if floor.turns is not None else _lines_in_visits(floor.mode)),
+        ("drift, after one hour", lambda w: _sized(w.walk_sd)),
+        ("trend per hour", lambda w: _signed(w.trend_per_h)),
+        ("one block, all loads", lambda w: _sized(w.reaches[0].contrast_sd)),
+        ("this campaign's own half-width", _own),
+    )
+    return Table(
+        title="What the noise is made of",
+        columns=(Column(name="part"), *(Column(name=n, align=Align.RIGHT) for n in names)),
+        rows=tuple(
+            Row(cells=(name, *(text(workload) for workload in floor.workloads)))
+            for name, text in lines
+        ),
+        note=" ".join([_parts_note(floor), *dict.fromkeys(_remarks(floor))]),
+    )
+
+
+def _lines_in_visits(mode: Mode) -> tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]:
+    return (
+        ("from second to second", lambda w: _sized(w.second_sd)),
+        ("autocorrelation of seconds", lambda w: _plain(w.autocorrelation)),
+        ("from slice to slice", lambda w: _sized(w.slice_sd)),
+        ("from visit to visit", lambda w: _visit(w, mode)),
+    )
+
+
+def _parts_note(floor: NoiseFloor) -> str:
+    return _PARTS_NOTE if floor.turns is None else _TURN_PARTS_NOTE
+
+
+def _remarks(floor: NoiseFloor) -> Iterator[str]:
+    for workload in floor.workloads:
+        if workload.missing:
+            yield f"{workload.workload}: {workload.missing}."
+        if workload.noise is not None and "slice_sd" in workload.noise.assumed:
+            yield _HALVES
+        if workload.start_sd is not None and workload.connection_sd is None:
+            yield _UNTOLD
+
+
+def _sized(estimate: Estimate | None) -> str:
+    return MISSING if estimate is None else _ranged(estimate)
+
+
+_LINES_IN_TURNS: Final[tuple[tuple[str, Callable[[WorkloadFloor], str]], ...]] = (
+    ("one second of turns", lambda w: _sized(w.second_sd)),
+    ("from start to start", lambda w: _sized(w.start_sd)),
+    ("from connections to connections", lambda w: _sized(w.connection_sd)),
+    ("one run against one of the next block", lambda w: _sized(w.apart_sd)),
+)
+
+
+def _plain(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return MISSING
+    pair = bounds(estimate)
+    ends = "" if pair is None else f" ({pair[0]:.2f} to {pair[1]:.2f})"
+    return f"{estimate.value:.2f}{ends}"
+
+
+def _signed(estimate: Estimate | None) -> str:
+    pair = None if estimate is None else bounds(estimate)
+    if estimate is None or pair is None:
+        return MISSING
+    low, high = (format_percent(end).removesuffix(" %") for end in pair)
+    return f"{format_percent(estimate.value)} ({low} to {high})"
+
+
+def _visit(workload: WorkloadFloor, mode: Mode) -> str:
+    if mode is Mode.BACK_TO_BACK:
+        return "cancels"
+    return _sized(workload.visit_sd)
+
+
+def _own(workload: WorkloadFloor) -> str:
+    seen = workload.reaches[0].seen
+    return MISSING if seen is None else f"±{format_percent(seen, signed=False)}"
+
+
+# --- what to use ---
+
+
+def _advice(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[str]:
+    yield _slices(floor, analysis.blocks)
+    yield _mode(floor)
+    decide = analysis.experiment.stop.decide
+    for workload in floor.workloads:
+        yield f"{workload.workload}: {_time_for(workload, decide)}"
+    yield (
+        f"A block takes about {format_duration(floor.block_s)}, the preparation took "
+        f"{format_duration(floor.preparation_s)}."
+    )
+
+
+def _slices(floor: NoiseFloor, starts: int) -> str:
+    if floor.turns is not None:
+        return _turns(floor, floor.turns, starts)
+    present = f"{floor.slice_s:g} s"
+    if floor.advised_slice_s is None or floor.narrower is None:
+        return (
+            f"The best slice length is not known: the parts of the noise were not measured. "
+            f"It stays at {present}."
+        )
+    best = f"{floor.advised_slice_s:g} s"
+    if floor.narrower > 1.0 - _WORTH:
+        return (
+            f"Keep slices of {present}: no other length narrows the intervals by {share(_WORTH)} "
+            f"(the best is {best})."
+        )
+    gain = format_percent(1.0 - floor.narrower, signed=False)
+    return (
+        f"Set measure.slice to {floor.advised_slice_s:g}s instead of {present}: intervals about "
+        f"{gain} narrower in the same time."
+    )
+
+
+def _turns(floor: NoiseFloor, turns: TurnTimes, starts: int) -> str:
+    """Return which seconds of turns and connections are best, from ten starts on."""
+    present = f"{floor.slice_s:g} s of turns"
+    if floor.advised_slice_s is None or floor.narrower is None:
+        return (
+            f"Keep {present}: other lengths are advised from {LEAST_STARTS} starts on, and this"
+            f" campaign has {starts}."
+        )
+    anew = floor.advised_reconnections
+    untold = "" if anew is not None else _UNKNOWN[turns.reconnections > 0]
+    if floor.narrower > 1.0 - _WORTH:
+        best = f"{floor.advised_slice_s:g} s" + ("" if anew is None else f" and {anew}")
+        return (
+            f"Keep {present} and {count(turns.reconnections, 'reconnection')}: nothing else narrows"
+            f" the intervals by {share(_WORTH)} (the best is {best}).{untold}"
+        )
+    more = "" if anew in (None, turns.reconnections) else f" and measure.reconnections to {anew}"
+    gain = format_percent(1.0 - floor.narrower, signed=False)
+    return (
+        f"Set measure.slice to {floor.advised_slice_s:g}s{more}: intervals about {gain} narrower in"
+        f" the same time.{untold}"
+    )
+
+
+def _mode(floor: NoiseFloor) -> str:
+    if floor.mode is Mode.ALTERNATING:
+        shares = [
+            f"{format_percent(w.start_share, signed=False)} ({w.workload})"
+            for w in floor.workloads
+            if w.start_share is not None
+        ]
+        drawn = f" Starts and connections bring {', '.join(shares)} of the variance of a cell."
+        part = drawn if shares else ""
+        return (
+            f"Measured in turns.{part} What the seconds bring falls with longer turns, what starts"
+            " bring falls with more blocks only."
+        )
+    if floor.mode is Mode.BACK_TO_BACK:
+        return (
+            "Measured back to back, as a new session or a reload allows: what a restart changes "
+            "cancels. It says nothing of comparisons that need restarts (--switch restart)."
+        )
+    shares = [
+        f"{format_percent(w.visit_share, signed=False)} ({w.workload})"
+        for w in floor.workloads
+        if w.visit_share is not None
+    ]
+    part = f" Restarts bring {', '.join(shares)} of the variance of a cell." if shares else ""
+    return (
+        f"Measured in visits, with a restart for each.{part} What a reload or a new session can "
+        "change is better measured back to back, where they cancel (--switch session)."
+    )
+
+
+def _time_for(workload: WorkloadFloor, decide: float) -> str:
+    pooled = workload.reaches[0]
+    enough = [s for s in pooled.sights if s.visible is not None and s.visible.value <= decide]
+    if enough:
+        least = f"{enough[0].minutes} minutes"
+        return f"nine of ten campaigns of {least} decide an effect of {share(decide)}."
+    last = pooled.sights[-1]
+    least = "nothing is" if last.visible is None else f"{_ranged(last.visible)} is"
+    return (
+        f"an effect of {share(decide)} is not reliably decided in {last.minutes} minutes; "
+        f"{least} then."
+    )
+
+
+# --- the chart ---
+
+
+def _figure(analysis: CampaignAnalysis, floor: NoiseFloor) -> tuple[Figure, ...]:
+    rows = tuple(_figure_rows(analysis, floor))
+    if not rows:
+        return ()
+    several = len(analysis.experiment.closed_loads) > 1
+    lines = "the dark line is the headline over all loads, the grey ones are cells; " * several
+    said = "; ".join(_said(workload) for workload in floor.workloads)
+    figure = Figure(
+        specify=specification,
+        identity="noise",
+        kind=ChartKind.NOISE,
+        title="Half-width against minutes",
+        caption=f"Half-width of the {CONFIDENCE} interval of the experiment itself, both axes "
+        f"logarithmic: {lines}the band is what this campaign leaves open. Horizontal lines stand "
+        "at 1, 2, 3 and 5 %.",
+        alt=f"Half-width of the interval against minutes, by workload. {said}.",
+        columns=("workload", "row", "pooled", "minutes", "half", "low", "high"),
+        rows=rows,
+        treatments=(analysis.experiment.baseline, *analysis.experiment.contenders),
+    )
+    return (figure,)
+
+
+def _figure_rows(analysis: CampaignAnalysis, floor: NoiseFloor) -> Iterator[tuple[Value, ...]]:
+    for workload in floor.workloads:
+        for reach in workload.reaches:
+            for sight in reach.sights:
+                half = sight.half_width
+                pair = None if half is None else bounds(half)
+                if half is None or pair is None or half.value <= 0.0:
+                    continue  # nothing to draw on a logarithmic axis
+                yield (
+                    *(workload.workload, _load(analysis, reach), reach.load is None),
+                    *(sight.minutes, *(round(100.0 * end, 6) for end in (half.value, *pair))),
+                )
+
+
+def _said(workload: WorkloadFloor) -> str:
+    points = [
+        f"±{format_percent(sight.half_width.value, signed=False)} in {sight.minutes} min"
+        for sight in workload.reaches[0].sights
+        if sight.half_width is not None
+    ]
+    return f"{workload.workload}: {', '.join(points) or 'no look within two hours'}"
+
+
+def noise_json(floor: NoiseFloor) -> dict[str, Json]:
+    """Return the noise floor as plain values; units are in the names."""
+    return {
+        "experiment": floor.name,
+        "mode": floor.mode.value,
+        "preparation_s": number(floor.preparation_s),
+        "block_s": number(floor.block_s),
+        "slice_s": number(floor.slice_s),
+        "advised_slice_s": number(floor.advised_slice_s),
+        "width_ratio": number(floor.narrower),
+        **_advised(floor),
+        "workloads": [_workload(workload) for workload in floor.workloads],
+        **({"designs": [_design(each) for each in floor.designs]} if floor.designs else {}),
+    }
+
+
+def _advised(floor: NoiseFloor) -> dict[str, Json]:
+    """Return what only turns have."""
+    if floor.turns is None:
+        return {}
+    return {
+        "reconnections": floor.turns.reconnections,
+        "advised_reconnections": floor.advised_reconnections,
+    }
+
+
+def _design(each: DesignSight) -> dict[str, Json]:
+    return {
+        "workload": each.workload,
+        "mode": each.mode.value,
+        "measured": each.measured,
+        "block_s": number(each.block_s),
+        "contrast_sd_percent": percent(each.contrast_sd),
+        "half_width_percent": {
+            str(minutes): percent(half) for minutes, half in zip(MINUTES, each.halves, strict=True)
+        },
+        "needed_s": {
+            f"{100 * effect:g} %": number(needed)
+            for effect, needed in zip(EFFECTS, each.needed_s, strict=True)
+        },
+    }
+
+
+def _workload(workload: WorkloadFloor) -> dict[str, Json]:
+    return {
+        "workload": workload.workload,
+        "second_sd_percent": _percent(workload.second_sd),
+        "autocorrelation": _estimate(workload.autocorrelation),
+        "slice_sd_percent": _percent(workload.slice_sd),
+        "visit_sd_percent": _percent(workload.visit_sd),
+        **_of_turns(workload),
+        "drift_sd_percent": _percent(workload.walk_sd),
+        "trend_percent_per_h": _percent(workload.trend_per_h),
+        "visit_share": number(workload.visit_share),
+        "best_slice_s": number(workload.slice_s),
+        "not_measured": [] if workload.noise is None else list(workload.noise.assumed),
+        "reason": workload.missing or None,
+        "comparisons": [_reach(reach) for reach in workload.reaches],
+    }
+
+
+def _of_turns(workload: WorkloadFloor) -> dict[str, Json]:
+    if workload.start_sd is None:
+        return {}
+    return {
+        "start_sd_percent": _percent(workload.start_sd),
+        "connection_sd_percent": _percent(workload.connection_sd),
+        "apart_sd_percent": _percent(workload.apart_sd),
+        "start_share": number(workload.start_share),
+    }
+
+
+def _reach(reach: Reach) -> dict[str, Json]:
+    load = reach.load
+    return {
+        "clients": "pooled" if load is None else load.clients,
+        "threads": None if load is None else load.threads,
+        "contrast_sd_percent": _percent(reach.contrast_sd),
+        "half_width_here_percent": percent(reach.seen),
+        "expected": [_sight(sight) for sight in reach.sights],
+    }
+
+
+def _sight(sight: Sight) -> dict[str, Json]:
+    return {
+        "minutes": sight.minutes,
+        "blocks": sight.blocks,
+        "half_width_percent": _percent(sight.half_width),
+        "smallest_visible_percent": _percent(sight.visible),
+    }
+
+
+def _percent(estimate: Estimate | None) -> Json:
+    return _scaled(estimate, 100.0)
+
+
+def _estimate(estimate: Estimate | None) -> Json:
+    return _scaled(estimate, 1.0)
+
+
+def _scaled(estimate: Estimate | None, factor: float) -> Json:
+    if estimate is None:
+        return None
+    return {
+        "estimate": number(factor * estimate.value),
+        "low": None if estimate.low is None else number(factor * estimate.low),
+        "high": None if estimate.high is None else number(factor * estimate.high),
+    }

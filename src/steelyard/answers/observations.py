@@ -1,0 +1,521 @@
+"""The runs of complete blocks as one array: what every estimate starts from.
+
+Numbers with their nouns, for sentences.
+
+Why something was not measured, as the probes say it: by quantity, by source, by probe.
+
+What a campaign's headlines compare: the one place that knows, for every kind of experiment.
+
+Each headline is a weighted sum of a block's log throughputs over the treatments. Without factors
+that is a contender minus the baseline; with factors it is a main effect, a step or a removal.
+
+One value per block, treatment and cell, from what its runs have; NaN where a run lacks it.
+
+Everything a report says of evidence is made of such values: levels of one treatment, and
+differences within blocks. Intervals here stand alone (pointwise) and take part in no verdict.
+
+What the watching of runs could not see, where its samples come from, and what it cost.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from steelyard.answers.result.stopping import FIXED_ALPHA
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import Attribution, AttributionKind, Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey
+from steelyard.stats.factorial import difference, main_effect, removed_last
+from steelyard.stats.median import median_interval, plain_median_interval
+from steelyard.stats.signed_rank import block_interval, signed_rank_interval
+from steelyard.stats.student import FloatArray, Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """Throughput of every block, treatment and cell.
+
+    Attributes:
+        treatments: Names, in the order of the experiment.
+        cells: Workload by workload, loads in the order of the experiment.
+        log_tps: Shape (blocks, treatments, cells), ln(1/s), blocks in run order; over all rounds
+            of a visit: the sum of their transactions over the sum of their seconds.
+        positions: Same shape: place of the run in its visit, the mean one with several rounds.
+        slices: Shape (blocks, rounds, treatments, cells), ln(1/s) of each run.
+        places: Same shape: place of each run in its visit.
+        runs: Of each treatment and cell, in block order.
+        holes: Blocks called complete in which a run has no measurement; they are left out.
+    """
+
+    treatments: tuple[str, ...]
+    cells: tuple[CellKey, ...]
+    log_tps: FloatArray
+    positions: FloatArray
+    slices: FloatArray
+    places: FloatArray
+    runs: Mapping[tuple[str, CellKey], tuple[Run, ...]]
+    holes: tuple[int, ...] = ()
+
+    @property
+    def blocks(self) -> int:
+        """Return the number of blocks that count."""
+        return len(self.log_tps)
+
+    @property
+    def rounds(self) -> int:
+        """Return how often each cell ran in one visit."""
+        return int(self.slices.shape[1])
+
+    @property
+    def by_slice(self) -> FloatArray:
+        """Return every run on its own, shape (blocks times rounds, treatments, cells)."""
+        return self.slices.reshape(-1, *self.slices.shape[2:])
+
+    def of_closed_loops(self) -> "Observations":
+        """Return the same without open loops, whose throughput is what was asked for."""
+        kept = [place for place, cell in enumerate(self.cells) if not cell.load.is_open]
+        if len(kept) == len(self.cells):
+            return self
+        cells = tuple(self.cells[place] for place in kept)
+        return replace(
+            self,
+            cells=cells,
+            log_tps=self.log_tps[..., kept],
+            positions=self.positions[..., kept],
+            slices=self.slices[..., kept],
+            places=self.places[..., kept],
+            runs={key: runs for key, runs in self.runs.items() if key[1] in cells},
+        )
+
+    def columns_of(self, workload: str) -> list[int]:
+        """Return the places of a workload's cells along the last axis."""
+        return [place for place, cell in enumerate(self.cells) if cell.workload == workload]
+
+    def narrowed(self, treatments: Sequence[str]) -> "Observations":
+        """Return the observations of some treatments, in this order."""
+        sides = [self.treatments.index(name) for name in treatments]
+        return replace(
+            self,
+            treatments=tuple(treatments),
+            log_tps=self.log_tps[:, sides],
+            positions=self.positions[:, sides],
+            slices=self.slices[:, :, sides],
+            places=self.places[:, :, sides],
+            runs={key: runs for key, runs in self.runs.items() if key[0] in treatments},
+        )
+
+    def weighted(self, weights: Sequence[float] | FloatArray) -> FloatArray:
+        """Return the weighted sum over the treatments, shape (blocks, cells)."""
+        return np.asarray(np.tensordot(np.asarray(weights), self.log_tps, axes=(0, 1)))
+
+    def weighted_slices(self, weights: Sequence[float] | FloatArray) -> FloatArray:
+        """Return the same of the single runs, shape (blocks, rounds, cells)."""
+        return np.asarray(np.tensordot(np.asarray(weights), self.slices, axes=(0, 2)))
+
+    def contrasts(self, baseline: str, treatment: str) -> FloatArray:
+        """Return the log ratio of a treatment to the baseline, shape (blocks, cells)."""
+        side, other = self.treatments.index(treatment), self.treatments.index(baseline)
+        return np.asarray(self.log_tps[:, side] - self.log_tps[:, other])
+
+    def slice_contrasts(self, baseline: str, treatment: str) -> FloatArray:
+        """Return the log ratio of single runs, shape (blocks, rounds, cells)."""
+        side, other = self.treatments.index(treatment), self.treatments.index(baseline)
+        return np.asarray(self.slices[:, :, side] - self.slices[:, :, other])
+
+
+def observe(record: CampaignRecord) -> Observations:
+    """Return the observations of a record's complete blocks."""
+    experiment = record.experiment
+    treatments = tuple(treatment.name for treatment in experiment.treatments)
+    cells = tuple(
+        CellKey(workload=workload.name, load=load)
+        for workload in experiment.workloads
+        for load in experiment.loads
+    )
+    indices = [index for index, _ in record.complete_blocks]
+    rounds = record.plan.rounds if record.plan is not None else 1
+    taken = _Taken.empty((len(indices), rounds, len(treatments), len(cells)))
+    taken.place(record.counted_runs, indices, treatments, cells)
+    log_tps = taken.log_tps()
+    whole = np.isfinite(log_tps).all(axis=(1, 2))
+    holes = tuple(indices[row] for row in np.flatnonzero(~whole))
+    return Observations(
+        treatments=treatments,
+        cells=cells,
+        log_tps=log_tps[whole],
+        positions=taken.places.mean(axis=1)[whole],
+        slices=taken.slices[whole],
+        places=taken.places[whole],
+        runs=_grouped(record, set(holes)),
+        holes=holes,
+    )
+
+
+def log_rate(transactions: FloatArray, seconds: FloatArray) -> FloatArray:
+    """Return ln(1/s) of several runs together, floored at one transaction like a single run.
+
+    Args:
+        transactions: Shape (..., rounds).
+        seconds: Same shape.
+
+    Returns:
+        Shape (...): a long run's rate, not the mean of logarithms, so that stalls weigh alike.
+    """
+    return np.asarray(np.log(np.maximum(transactions.sum(axis=-1), 1.0) / seconds.sum(axis=-1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """What the runs gave, in arrays (blocks, rounds, treatments, cells); NaN is a hole."""
+
+    slices: FloatArray
+    transactions: FloatArray
+    seconds: FloatArray
+    places: FloatArray
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int, int, int]) -> "_Taken":
+        nothing = [np.full(shape, np.nan) for _ in range(3)]
+        return cls(
+            slices=nothing[0],
+            transactions=nothing[1],
+            seconds=nothing[2],
+            places=np.zeros(shape),
+        )
+
+    def place(
+        self,
+        runs: Sequence[Run],
+        indices: Sequence[int],
+        treatments: Sequence[str],
+        cells: Sequence[CellKey],
+    ) -> None:
+        """Put every run at its block, round, treatment and cell; rounds are in run order."""
+        rows = {index: row for row, index in enumerate(indices)}
+        sides = {treatment: side for side, treatment in enumerate(treatments)}
+        columns = {cell: column for column, cell in enumerate(cells)}
+        before: Counter[tuple[int, int, int]] = Counter()
+        for run in runs:
+            row, side, column = rows[run.block], sides[run.treatment], columns[run.cell]
+            at = row, before[row, side, column], side, column
+            before[row, side, column] += 1
+            if run.measurement is not None and at[1] < self.slices.shape[1]:
+                self.slices[at], self.places[at] = run.measurement.log_tps, run.position
+                self.transactions[at] = run.measurement.transactions
+                self.seconds[at] = run.measurement.seconds
+
+    def log_tps(self) -> FloatArray:
+        """Return ln(1/s) over the rounds, shape (blocks, treatments, cells)."""
+        if self.slices.shape[1] == 1:
+            return self.slices[:, 0]
+        return log_rate(np.moveaxis(self.transactions, 1, -1), np.moveaxis(self.seconds, 1, -1))
+
+
+def _grouped(
+    record: CampaignRecord, holes: set[int]
+) -> Mapping[tuple[str, CellKey], tuple[Run, ...]]:
+    groups: dict[tuple[str, CellKey], list[Run]] = defaultdict(list)
+    for run in sorted(record.counted_runs, key=lambda run: run.block):
+        if run.block not in holes:
+            groups[run.treatment, run.cell].append(run)
+    return {key: tuple(runs) for key, runs in groups.items()}
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 block``, ``2 blocks``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+WAITS = ("wait events", "waits", "server")  # from the narrowest subject to the widest
+_SQL = ("counters", "server")
+_SERVER_PROCESSES = ("the server's processes", "the server's machine", "the machine")
+_DEVICE = ("device of the data directory", "the server's machine", "the machine")
+# Where it is not SQL: by the beginning of the quantity's name.
+_SUBJECTS = {
+    "main_thread_blocked": ("main thread", *_SQL),
+    "main_thread_run_queue": ("main thread", *_SQL),
+    "server_run_queue": ("run-queue time of the server", *_SERVER_PROCESSES),
+    "server_": _SERVER_PROCESSES,
+    "generator_run_queue": ("run-queue time of the generator", "the machine"),
+    "generator_": ("the machine",),
+    "context_switches": ("CPU of the machine", "the machine"),
+    "throttled_": ("throttling", "the server's machine", "the machine"),
+    "device_flushes": ("flushes of the data device", *_DEVICE),
+    "device_": _DEVICE,
+}
+
+
+def reason_among(evidence: Iterable[Evidence], subjects: Sequence[str]) -> str:
+    """Return the reason of the first of these subjects that is absent in a run, or nothing."""
+    told = {gone.subject: gone.reason for seen in evidence for gone in seen.absent}
+    found = next((told[subject] for subject in subjects if subject in told), "")
+    return found.removesuffix(".")
+
+
+def subjects_of(quantity: Quantity) -> tuple[str, ...]:
+    """Return what an absence of a quantity may be called, from the narrowest to the widest."""
+    name = quantity.value
+    words = name.replace("_", " ").removesuffix(" s")
+    for begin, subjects in _SUBJECTS.items():
+        if name.startswith(begin):
+            return (name, words, *subjects)
+    return (name, words, *_SQL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineContrast:
+    """One statement that the campaign is to decide under every workload.
+
+    Attributes:
+        baseline: What is on the negative side: a treatment, or the first level of a factor.
+        treatment: What is on the positive side.
+        weights: One per treatment, in treatment order; their sum is 0.
+    """
+
+    baseline: str
+    treatment: str
+    weights: tuple[float, ...]
+
+    @property
+    def positive(self) -> tuple[int, ...]:
+        """Return the places of the treatments on the positive side."""
+        return tuple(place for place, weight in enumerate(self.weights) if weight > 0)
+
+    @property
+    def negative(self) -> tuple[int, ...]:
+        """Return the places of the treatments on the negative side."""
+        return tuple(place for place, weight in enumerate(self.weights) if weight < 0)
+
+
+def headline_contrasts(experiment: Experiment) -> tuple[HeadlineContrast, ...]:
+    """Return what is compared under every workload, in file order; none for a single treatment."""
+    if experiment.attribution is not None:
+        return _attributed(experiment.attribution)
+    names = [treatment.name for treatment in experiment.treatments]
+    places = {name: np.eye(len(names))[place] for place, name in enumerate(names)}
+    return tuple(
+        _contrast(experiment.baseline, contender, places[contender] - places[experiment.baseline])
+        for contender in experiment.contenders
+    )
+
+
+def headline_count(experiment: Experiment) -> int:
+    """Return how many headlines share the campaign's error: contrasts times workloads.
+
+    They are about throughput; where all loads are open loops there is none.
+    """
+    if not experiment.compares_throughput:
+        return 0
+    return len(experiment.workloads) * len(headline_contrasts(experiment))
+
+
+def _attributed(attribution: Attribution) -> tuple[HeadlineContrast, ...]:
+    """Return each factor's main effect, step on the ladder, or removal."""
+    return tuple(
+        _contrast(factor.off, factor.on, _weights(attribution, place))
+        for place, factor in enumerate(attribution.factors)
+    )
+
+
+def _weights(attribution: Attribution, place: int) -> FloatArray:
+    combinations = attribution.combinations
+    match attribution.kind:
+        case AttributionKind.FACTORS:
+            return main_effect(combinations, place)
+        case AttributionKind.LADDER:
+            return difference(combinations, combinations[place], combinations[place + 1])
+        case AttributionKind.ABLATION:
+            return removed_last(combinations, place)
+
+
+def _contrast(baseline: str, treatment: str, weights: FloatArray) -> HeadlineContrast:
+    return HeadlineContrast(
+        baseline=baseline, treatment=treatment, weights=tuple(map(float, weights))
+    )
+
+
+RunsOfBlock = Sequence[Run]  # of one treatment and cell: one per round
+
+
+def whole_transactions(run: Run, ramp_s: float) -> float | None:
+    """Return all transactions of a run, ramp and tail included, as totals of evidence do.
+
+    Progress intervals give those of the ramp; it is cut by count, as the generator's parser does.
+    None without a measurement, without a transaction, or where the ramp's intervals are lacking.
+    """
+    measured, intervals = run.measurement, round(ramp_s)
+    if measured is not None and run.turns:
+        return measured.uncounted + measured.transactions or None
+    if measured is None or len(measured.series) < intervals:
+        return None
+    ramp = sum(second.transactions for second in measured.series[:intervals])
+    return ramp + measured.transactions + measured.tail_transactions or None
+
+
+def by_block(seen: Observations, value: Callable[[RunsOfBlock], float | None]) -> FloatArray:
+    """Return a value of each block, shape (blocks, treatments, cells), NaN where it is None."""
+    values = np.full((seen.blocks, len(seen.treatments), len(seen.cells)), np.nan)
+    for side, treatment in enumerate(seen.treatments):
+        for column, cell in enumerate(seen.cells):
+            runs = runs_by_block(seen.runs.get((treatment, cell), ()))
+            for row, of_block in enumerate(runs[: seen.blocks]):
+                found = value(of_block)
+                values[row, side, column] = np.nan if found is None else found
+    return values
+
+
+def runs_by_block(runs: Sequence[Run]) -> list[RunsOfBlock]:
+    """Return the runs of each block, in block order."""
+    blocks: dict[int, list[Run]] = defaultdict(list)
+    for run in runs:
+        blocks[run.block].append(run)
+    return [blocks[index] for index in sorted(blocks)]
+
+
+def median_over(
+    evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
+) -> float | None:
+    """Return the median of a value over the runs in which it is known, in its unit, or None."""
+    found = [value(each) for each in evidence]
+    known = [each for each in found if each is not None]
+    return float(np.median(known)) if known else None
+
+
+def sum_of(values: Sequence[float | None]) -> float | None:
+    """Return the sum, or None where one is missing or there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def side_means(values: FloatArray, asked: HeadlineContrast) -> tuple[FloatArray, FloatArray]:
+    """Return the negative and the positive side of a contrast, from shape (blocks, treatments)."""
+    weights = np.abs(np.asarray(asked.weights))
+    negative, positive = list(asked.negative), list(asked.positive)
+    return values[:, negative] @ weights[negative], values[:, positive] @ weights[positive]
+
+
+def level(values: FloatArray) -> Estimate | None:
+    """Return the median over blocks with its signed-rank interval; None without a value.
+
+    Args:
+        values: Shape (blocks,); NaN is left out.
+    """
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return None
+    positive = bool((known > 0.0).all())
+    return estimate_of(median_interval(known) if positive else plain_median_interval(known))
+
+
+def change(differences: FloatArray) -> Estimate:
+    """Return the Hodges-Lehmann centre with its interval at the level of one look.
+
+    Args:
+        differences: Shape (blocks,), finite, at least one.
+    """
+    return estimate_of(signed_rank_interval(differences, FIXED_ALPHA))
+
+
+def is_clear(differences: FloatArray, family: int) -> bool:
+    """Return whether the interval leaves out 0 also at a level shared by a whole family.
+
+    A reason is named only then: of many that are looked at, some would else be named by chance.
+
+    Args:
+        differences: Shape (blocks,), finite.
+        family: How many are looked at together, at least 1.
+    """
+    if not change(differences).leaves_out_zero:
+        return False
+    shared = block_interval(differences, FIXED_ALPHA / family)
+    return shared.low > 0.0 or shared.high < 0.0
+
+
+def estimate_of(interval: Interval) -> Estimate:
+    """Return the centre with its bounds, or without them where one of the two is none."""
+    if not interval.bounded:
+        return Estimate(value=interval.estimate)
+    return Estimate(value=interval.estimate, low=interval.low, high=interval.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unseen:
+    """Something that was not measured, for one reason, in so many runs."""
+
+    subject: str
+    reason: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """How the runs of a campaign were watched.
+
+    Attributes:
+        runs: That were watched.
+        sources: Where the wait events come from, most frequent first.
+        unseen: What was not measured, most frequent first.
+        own_cpu_s: Used by the probes, over all these runs.
+        server_cpu_s: Used by the server to answer them; None where it is not visible.
+        share: Of both in the CPU time that server, generator and Steelyard used; None where one
+            of these is not known.
+    """
+
+    runs: int
+    sources: tuple[str, ...]
+    unseen: tuple[Unseen, ...]
+    own_cpu_s: float | None
+    server_cpu_s: float | None
+    share: float | None
+
+
+def watching(runs: Sequence[Run]) -> Watching | None:
+    """Return how the runs were watched; None where none was."""
+    evidence = [run.evidence for run in runs if run.evidence is not None]
+    if not evidence:
+        return None
+    costs = [each.cost for each in evidence if each.cost is not None]
+    answering = [cost.server_cpu_s for cost in costs if cost.server_cpu_s is not None]
+    own_cpu_s = sum(cost.own_cpu_s for cost in costs) if costs else None
+    server_cpu_s = sum(answering) if answering else None
+    sources = Counter(each.waits.source for each in evidence if each.waits is not None)
+    gone = Counter((each.subject, each.reason) for seen in evidence for each in seen.absent)
+    return Watching(
+        runs=len(evidence),
+        sources=tuple(source for source, _ in sources.most_common()),
+        unseen=tuple(
+            Unseen(subject=subject, reason=reason, runs=number)
+            for (subject, reason), number in gone.most_common()
+        ),
+        own_cpu_s=own_cpu_s,
+        server_cpu_s=server_cpu_s,
+        share=_share(evidence, own_cpu_s, server_cpu_s),
+    )
+
+
+def _share(
+    evidence: Sequence[Evidence], own_cpu_s: float | None, server_cpu_s: float | None
+) -> float | None:
+    used = [_used_s(each) for each in evidence]
+    if own_cpu_s is None or any(seconds is None for seconds in used):
+        return None
+    whole = sum(seconds for seconds in used if seconds is not None)
+    return (own_cpu_s + (server_cpu_s or 0.0)) / whole if whole else None
+
+
+def _used_s(evidence: Evidence) -> float | None:
+    """Return what server, generator and Steelyard used; the probes are a part of these."""
+    parts = [
+        evidence.total(quantity)
+        for quantity in (
+            Quantity.SERVER_CPU_S,
+            Quantity.GENERATOR_CPU_S,
+            Quantity.STEELYARD_CPU_S,
+        )
+    ]
+    return None if None in parts else sum(part for part in parts if part is not None)

@@ -1,0 +1,1 @@
+"""What a planned campaign can decide, and when."""

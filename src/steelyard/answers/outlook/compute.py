@@ -1,0 +1,368 @@
+"""What a campaign will be able to say, before it starts: minutes to decide, by effect (METHOD 4.1).
+
+The levels, first looks and intervals are those that the campaign itself will use.
+
+Everything that ``plan`` says of an experiment before it runs.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from steelyard.answers.result.stopping import PRECISION_FROM, has_many_cells, stopping_rule
+from steelyard.core.experiment import Experiment, SwitchCost
+from steelyard.core.noise import NoiseProfile, WorkloadNoise
+from steelyard.core.plan import StoppingRule
+from steelyard.core.schedule import Mode, Pausing, SharedMemory
+from steelyard.stats.planning import PAIR, BlockShape, contrast_sd
+from steelyard.stats.power import Crossing, Look, crossing, half_width
+from steelyard.stats.spending import look_levels
+
+EFFECTS = (0.01, 0.02, 0.03, 0.05, 0.10)
+HALF, MOST = 0.5, 0.9  # the shares of campaigns that the minutes are given for
+_MOST_LOOKS = 40  # of longer plans every second, third, ... look stands for its neighbours
+_SEARCH_LOOKS = 16
+_GRID_POINTS = 201  # of the levels' recursion: a forecast needs no more
+_SEARCHED = tuple(dict.fromkeys(round(8 * 1.25**step) for step in range(-1, 16)))  # blocks
+_NEVER = 1e6  # blocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlookTerms:
+    """The design whose minutes are asked for.
+
+    Attributes:
+        shape: Of one block; its cells are those of one headline.
+        headlines: That share the error.
+        preparation_s: Before the first block.
+        block_s: Of one block with all its workloads.
+        budget_s: From the start of the preparation.
+        max_blocks: That fit into it.
+        precision: Half-width asked for; then the verdicts do not stop the campaign.
+        weights: Of the treatments in a contrast.
+    """
+
+    shape: BlockShape
+    headlines: int
+    preparation_s: float
+    block_s: float
+    budget_s: float
+    max_blocks: int
+    precision: float | None = None
+    weights: tuple[float, ...] = PAIR
+
+    def seconds(self, blocks: float) -> float:
+        """Return the seconds from the start to the end of so many blocks."""
+        return self.preparation_s + blocks * self.block_s
+
+    def rule(self, max_blocks: int) -> StoppingRule:
+        """Return what a campaign of at most so many blocks stops by."""
+        return stopping_rule(
+            headlines=self.headlines,
+            cells_per_headline=self.shape.cells,
+            max_blocks=max_blocks,
+            precision=self.precision,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectOutlook:
+    """How one effect fares; times count from the start of the campaign.
+
+    Attributes:
+        effect: True relative difference.
+        half_s: By then half of the campaigns call it; None: not within the budget.
+        most_s: By then nine in ten do; None likewise.
+        within_budget: Share of campaigns that call it at all, between 0 and 1.
+        needed_s: The least budget in which nine in ten do; None: no reachable one.
+    """
+
+    effect: float
+    half_s: float | None
+    most_s: float | None
+    within_budget: float
+    needed_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeOutlook:
+    """The headline of a workload, or each of its cells.
+
+    Attributes:
+        pooled: Whether it is the headline.
+        contrast_sd: Of one block's contrast, log scale.
+        half_width: Relative, to expect at the end of the budget; None: no look before it.
+        smallest: Least relative effect that nine in ten campaigns call within the budget.
+        effects: One per effect asked about.
+    """
+
+    pooled: bool
+    contrast_sd: float
+    half_width: float | None
+    smallest: float | None
+    effects: tuple[EffectOutlook, ...]
+
+    def at(self, effect: float) -> EffectOutlook:
+        """Return what is said of an effect that was asked about."""
+        return next(each for each in self.effects if each.effect == effect)
+
+
+def outlook(
+    noise: WorkloadNoise, terms: OutlookTerms, effects: Sequence[float], *, pooled: bool
+) -> ScopeOutlook:
+    """Return when a headline, or each of its cells, is decided.
+
+    Args:
+        noise: Of the workload.
+        terms: The design.
+        effects: Relative, > 0; the minutes of a slowdown are those of the speed-up.
+        pooled: The headline, or the cells with their simultaneous intervals. Of many cells the one
+            that differs alone has that level, too: the false discovery rate gives it its smallest.
+    """
+    deviation = contrast_sd(noise, terms.shape, pooled=pooled, weights=terms.weights)
+    looks = looks_of(terms.rule(terms.max_blocks), None if pooled else terms.shape.cells)
+    plan = crossing(looks, cumulative=terms.precision is None) if looks else None
+    return ScopeOutlook(
+        pooled=pooled,
+        contrast_sd=deviation,
+        half_width=math.expm1(half_width(looks[-1], deviation)) if looks else None,
+        smallest=math.expm1(plan.drift_needed(MOST) * deviation) if plan else None,
+        effects=tuple(_effect(plan, terms, effect, deviation, pooled=pooled) for effect in effects),
+    )
+
+
+def needed_s(
+    noise: WorkloadNoise, terms: OutlookTerms, effect: float, *, pooled: bool
+) -> float | None:
+    """Return the least budget in which nine in ten campaigns call the effect; None: none."""
+    deviation = contrast_sd(noise, terms.shape, pooled=pooled, weights=terms.weights)
+    return needed_at_s(deviation, terms, effect, pooled=pooled)
+
+
+def needed_at_s(
+    deviation: float, terms: OutlookTerms, effect: float, *, pooled: bool
+) -> float | None:
+    """Return the same where one block's contrast is known to vary by so much."""
+    blocks = _blocks_needed(terms, _drift(effect, deviation), pooled=pooled)
+    return None if blocks is None else terms.seconds(blocks)
+
+
+def looks_of(
+    rule: StoppingRule, cells: int | None = None, *, most: int = _MOST_LOOKS
+) -> tuple[Look, ...]:
+    """Return the looks of a campaign with their levels; none if it ends before the first.
+
+    Args:
+        rule: Of the campaign.
+        cells: With simultaneous intervals; None for a headline.
+        most: Of a longer plan evenly spread looks stand for all.
+    """
+    first = rule.first_look if cells is None else rule.cell_first_look
+    alpha = rule.alpha / (cells or 1)
+    if rule.max_blocks < first:
+        return ()
+    spread = np.linspace(first, rule.max_blocks, min(most, rule.max_blocks - first + 1))
+    blocks = [int(number) for number in spread.round()]
+    if rule.precision is not None:
+        return tuple(Look(blocks=n, level=alpha) for n in blocks)
+    levels = look_levels(
+        blocks, rule.max_blocks, alpha, rule.spending_power, grid_points=_GRID_POINTS
+    )
+    return tuple(Look(blocks=n, level=a) for n, a in zip(blocks, levels, strict=True))
+
+
+def precision_s(noise: WorkloadNoise, terms: OutlookTerms) -> float | None:
+    """Return when a headline's interval is expected to be as narrow as asked; None: not asked."""
+    if terms.precision is None:
+        return None
+    deviation = contrast_sd(noise, terms.shape, pooled=True, weights=terms.weights)
+    level = terms.rule(terms.max_blocks).alpha
+    blocks = PRECISION_FROM
+    while half_width(Look(blocks=blocks, level=level), deviation) > math.log1p(terms.precision):
+        blocks = math.ceil(blocks * 1.02)
+        if blocks > _NEVER:
+            return None
+    return terms.seconds(blocks)
+
+
+def _effect(
+    plan: Crossing | None,
+    terms: OutlookTerms,
+    effect: float,
+    deviation: float,
+    *,
+    pooled: bool,
+) -> EffectOutlook:
+    drift = _drift(effect, deviation)
+    by = [plan.blocks_until(drift, share) if plan else None for share in (HALF, MOST)]
+    half_s, most_s = (None if blocks is None else terms.seconds(blocks) for blocks in by)
+    blocks = _blocks_needed(terms, drift, pooled=pooled)
+    return EffectOutlook(
+        effect=effect,
+        half_s=half_s,
+        most_s=most_s,
+        within_budget=float(plan.decided(drift)[-1]) if plan else 0.0,
+        needed_s=None if blocks is None else terms.seconds(blocks),
+    )
+
+
+def _drift(effect: float, deviation: float) -> float:
+    return math.log1p(effect) / deviation if deviation else math.inf
+
+
+def _blocks_needed(terms: OutlookTerms, drift: float, *, pooled: bool) -> float | None:
+    """Return the blocks of the shortest plan in which nine in ten campaigns call the effect."""
+    cells = None if pooled else terms.shape.cells
+    first = terms.rule(0).first_look if pooled else terms.rule(0).cell_first_look
+    plans = [blocks for blocks in _SEARCHED if blocks >= first]
+    needed = [_drift_needed(terms.rule(plans[-1]), cells)]
+    if drift < needed[0]:
+        # Far out the drift that is needed falls with the root of the blocks.
+        blocks = plans[-1] * (needed[0] / drift) ** 2 if drift else math.inf
+        return math.ceil(blocks) if blocks < _NEVER else None
+    low, high = 0, len(plans) - 1
+    while low < high:
+        middle = (low + high) // 2
+        enough = drift >= _drift_needed(terms.rule(plans[middle]), cells)
+        low, high = (low, middle) if enough else (middle + 1, high)
+    least = plans[low - 1] + 1 if low else first
+    between = plans[low] * (_drift_needed(terms.rule(plans[low]), cells) / drift) ** 2
+    return min(max(math.ceil(between), least), plans[low])
+
+
+@lru_cache(maxsize=512)
+def _drift_needed(rule: StoppingRule, cells: int | None) -> float:
+    looks = looks_of(rule, cells, most=_SEARCH_LOOKS)
+    return crossing(looks, cumulative=rule.precision is None).drift_needed(MOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceOutlook:
+    """The slice of the file beside the best one.
+
+    Attributes:
+        slice_s: In the file.
+        overhead_s: Per run, not measured: its share of switch and discard, and its ramp.
+        single_s: The best for a single cell without drift.
+        best_s: The best for the headline, drift and pooling included.
+        cost: Time that the headline takes with ``best_s``, over that with the file's.
+        advised: Whether the best may be said: in turns not below ten starts.
+        reconnections: In turns: the best number, beside ``best_s``; None where it is not known.
+    """
+
+    slice_s: float
+    overhead_s: float
+    single_s: float
+    best_s: float
+    cost: float
+    advised: bool = True
+    reconnections: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOutlook:
+    """Workloads of the same noise, whose minutes are therefore the same.
+
+    Attributes:
+        names: Of the workloads.
+        cells: Of each cell; None where the headline is the only cell. Where they are many, of one
+            that differs alone: the others it differs with only make it sooner.
+        synergies: Of each synergy of two factors; None where the design tells none.
+        precision_s: When a headline is expected to be as narrow as asked; None: not asked.
+    """
+
+    names: tuple[str, ...]
+    noise: WorkloadNoise
+    pooled: ScopeOutlook
+    cells: ScopeOutlook | None
+    slices: SliceOutlook
+    precision_s: float | None
+    synergies: ScopeOutlook | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheaperDesign:
+    """A way to a decision that the budget does not allow as the file stands.
+
+    Attributes:
+        pooled: Whether it decides the headlines, or the single cells.
+        change: What to change, in words.
+        needed_s: Budget in which nine in ten campaigns call the effect of ``stop.decide``.
+        campaigns: How many of such campaigns replace the one.
+    """
+
+    pooled: bool
+    change: str
+    needed_s: float
+    campaigns: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskNeed:
+    """Room that a directory must have."""
+
+    directory: str
+    needed_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignOutlook:
+    """What a campaign would take and what it could say.
+
+    Attributes:
+        noise: Measured or assumed; it says which.
+        workloads: Empty where nothing is compared.
+        cheaper: Where the budget does not decide ``stop.decide``: what would, cheapest first.
+        cached: Treatments whose data are prepared already.
+        sustained_most_s: What all long runs take when each falls near its end and is extended.
+        rounds: Of each visit; the reason says why not one.
+        capacity_s: Of finding the capacity, which is a part of the preparation.
+        design_reason: Why the treatments alternate or not, as a clause.
+        pausing: What stands still between turns; None where none are taken.
+        memory: Of the servers that are up together; None likewise, and where it is not known.
+    """
+
+    experiment: Experiment
+    noise: NoiseProfile
+    mode: Mode
+    switch: SwitchCost
+    discard_s: float
+    preparation_s: float
+    block_s: float
+    max_blocks: int
+    first_look: int
+    first_look_s: float
+    sustained_s: float
+    cached: int
+    disk: tuple[DiskNeed, ...]
+    workloads: tuple[WorkloadOutlook, ...] = ()
+    cheaper: tuple[CheaperDesign, ...] = ()
+    sustained_most_s: float = 0.0
+    rounds: int = 1
+    rounds_reason: str = ""
+    capacity_s: float = 0.0
+    design_reason: str = ""
+    pausing: Pausing | None = None
+    memory: SharedMemory | None = None
+
+    @property
+    def decides_headlines(self) -> bool:
+        """Return whether nine in ten campaigns call ``stop.decide`` in every headline."""
+        return all(self._decided(each.pooled) for each in self.workloads)
+
+    @property
+    def decides_cells(self) -> bool:
+        """Return whether nine in ten campaigns call ``stop.decide`` in any given cell."""
+        return all(each.cells is None or self._decided(each.cells) for each in self.workloads)
+
+    @property
+    def has_many_cells(self) -> bool:
+        """Return whether cells that differ together are called sooner than is said here."""
+        return has_many_cells(len(self.experiment.closed_loads))
+
+    def _decided(self, scope: ScopeOutlook) -> bool:
+        return scope.at(self.experiment.stop.decide).within_budget >= MOST

@@ -1,0 +1,512 @@
+"""A plan for people: what a campaign would take, and what it could say.
+
+A plan for programs, a public format with a version; missing values are null.
+"""
+
+from collections.abc import Iterator
+
+from steelyard.answers.outlook.compute import (
+    CampaignOutlook,
+    CheaperDesign,
+    EffectOutlook,
+    ScopeOutlook,
+    SliceOutlook,
+    WorkloadOutlook,
+)
+from steelyard.answers.summary import FORMAT
+from steelyard.answers.turns.section import (
+    plan_json,
+    seconds_words,
+    shared_pairs,
+    taken_words,
+    turn_words,
+    warm_up_words,
+)
+from steelyard.answers.wording import looked_for, uncompared
+from steelyard.core.command import quoted
+from steelyard.core.experiment import MANY, Experiment
+from steelyard.core.noise import LEAST_STARTS, NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
+from steelyard.core.schedule import Mode
+from steelyard.core.units import format_bytes, format_duration, format_percent
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    Column,
+    Document,
+    KeyValues,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+)
+from steelyard.report.formats import MISSING, about, count, enumeration, share, utc
+from steelyard.report.json_values import Json, number, percent
+from steelyard.report.terminal import filled
+from steelyard.stats.planning import turn_noise
+
+ASSUMED = "assumed: METHOD's typical profile, nobody measured this machine: run `steelyard noise`"
+ASSUMED_TURNS = (
+    "assumed: what reads varied by in turns on one busy virtual machine with 2 CPUs (METHOD 3.18),"
+    " nobody measured this machine: run `steelyard noise`"
+)
+OTHER_DESIGN = {
+    True: "; it was measured one by one, so that turns show no more than these parts: the assumed"
+    " ones where they are smaller",
+    False: "; it was measured in turns: what one run varied by against one of the next block",
+}
+SINGLE = "Nothing is compared, so no effect is decided."
+_HOW_TO_READ = (
+    "A campaign that looks after every block calls an effect of this true size faster or slower,"
+    " at this noise: half of the campaigns by the first time, nine in ten by the second, counted"
+    " from the start of the preparation. A cell's minutes are those of any one cell, at the level"
+    " that the cells share. In brackets the least budget in which nine in ten do."
+)
+_PRECISION = (
+    "With a precision asked for, no verdict ends the campaign: each look is judged by itself, and"
+    " the campaign ends when the precision is reached, also before these times."
+)
+_MANY_CELLS = (
+    "Of so many cells the minutes are those of one that differs alone. Where several differ, the"
+    " false discovery rate calls them earlier; by how much depends on how many, which nobody knows"
+    " before."
+)
+_SYNERGIES = (
+    "A pooled effect is that of one factor, a synergy what two do together beyond both: its"
+    " interval is twice as wide. A campaign ends with its headlines and does not wait for"
+    " synergies; with a precision asked for it goes on."
+)
+_PART_NAMES = {"slice_sd": "runs", "visit_sd": "restarts", "drift_sd": "drift"}
+_AS_GOOD = 0.05  # of the time: less is not worth a changed file
+
+
+def outlook_document(found: CampaignOutlook) -> Document:
+    """Return a plan as a document."""
+    experiment = found.experiment
+    against = " against ".join(treatment.name for treatment in experiment.treatments)
+    document = Document(
+        title=f"Plan of {experiment.name}",
+        subtitle=f"{against} · nothing was started",
+        sections=(
+            _decidable(found),
+            *_minutes(found),
+            *_cheaper(found),
+            _noise(found),
+            _time_and_disk(found),
+        ),
+    )
+    return filled(document, experiment.words)
+
+
+def shortfall(found: CampaignOutlook, source: str) -> str:
+    """Return one sentence where the budget does not decide what is asked; else nothing."""
+    if not found.workloads or (found.decides_headlines and found.decides_cells):
+        return ""
+    experiment = found.experiment
+    scope = "single cells" if found.decides_headlines else "the headlines"
+    budget = format_duration(experiment.stop.budget_s)
+    noise = "measured" if found.noise.origin is NoiseOrigin.MEASURED else "assumed"
+    fact = f"at the {noise} noise {budget} do not decide {share(experiment.stop.decide)} in {scope}"
+    ways = [design for design in found.cheaper if design.pooled or found.decides_headlines]
+    way = f"; cheaper: {design_sentence(ways[0])}" if ways else ""
+    return f"{fact}{way}; see `steelyard plan {quoted(source)}`"
+
+
+def _decidable(found: CampaignOutlook) -> Section:
+    title = f"Within {format_duration(found.experiment.stop.budget_s)}"
+    if not found.workloads:
+        remark = Paragraph(text=_nothing_decided(found.experiment))
+        return Section(anchor="decidable", title=title, blocks=(remark,))
+    items = tuple(item for each in found.workloads for item in _scope_sentences(each, found))
+    tone = Tone.PLAIN if found.decides_headlines else Tone.WARNING
+    wish = share(found.experiment.stop.decide)
+    word = "is" if found.decides_headlines else "is not"
+    lead = Paragraph(text=f"An effect of {wish} {word} decided in the headlines.", tone=tone)
+    cells: tuple[Block, ...] = ()
+    if not found.decides_cells:
+        number_of = len(found.experiment.closed_loads)
+        alone = " that differ alone" if found.has_many_cells else ""
+        text = (
+            f"It is not decided in single cells{alone}: {number_of} per workload share the error."
+        )
+        cells = (Paragraph(text=text, tone=Tone.WARNING),)
+    listed = BulletList(lead="What nine in ten campaigns decide:", items=items)
+    return Section(anchor="decidable", title=title, blocks=(lead, *cells, listed))
+
+
+def _nothing_decided(experiment: Experiment) -> str:
+    """Return why no effect is decided, and what the campaign is for instead."""
+    why = uncompared(experiment)
+    return f"{why} Looked for is {looked_for(experiment)}." if why else SINGLE
+
+
+def _scope_sentences(each: WorkloadOutlook, found: CampaignOutlook) -> list[str]:
+    names = enumeration(each.names)
+    sentences = [f"{names}, pooled: {_reach(each.pooled)}"]
+    if each.cells is not None:
+        alone = " that differs alone" if found.has_many_cells else ""
+        sentences.append(f"{names}, each cell{alone}: {_reach(each.cells)}")
+    if each.synergies is not None:
+        sentences.append(f"{names}, each synergy of two: {_reach(each.synergies)}")
+    if each.precision_s is not None and found.experiment.stop.precision is not None:
+        asked = format_percent(found.experiment.stop.precision, signed=False)
+        when = format_duration(each.precision_s)
+        sentences.append(f"{names}, pooled: ±{asked} is reached after about {when}")
+    return sentences
+
+
+def _reach(scope: ScopeOutlook) -> str:
+    if scope.smallest is None or scope.half_width is None:
+        return "nothing, the budget ends before the first look"
+    least = format_percent(scope.smallest, signed=False)
+    width = format_percent(scope.half_width, signed=False)
+    open_effects = [share(e.effect) for e in scope.effects if e.within_budget < 0.9]
+    rest = f"; not {enumeration(tuple(open_effects))}" if open_effects else ""
+    return f"effects of {least} and more{rest} (interval about ±{width} at the end)"
+
+
+def _minutes(found: CampaignOutlook) -> tuple[Section, ...]:
+    if not found.workloads:
+        return ()
+    tables = tuple(_table(each, found) for each in found.workloads)
+    said = {
+        _HOW_TO_READ: True,
+        _MANY_CELLS: found.has_many_cells,
+        _SYNERGIES: any(each.synergies is not None for each in found.workloads),
+        _PRECISION: found.experiment.stop.precision is not None,
+    }
+    note = Paragraph(text=" ".join(text for text, applies in said.items() if applies))
+    return (Section(anchor="minutes", title="Time to decide", blocks=(*tables, note)),)
+
+
+def _table(each: WorkloadOutlook, found: CampaignOutlook) -> Table:
+    scopes = [("pooled", each.pooled)]
+    if each.cells is not None:
+        scopes.append(("cell", each.cells))
+    if each.synergies is not None:
+        scopes.append(("synergy", each.synergies))
+    columns = [Column(name="true effect", align=Align.RIGHT)]
+    for name, _ in scopes:
+        columns.append(Column(name=f"{name}, half", align=Align.RIGHT))
+        columns.append(Column(name=f"{name}, nine in ten"))
+    budget_s = found.experiment.stop.budget_s
+    rows = tuple(
+        Row(cells=(share(effect.effect), *_row_cells(place, scopes, budget_s)))
+        for place, effect in enumerate(each.pooled.effects)
+    )
+    return Table(title=enumeration(each.names), columns=tuple(columns), rows=rows)
+
+
+def _row_cells(
+    place: int, scopes: list[tuple[str, ScopeOutlook]], budget_s: float
+) -> tuple[str, ...]:
+    effects = [scope.effects[place] for _, scope in scopes]
+    return tuple(text for effect in effects for text in _times(effect, budget_s))
+
+
+def _times(effect: EffectOutlook, budget_s: float) -> tuple[str, str]:
+    half = MISSING if effect.half_s is None else format_duration(effect.half_s)
+    if effect.most_s is not None:
+        return half, format_duration(effect.most_s)
+    needed = (
+        "no budget within reach does it"
+        if effect.needed_s is None
+        else f"needs about {about(effect.needed_s)}"
+    )
+    return half, f"not within {format_duration(budget_s)} ({needed})"
+
+
+def _cheaper(found: CampaignOutlook) -> tuple[Section, ...]:
+    if not found.cheaper:
+        return ()
+    blocks: list[Block] = []
+    for pooled, scope in ((True, "headlines"), (False, "single cells")):
+        ways = tuple(design_sentence(each) for each in found.cheaper if each.pooled is pooled)
+        lead = f"Nine in ten campaigns decide {share(found.experiment.stop.decide)} in {scope} with"
+        blocks += [BulletList(lead=lead, items=ways)] if ways else []
+    return (Section(anchor="cheaper", title="Designs that decide", blocks=tuple(blocks)),)
+
+
+def design_sentence(design: CheaperDesign) -> str:
+    """Return a design and its time in words."""
+    each = " each" if design.campaigns > 1 else ""
+    return f"{design.change}: about {about(design.needed_s)}{each}"
+
+
+def _noise(found: CampaignOutlook) -> Section:
+    in_turns = found.mode is Mode.ALTERNATING
+    pairs = [("noise", noise_origin(found.noise, in_turns=in_turns))]
+    for each in found.workloads:
+        name = enumeration(each.names)
+        parts = _turn_parts(each.noise) if in_turns else _parts(each.noise)
+        pairs.append((f"parts, {name}", parts + _not_measured(each, found.noise)))
+        deviations = [format_percent(each.pooled.contrast_sd, signed=False) + " pooled"]
+        if each.cells is not None:
+            deviations.append(format_percent(each.cells.contrast_sd, signed=False) + " per cell")
+        pairs.append((f"one block varies by, {name}", ", ".join(deviations)))
+        pairs.append(
+            (f"turns, {name}", turns_sentence(each.slices))
+            if in_turns
+            else (f"slice, {name}", slice_sentence(each.slices))
+        )
+    listed = KeyValues(title="", pairs=tuple(pairs))
+    return Section(anchor="noise", title="Noise and slice", blocks=(listed,))
+
+
+def noise_origin(noise: NoiseProfile, *, in_turns: bool = False) -> str:
+    """Return where the noise comes from, in words."""
+    if noise.origin is NoiseOrigin.ASSUMED:
+        return ASSUMED_TURNS if in_turns else ASSUMED
+    when = f", {utc(noise.measured_at)}" if noise.measured_at is not None else ""
+    place = f" on {noise.place}" if noise.place else ""
+    other = "" if noise.is_of_turns is in_turns else OTHER_DESIGN[in_turns]
+    return f"measured{place} by {noise.campaign_id}, {count(noise.blocks, 'block')}{when}{other}"
+
+
+def _parts(noise: WorkloadNoise) -> str:
+    return (
+        f"seconds {_deviation(noise.second_sd)} (autocorrelation {noise.autocorrelation:.2g}),"
+        f" runs {_deviation(noise.slice_sd)}, restarts {_deviation(noise.visit_sd)},"
+        f" drift {_deviation(noise.drift_sd)} per hour (standard deviations)"
+    )
+
+
+def _turn_parts(noise: WorkloadNoise) -> str:
+    turns = turn_noise(noise)
+    drawn = turns.connection_sd
+    connections = "in them" if drawn is None else _deviation(drawn)
+    return (
+        f"starts {_deviation(turns.start_sd)}, connections {connections}, one second of turns"
+        f" {_deviation(turns.second_sd)} (standard deviations)"
+    )
+
+
+def _not_measured(each: WorkloadOutlook, noise: NoiseProfile) -> str:
+    """Return what of a measured profile is not this workload's own measurement."""
+    if noise.origin is NoiseOrigin.ASSUMED:
+        return ""
+    assumed = tuple(_PART_NAMES[name] for name in each.noise.assumed)
+    measured = {own.workload for own in noise.workloads}
+    others = [name for name in each.names if name not in measured]
+    parts = f"; of these assumed or halved: {enumeration(assumed)}" if assumed else ""
+    taken = f"; {enumeration(tuple(others))} was not measured: the noisiest one's" if others else ""
+    return parts + taken
+
+
+def _deviation(log: float) -> str:
+    return format_percent(log, signed=False)
+
+
+def slice_sentence(slices: SliceOutlook) -> str:
+    """Return the slice of the file beside the best one, in words."""
+    file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
+    best = f"best for the headline {slices.best_s:.0f} s"
+    saved = 1.0 - slices.cost
+    gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
+    return f"{file}; {best} ({gain}); for a single cell without drift {slices.single_s:.0f} s"
+
+
+def turns_sentence(slices: SliceOutlook) -> str:
+    """Return the seconds of turns of the file, and the best ones where they may be said."""
+    file = f"{slices.slice_s:g} s in the file, beside {slices.overhead_s:.1f} s not measured"
+    if not slices.advised:
+        return f"{file}; others are advised by {LEAST_STARTS} starts or more of `steelyard noise`"
+    anew = slices.reconnections
+    with_new = "" if anew is None else f" with {count(anew, 'reconnection')}"
+    saved = 1.0 - slices.cost
+    gain = "about as good" if saved < _AS_GOOD else f"{100 * saved:.0f} % less time"
+    return f"{file}; best for the headline {slices.best_s:.0f} s{with_new} ({gain})"
+
+
+def _time_and_disk(found: CampaignOutlook) -> Section:
+    experiment = found.experiment
+    cells = len(experiment.workloads) * len(experiment.loads)
+    arms = len(experiment.treatments)
+    block = format_duration(found.block_s)
+    pairs = [
+        ("design", taken_words(found.mode, found.design_reason, found.switch)),
+        *_turns(found),
+        ("preparation", _preparation(found)),
+        ("block", f"{count(arms, 'treatment')} x {count(cells, 'cell')}, about {block}"),
+        *_rounds(found),
+        ("blocks", f"about {found.max_blocks} within {format_duration(experiment.stop.budget_s)}"),
+    ]
+    if found.workloads:
+        first = f"after {found.first_look} blocks, at about {format_duration(found.first_look_s)}"
+        pairs.append(("first look", first))
+    if found.sustained_s:
+        most_s = found.sustained_most_s
+        late = f", up to {format_duration(most_s)} where they fall near their ends"
+        most = late if most_s > found.sustained_s else ""
+        pairs.append(("long runs", f"about {format_duration(found.sustained_s)} on top{most}"))
+    pairs.append(("disk", _disk(found)))
+    listed = KeyValues(title="", pairs=tuple(pairs))
+    return Section(anchor="time", title="Time and disk", blocks=(listed,))
+
+
+def _turns(found: CampaignOutlook) -> Iterator[tuple[str, str]]:
+    """Yield how turns would be taken; nothing where none are."""
+    if found.mode is not Mode.ALTERNATING:
+        return
+    measure = found.experiment.measure
+    yield "turns", f"{turn_words(measure.turns)}; longer for a workload with long {MANY}"
+    yield "measured", seconds_words(measure.turns, measure.slice_s)
+    yield "warm-up", warm_up_words(found.discard_s)
+    yield from shared_pairs(found.pausing, found.memory)
+
+
+def _rounds(found: CampaignOutlook) -> list[tuple[str, str]]:
+    rounds = found.rounds
+    return [("rounds", f"{rounds} per visit, {found.rounds_reason}")] if rounds > 1 else []
+
+
+def _preparation(found: CampaignOutlook) -> str:
+    arms = len(found.experiment.treatments)
+    cached = "; all data are in the cache" if found.cached == arms else ""
+    capacity = f" (of them {format_duration(found.capacity_s)} for the capacity)"
+    asked = capacity if found.capacity_s else ""
+    return f"about {format_duration(found.preparation_s)} for data and first starts{asked}{cached}"
+
+
+def _disk(found: CampaignOutlook) -> str:
+    if not found.disk:
+        return "the servers' own, which is not visible from here"
+    parts = [
+        f"{format_bytes(need.needed_bytes)} in {need.directory}"
+        f" ({format_bytes(need.free_bytes)} free)"
+        + (": too little" if need.needed_bytes > need.free_bytes else "")
+        for need in found.disk
+    ]
+    return f"at most {'; '.join(parts)}"
+
+
+def outlook_json(found: CampaignOutlook) -> dict[str, Json]:
+    """Return a plan for programs; units are in the names."""
+    experiment = found.experiment
+    return {
+        "format": FORMAT,
+        "kind": "plan",
+        "name": experiment.name,
+        "treatments": [treatment.name for treatment in experiment.treatments],
+        "baseline": experiment.baseline,
+        "mode": found.mode.value,
+        "switch": found.switch.value,
+        "design_reason": found.design_reason or None,
+        **plan_json(found.mode, experiment, found.pausing, found.memory),
+        "budget_s": number(experiment.stop.budget_s),
+        "decide_percent": percent(experiment.stop.decide),
+        "precision_percent": percent(experiment.stop.precision),
+        "decides_headlines": found.decides_headlines if found.workloads else None,
+        "cells_differ_alone": found.has_many_cells,
+        "decides_cells": found.decides_cells if _has_cells(found) else None,
+        "preparation_s": number(round(found.preparation_s, 1)),
+        **({"capacity_s": number(round(found.capacity_s, 1))} if found.capacity_s else {}),
+        "discard_s": number(found.discard_s),
+        "block_s": number(round(found.block_s, 1)),
+        "rounds": found.rounds,
+        "max_blocks": found.max_blocks,
+        "first_look_blocks": found.first_look,
+        "first_look_s": number(round(found.first_look_s, 1)),
+        "sustained_s": number(round(found.sustained_s, 1)),
+        "sustained_most_s": number(round(found.sustained_most_s, 1)),
+        "noise": _noise_json(found.noise),
+        "workloads": [
+            _workload_json(each, name) for each in found.workloads for name in each.names
+        ],
+        "cheaper": [
+            {
+                "scope": "pooled" if each.pooled else "cell",
+                "change": each.change,
+                "campaigns": each.campaigns,
+                "needed_s": _seconds(each.needed_s),
+            }
+            for each in found.cheaper
+        ],
+        "disk": [
+            {
+                "directory": need.directory,
+                "needed_bytes": need.needed_bytes,
+                "free_bytes": need.free_bytes,
+            }
+            for need in found.disk
+        ],
+    }
+
+
+def _has_cells(found: CampaignOutlook) -> bool:
+    return any(each.cells is not None for each in found.workloads)
+
+
+def _seconds(seconds: float | None) -> float | None:
+    return None if seconds is None else number(round(seconds, 1))
+
+
+def _noise_json(noise: NoiseProfile) -> dict[str, Json]:
+    return {
+        "origin": noise.origin.value,
+        "campaign": noise.campaign_id or None,
+        "blocks": noise.blocks,
+        "measured_at": number(noise.measured_at),
+        "place": noise.place or None,
+        "mode": None if noise.mode is None else noise.mode.value,
+        "block_s": number(noise.block_s),
+    }
+
+
+def _workload_json(each: WorkloadOutlook, name: str) -> dict[str, Json]:
+    noise = each.noise
+    return {
+        "workload": name,
+        "noise": {
+            "second_sd": number(noise.second_sd),
+            "autocorrelation": number(noise.autocorrelation),
+            "slice_sd": number(noise.slice_sd),
+            "visit_sd": number(noise.visit_sd),
+            "drift_sd_per_sqrt_h": number(noise.drift_sd),
+            "trend_per_h": number(noise.trend_per_h),
+            "assumed": list(noise.assumed),
+            **_turns_json(noise.turns),
+        },
+        "slice_s": number(each.slices.slice_s),
+        "overhead_per_run_s": _seconds(each.slices.overhead_s),
+        "best_slice_s": _seconds(each.slices.best_s),
+        "best_slice_single_cell_s": _seconds(each.slices.single_s),
+        "best_slice_cost": number(each.slices.cost),
+        "best_slice_advised": each.slices.advised,
+        "best_reconnections": each.slices.reconnections,
+        "precision_reached_s": _seconds(each.precision_s),
+        "pooled": _scope_json(each.pooled),
+        "cell": None if each.cells is None else _scope_json(each.cells),
+        "synergy": None if each.synergies is None else _scope_json(each.synergies),
+    }
+
+
+def _turns_json(turns: TurnNoise | None) -> dict[str, Json]:
+    if turns is None:
+        return {}
+    return {
+        "turns": {
+            "start_sd": number(turns.start_sd),
+            "connection_sd": number(turns.connection_sd),
+            "second_sd": number(turns.second_sd),
+        }
+    }
+
+
+def _scope_json(scope: ScopeOutlook) -> dict[str, Json]:
+    return {
+        "contrast_sd": number(scope.contrast_sd),
+        "half_width_percent": percent(scope.half_width),
+        "smallest_effect_percent": percent(scope.smallest),
+        "effects": [
+            {
+                "effect_percent": percent(effect.effect),
+                "half_decided_s": _seconds(effect.half_s),
+                "most_decided_s": _seconds(effect.most_s),
+                "decided_within_budget": number(round(effect.within_budget, 3)),
+                "needed_s": _seconds(effect.needed_s),
+            }
+            for effect in scope.effects
+        ],
+    }

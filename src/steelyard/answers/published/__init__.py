@@ -1,0 +1,1 @@
+"""The figures of the published series beside those measured here."""

@@ -1,0 +1,1 @@
+"""Why one configuration is faster, from the evidence around its runs."""

@@ -1,0 +1,511 @@
+"""One sentence per comparison that says which part of the latency changed, from evidence alone.
+
+Named is only what is clear (see ``block_values.is_clear``) and weighs at least a tenth of the
+change. The sentence says what changed, and what differs between the two; that the one is because
+of the other is said nowhere.
+
+What a Redis server did for persistence on the two sides of a comparison, in clauses.
+
+Why: what the evidence around the runs of a campaign says of its comparisons.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from steelyard.answers.budget.compute import Budget, BudgetChange, PartChange, split_latency
+from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange, keep_ledger
+from steelyard.answers.latency.parts import Part, class_of
+from steelyard.answers.observations import (
+    HeadlineContrast,
+    Observations,
+    Watching,
+    headline_contrasts,
+    median_over,
+    watching,
+)
+from steelyard.answers.reasons import waits as device
+from steelyard.answers.timeline.compute import Timeline, timelines
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import EngineName, Experiment, Layer
+from steelyard.core.findings import Estimate
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey
+from steelyard.core.units import format_bytes, format_latencies, format_percent
+
+_LEAST_SHARE = 0.01  # of the time: less is not worth a word
+# Costs that a sentence may name beside the server's CPU time, and how.
+NAMED_COSTS = {
+    Cost.AOF_BYTES: "bytes of the append-only file",
+    Cost.AOF_DELAYED_FSYNCS: "delayed fsyncs",
+    Cost.REPLICATION_BYTES: "bytes for replicas",
+    Cost.DEVICE_FLUSHES: "flushes of the data device",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Persisting:
+    """What is known of both sides.
+
+    Attributes:
+        names: Of the baseline and the treatment.
+        evidence: Of their runs, likewise.
+        costs: How the ledger differs.
+    """
+
+    names: tuple[str, str]
+    evidence: tuple[Sequence[Evidence], Sequence[Evidence]]
+    costs: LedgerChange
+
+    def clear(self, *wanted: Cost) -> Iterator[CostChange]:
+        """Yield those of these costs that are clear."""
+        yield from (cost for cost in self.costs.costs if cost.cost in wanted and cost.clear)
+
+
+def logged(persisting: Persisting) -> Iterator[str]:
+    """Yield what a request writes into the log, and how often a flush goes through."""
+    for cost in persisting.clear(Cost.AOF_BYTES, Cost.DEVICE_FLUSHES):
+        yield cost_clause(cost)
+
+
+def held_up(persisting: Persisting, side: int) -> Iterator[str]:
+    """Yield what may hold the main thread up at the storage, on the side where it is held more."""
+    for cost in persisting.clear(Cost.AOF_DELAYED_FSYNCS):
+        yield cost_clause(cost)
+    yield from _shares(persisting, side)
+    worst_s = median_over(persisting.evidence[side], lambda e: e.level(Quantity.WORST_AOF_WRITE_S))
+    if worst_s:
+        who = persisting.names[side]
+        yield f"the longest write of the log under {who} took {format_latencies([worst_s])[0]}"
+
+
+def forked(persisting: Persisting, side: int) -> Iterator[str]:
+    """Yield how often a side forked, how long that took, and what its children copied."""
+    evidence = persisting.evidence[side]
+    forks = median_over(evidence, lambda each: each.total(Quantity.FORKS))
+    took_s = median_over(evidence, lambda each: each.total(Quantity.FORK_S))
+    if not forks or took_s is None:
+        return
+    copied = median_over(evidence, lambda each: each.level(Quantity.COPIED_BYTES))
+    copies = f", up to {format_bytes(copied)} copied" if copied else ""
+    yield (
+        f"{persisting.names[side]} forked {forks:g} times a run,"
+        f" {format_latencies([took_s / forks])[0]} each{copies}"
+    )
+
+
+def cost_clause(cost: CostChange) -> str:
+    """Return how one cost of a request differs."""
+    label = NAMED_COSTS[cost.cost]
+    return f"{label} per request {_number(cost.baseline)} to {_number(cost.treatment)}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _shares(persisting: Persisting, side: int) -> Iterator[str]:
+    """Yield for how much of a side's time the log was rewritten or a snapshot saved."""
+    told = {
+        Quantity.AOF_REWRITING_S: "the append-only file was being rewritten",
+        Quantity.RDB_SAVING_S: "a snapshot was being saved",
+    }
+    for quantity, what in told.items():
+        share = median_over(persisting.evidence[side], partial(_share, quantity))
+        if share is not None and share >= _LEAST_SHARE:
+            when = f"in {format_percent(share, signed=False)} of the time"
+            yield f"under {persisting.names[side]} {what} {when}"
+
+
+def _share(quantity: Quantity, evidence: Evidence) -> float | None:
+    seconds = evidence.total(quantity)
+    return None if seconds is None or evidence.seconds <= 0 else seconds / evidence.seconds
+
+
+NOTABLE_SHARE = 0.1  # of the change: less is not worth a word
+_GONE = 0.1  # of the baseline's part: less is called gone
+_EVENTS = 2  # that are named of a class
+_EVENT_SHARE = 0.1  # of a class's sessions: rarer events are not named
+_AT_LIMIT = 0.9  # of the reads that a limit lets through
+_BEFORE_DEVICE = 2.0  # waiting sessions per request in the device: more wait in front of it
+_LOGGING = {EngineName.REDIS: (Cost.AOF_BYTES, Cost.AOF_DELAYED_FSYNCS)}
+_NOTHING = "no part of the latency changed by more than its interval"
+_NAMES = {
+    Part.ON_CPU: "the server's CPU time",
+    Part.CPU_WAIT: "the server's waiting for a CPU",
+    Part.CPU: "the server on a CPU or waiting for one",
+    Part.EXECUTING: "executing commands",
+    Part.SERVING: "the main thread's other CPU time (sockets, protocol, append-only file)",
+    Part.FORKING: "forking",
+    Part.BLOCKED: "the main thread blocked by storage",
+    Part.IO: "waiting for data files",
+    Part.WAL: "WAL",
+    Part.LWLOCK: "the server's internal locks",
+    Part.LOCK: "locks of rows and tables",
+    Part.REPLICATION: "waiting for a standby",
+    Part.OTHER: "other waits",
+    Part.OFF_CPU: "the main thread off the CPU (storage, or waiting for requests)",
+    Part.CLIENT: "the client (round trip, generator, wake-ups)",
+    Part.UNSEEN: "unseen by the samples",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a comparison came out as it did, as far as the evidence says.
+
+    Attributes:
+        sentence: To be read alone, without a full stop at its end.
+        parts: Of the latency, those that it names, largest change first.
+        costs: Of the ledger, those that it names.
+        differing: Settings that differ between the two sides.
+    """
+
+    baseline: str
+    treatment: str
+    cell: CellKey
+    sentence: str
+    parts: tuple[Part, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    differing: tuple[str, ...] = ()
+
+
+Differing = Mapping[tuple[str, str], tuple[str, ...]]  # by baseline and treatment
+
+
+def explain(
+    seen: Observations,
+    experiment: Experiment,
+    ledger: Ledger,
+    budget: Budget,
+    differing: Differing,
+) -> tuple[Explanation, ...]:
+    """Return an explanation of every comparison in every cell, cell by cell."""
+    asked = {(each.baseline, each.treatment): each for each in headline_contrasts(experiment)}
+    costs = {(each.baseline, each.treatment, each.cell): each for each in ledger.changes}
+    explained = []
+    for change in budget.changes:
+        pair = change.baseline, change.treatment
+        case = _Case(
+            change=change,
+            costs=costs[*pair, change.cell],
+            runs=_sides(seen, asked[pair], change.cell),
+            read_limits=(
+                _read_limit(seen, experiment, asked[pair].negative),
+                _read_limit(seen, experiment, asked[pair].positive),
+            ),
+            differing=differing.get(pair, ()),
+            engine=experiment.engine,
+            work=experiment.words.one,
+        )
+        explained.append(_explanation(case))
+    return tuple(explained)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """Everything that is known of one comparison in one cell."""
+
+    change: BudgetChange
+    costs: LedgerChange
+    runs: tuple[tuple[Run, ...], tuple[Run, ...]]
+    differing: tuple[str, ...]
+    read_limits: tuple[float | None, float | None]  # of the device, reads/s, asked of each side
+    engine: EngineName
+    work: str  # what clients ask for, as a noun
+
+    @property
+    def persisting(self) -> Persisting:
+        """Return what is known of what both sides do for persistence."""
+        return Persisting(
+            names=(self.change.baseline, self.change.treatment),
+            evidence=(self.evidence(0), self.evidence(1)),
+            costs=self.costs,
+        )
+
+    def evidence(self, side: int) -> list[Evidence]:
+        """Return what was seen around the runs of the negative (0) or the positive side (1)."""
+        return [run.evidence for run in self.runs[side] if run.evidence is not None]
+
+
+def _sides(
+    seen: Observations, asked: HeadlineContrast, cell: CellKey
+) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    def of(places: Sequence[int]) -> tuple[Run, ...]:
+        return tuple(run for place in places for run in seen.runs[seen.treatments[place], cell])
+
+    return of(asked.negative), of(asked.positive)
+
+
+def _read_limit(seen: Observations, experiment: Experiment, places: Sequence[int]) -> float | None:
+    """Return the limit of reads per second that all treatments of a side ask for, or None."""
+    asked = [experiment.treatment(seen.treatments[place]).asked(Layer.CGROUP) for place in places]
+    limits = {limited.get("read_iops") for limited in asked}
+    only = limits.pop() if len(limits) == 1 else None
+    return float(only) if only else None
+
+
+def _explanation(case: _Case) -> Explanation:
+    change = case.change
+    parts = notable_parts(change)
+    costs = tuple(_named_costs(case, parts))
+    return Explanation(
+        baseline=change.baseline,
+        treatment=change.treatment,
+        cell=change.cell,
+        sentence="; ".join([_finding(case, parts, costs), *_apart(case, parts, costs)]),
+        parts=tuple(part.part for part in parts),
+        costs=tuple(cost.cost for cost in costs),
+        differing=case.differing,
+    )
+
+
+def notable_parts(change: BudgetChange) -> tuple[PartChange, ...]:
+    """Return the parts that are clear and weigh at least a tenth of the change."""
+    whole_s = 0.0 if change.change is None else abs(change.change.value)
+    weight_s = max([whole_s, *(abs(part.change.value) for part in change.parts)])
+    return tuple(
+        part
+        for part in change.parts
+        if part.clear and abs(part.change.value) >= NOTABLE_SHARE * weight_s
+    )
+
+
+def _finding(case: _Case, parts: Sequence[PartChange], costs: Sequence[CostChange]) -> str:
+    """Return what changed, in one clause."""
+    change = case.change
+    work = case.work
+    alone = [cost for cost in costs if not parts or cost.cost is Cost.SERVER_CPU]
+    told = [_cost_clause(cost, work) for cost in alone]
+    if change.missing:
+        return "; ".join([f"the latency was not split: {change.missing}", *told])
+    if change.change is None or change.change.low is None:
+        return "too few blocks for an interval, so nothing is named"
+    if parts:
+        named = " and ".join(_part_clause(case, part) for part in parts)
+        return "; ".join([f"of {format_change(change.change)} per {work}, {named}", *told])
+    if change.clear:
+        whole = f"the latency changed by {format_change(change.change)}"
+        return "; ".join([f"{whole}, but no part of it by more than its interval", *told])
+    return "; ".join([_NOTHING, *told])
+
+
+def format_change(seconds: Estimate) -> str:
+    """Return a change of a time with its interval: ``-4.90 ms [-5.20, -4.60]``."""
+    if seconds.low is None or seconds.high is None:
+        return format_latencies([seconds.value], signed=True)[0]
+    told = format_latencies([seconds.value, seconds.low, seconds.high], signed=True)
+    value, low, high = told[0], *(end.split(" ")[0] for end in told[1:])
+    return f"{value} [{low}, {high}]"
+
+
+def _part_clause(case: _Case, part: PartChange) -> str:
+    details = "; ".join(_DETAILS.get(part.part, _events)(case, part))
+    remark = f" ({details})" if details else ""
+    gone = part.treatment_s < _GONE * part.baseline_s and part.baseline_s > 0.0
+    left = ", which is all but gone" if gone else ""
+    return f"{format_change(part.change)} is {_name(case, part)}{remark}{left}"
+
+
+def _name(case: _Case, part: PartChange) -> str:
+    if part.part is Part.WAL and "sync" in " ".join(_top_events(case, part)).lower():
+        return "WAL sync"
+    return _NAMES[part.part]
+
+
+def _events(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield the names of the events that make up a part, the most frequent first."""
+    events = _top_events(case, part)
+    if events:
+        yield ", ".join(events)
+
+
+def _top_events(case: _Case, part: PartChange) -> list[str]:
+    """Return them of the side where the part is larger."""
+    group = class_of(part.part)
+    sessions: dict[str, float] = defaultdict(float)
+    for evidence in case.evidence(_larger_side(part)):
+        events = () if evidence.waits is None else evidence.waits.events
+        for event in events:
+            if event.group is group and event.name:
+                sessions[event.name] += event.sessions
+    whole = sum(sessions.values())
+    frequent = sorted(sessions, key=lambda name: (-sessions[name], name))[:_EVENTS]
+    return [name for name in frequent if sessions[name] >= _EVENT_SHARE * whole]
+
+
+def _larger_side(part: PartChange) -> int:
+    return int(part.treatment_s > part.baseline_s)
+
+
+def _wal(case: _Case, part: PartChange) -> Iterator[str]:
+    yield from _events(case, part)
+    syncs = case.costs.cost(Cost.WAL_SYNCS)
+    if syncs.clear and syncs.baseline is not None and syncs.treatment is not None:
+        yield f"WAL syncs per transaction {syncs.baseline:.3g} to {syncs.treatment:.3g}"
+
+
+def _io(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield the events, and how the data device stood where more was waited for it."""
+    yield from _events(case, part)
+    yield from _device(case, part)
+    side = _larger_side(part)
+    evidence = case.evidence(side)
+    reads, limit = median_over(evidence, device.reads_per_s), case.read_limits[side]
+    if reads is not None and limit is not None and reads >= _AT_LIMIT * limit:
+        yield f"its {reads:,.0f} reads/s are all that the limit of {limit:,.0f} lets through"
+    waiting, queued = (
+        median_over(evidence, _io_sessions),
+        median_over(evidence, device.queue_length),
+    )
+    if waiting and queued is not None and waiting > _BEFORE_DEVICE * queued:
+        yield (
+            f"{waiting:.1f} sessions waited while {queued:.1f} requests were in it, so most of"
+            " this wait is in front of the device"
+        )
+
+
+def _device(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield how the data device stood on the side where the part is larger."""
+    side = _larger_side(part)
+    evidence = case.evidence(side)
+    busy = median_over(evidence, device.busy_fraction)
+    requests = median_over(evidence, device.requests_per_s)
+    if busy is None or requests is None:
+        return
+    await_s = median_over(evidence, device.wait_s)
+    each = "" if await_s is None else f", {format_latencies([await_s])[0]} each"
+    who = (case.change.baseline, case.change.treatment)[side]
+    yield (
+        f"under {who} the data device was {format_percent(busy, signed=False)} busy with"
+        f" {requests:,.0f} requests/s{each}"
+    )
+
+
+def _blocked(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield what the storage was asked for where the main thread was held up more."""
+    yield from held_up(case.persisting, _larger_side(part))
+    yield from _device(case, part)
+
+
+def _cpu_wait(case: _Case, part: PartChange) -> Iterator[str]:
+    """Yield how often a quota stopped the server, where it did."""
+    side = _larger_side(part)
+    periods = median_over(case.evidence(side), _throttled_share)
+    if periods:
+        who = (case.change.baseline, case.change.treatment)[side]
+        yield (
+            f"a CPU quota stopped the server of {who} in"
+            f" {format_percent(periods, signed=False)} of its periods"
+        )
+
+
+_DETAILS: Mapping[Part, Callable[[_Case, PartChange], Iterator[str]]] = {
+    Part.WAL: _wal,
+    Part.IO: _io,
+    Part.CPU_WAIT: _cpu_wait,
+    Part.CPU: _cpu_wait,
+    Part.SERVING: lambda case, _part: logged(case.persisting),
+    Part.FORKING: lambda case, part: forked(case.persisting, _larger_side(part)),
+    Part.BLOCKED: _blocked,
+    Part.OFF_CPU: _blocked,
+    # Its one event says nothing that its name does not say.
+    Part.CLIENT: lambda _case, _part: iter(()),
+}
+
+
+def _named_costs(case: _Case, parts: Sequence[PartChange]) -> Iterator[CostChange]:
+    """Yield the costs that the sentence rests on."""
+    named = {part.part for part in parts}
+    wanted = []
+    if not named or named & {Part.ON_CPU, Part.CPU}:
+        wanted.append(Cost.SERVER_CPU)  # steadier than tps: told even where no part is
+    if Part.WAL in named:
+        wanted.append(Cost.WAL_SYNCS)
+    if named & {Part.CPU, Part.CPU_WAIT}:
+        wanted.append(Cost.THROTTLED)
+    for cost in map(case.costs.cost, wanted):
+        if cost.clear:
+            yield cost
+    yield from case.persisting.clear(*_LOGGING.get(case.engine, ()))
+
+
+def _cost_clause(cost: CostChange, work: str) -> str:
+    """Return how a cost that stands alone changed: the server's CPU time, or what it logs."""
+    if cost.cost in NAMED_COSTS:
+        return cost_clause(cost)
+    if cost.change is None or not cost.relative:
+        return f"the server's CPU per {work} changed"
+    low, high = cost.change.low or 0.0, cost.change.high or 0.0
+    interval = f"[{format_percent(low)}, {format_percent(high)}]"
+    return f"CPU per {work} of the server {format_percent(cost.change.value)} {interval}"
+
+
+def _apart(case: _Case, parts: Sequence[PartChange], costs: Sequence[CostChange]) -> Iterator[str]:
+    """Yield what differs between the two, where something changed at all."""
+    names = case.differing
+    if not names or not (parts or costs or case.change.clear):
+        return
+    if len(names) == 1:
+        yield f"what differs is {names[0]}"
+        return
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    yield f"{listed} differ at once and are not separated by this comparison"
+
+
+def _io_sessions(evidence: Evidence) -> float | None:
+    group = class_of(Part.IO)
+    if evidence.waits is None or group is None:
+        return None
+    return evidence.waits.sessions_in(group)
+
+
+def _throttled_share(evidence: Evidence) -> float | None:
+    periods = evidence.total(Quantity.QUOTA_PERIODS)
+    throttled = evidence.total(Quantity.THROTTLED_PERIODS)
+    return None if throttled is None or not periods else throttled / periods
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasons:
+    """Where the time of transactions goes, what they cost, and how both differ.
+
+    Attributes:
+        explanations: One per comparison and cell; empty for a single treatment.
+        timelines: One block of each workload at its largest load, treatment by treatment.
+        watching: What could not be seen, and what the watching cost.
+    """
+
+    ledger: Ledger
+    budget: Budget
+    explanations: tuple[Explanation, ...]
+    timelines: tuple[Timeline, ...]
+    watching: Watching
+
+
+def find_reasons(
+    record: CampaignRecord, seen: Observations, differing: Differing
+) -> Reasons | None:
+    """Return the reasons; None where no run that counts has evidence.
+
+    Args:
+        record: Of the campaign.
+        seen: Its observations.
+        differing: Names of the settings that separate the two sides of each comparison.
+    """
+    experiment = record.experiment
+    ledger, budget = keep_ledger(seen, experiment), split_latency(seen, experiment)
+    watched = watching(record.counted_runs)
+    if ledger is None or budget is None or watched is None:
+        return None
+    return Reasons(
+        ledger=ledger,
+        budget=budget,
+        explanations=explain(seen, experiment, ledger, budget, differing),
+        timelines=timelines(seen, experiment),
+        watching=watched,
+    )

@@ -1,0 +1,287 @@
+"""Treatments against the baseline: effects, intervals, verdicts, and what limits them.
+
+Everything here works on arrays of log ratios, one row per block, so that the same code judges a
+campaign and the simulator's.
+
+Whether a campaign may end after a block.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.answers.observations import count
+from steelyard.answers.result.stopping import (
+    PRECISION_FROM,
+    cell_level,
+    has_many_cells,
+    headline_level,
+)
+from steelyard.answers.results import Comparison
+from steelyard.core.findings import Estimate, Verdict
+from steelyard.core.plan import Status, StoppingRule
+from steelyard.core.schedule import Load
+from steelyard.core.units import format_percent
+from steelyard.stats.factorial import pooled_contrasts
+from steelyard.stats.signed_rank import (
+    block_interval,
+    block_p_value,
+    blocks_to_decide,
+    has_no_practical_weight,
+    verdict_of,
+)
+from steelyard.stats.spending import discoveries
+from steelyard.stats.student import FloatArray
+
+SECONDS_PER_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Who is compared, under which workload."""
+
+    baseline: str
+    treatment: str
+    workload: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a comparison is judged by.
+
+    Attributes:
+        rule: Looks and levels.
+        margin: Relative difference of no practical weight.
+        decide: Relative effect the user wants decided.
+        block_s: Seconds that one more block takes.
+        stopped_early: The campaign ended because its headlines were decided, before its last look.
+    """
+
+    rule: StoppingRule
+    margin: float
+    decide: float
+    block_s: float
+    stopped_early: bool = False
+
+
+def compare(
+    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
+) -> tuple[Comparison, ...]:
+    """Return a workload's headline, then its cells.
+
+    Args:
+        contrasts: Shape (blocks, loads), log ratio, paired; no block is needed.
+        pair: Who is compared.
+        loads: One per column.
+        terms: What they are judged by.
+    """
+    together = _simultaneous(contrasts, pair, loads, terms)
+    headline = compare_headline(contrasts, pair, terms, depends_on_load=disagree(together))
+    return (headline, *_with_discoveries(together, contrasts, terms))
+
+
+def compare_headline(
+    contrasts: FloatArray, pair: Pair, terms: Terms, *, depends_on_load: bool = False
+) -> Comparison:
+    """Return the effect pooled over the cells: one number per block, one test."""
+    blocks = len(contrasts)
+    pooled = pooled_contrasts(contrasts) if blocks else np.empty(0)
+    level = headline_level(terms.rule, blocks)
+    weighed = _weigh(pooled, level, terms)
+    decided_early = terms.stopped_early and weighed.verdict.decided
+    return Comparison(
+        baseline=pair.baseline,
+        treatment=pair.treatment,
+        workload=pair.workload,
+        load=None,
+        effect=weighed.effect,
+        verdict=weighed.verdict,
+        no_practical_weight=weighed.no_practical_weight,
+        blocks=blocks,
+        level=level,
+        contrasts=tuple(pooled.tolist()),
+        depends_on_load=depends_on_load,
+        minutes_to_decide=_minutes_to_decide(weighed, terms),
+        note=_EARLY if decided_early else _limit(weighed, terms, terms.rule.first_look),
+    )
+
+
+def compare_cells(
+    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
+) -> tuple[Comparison, ...]:
+    """Return each cell with an interval that allows for the others.
+
+    Up to 10 cells the intervals hold simultaneously. With more, those that are called different
+    are chosen by their false discovery rate, and their intervals keep the false coverage rate;
+    the others keep the simultaneous interval, from which alone they may be called equivalent.
+    """
+    together = _simultaneous(contrasts, pair, loads, terms)
+    return _with_discoveries(together, contrasts, terms)
+
+
+def _simultaneous(
+    contrasts: FloatArray, pair: Pair, loads: Sequence[Load], terms: Terms
+) -> tuple[Comparison, ...]:
+    level = cell_level(terms.rule, len(contrasts), len(loads))
+    return tuple(
+        _cell(contrasts[:, column], pair, load, level, terms) for column, load in enumerate(loads)
+    )
+
+
+def _with_discoveries(
+    together: tuple[Comparison, ...], contrasts: FloatArray, terms: Terms
+) -> tuple[Comparison, ...]:
+    """Return the cells of a large family with those called different at their own level."""
+    blocks, cells = len(contrasts), len(together)
+    if not has_many_cells(cells) or cell_level(terms.rule, blocks, cells) is None:
+        return together
+
+    def level_of(called: int) -> float:
+        return cell_level(terms.rule, blocks, cells, called) or 0.0
+
+    p_values = np.array([block_p_value(column) for column in contrasts.T])
+    called = discoveries(p_values, level_of)
+    if not called:
+        return together
+    level = level_of(called)
+    return tuple(
+        _at_level(cell, contrasts[:, column], level, terms) if p_values[column] <= level else cell
+        for column, cell in enumerate(together)
+    )
+
+
+def disagree(cells: Sequence[Comparison]) -> bool:
+    """Return whether two cells' simultaneous intervals do not overlap."""
+    effects = [cell.effect for cell in cells if cell.effect is not None]
+    lows = [effect.low for effect in effects if effect.low is not None]
+    highs = [effect.high for effect in effects if effect.high is not None]
+    return bool(lows and highs) and max(lows) > min(highs)
+
+
+_EARLY = "stopped early: the estimate is a little too large"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weighed:
+    blocks: int
+    effect: Estimate | None
+    verdict: Verdict
+    no_practical_weight: bool
+    looked: bool
+
+    @property
+    def width(self) -> float | None:
+        """Return the interval's width, relative; None without both bounds."""
+        if self.effect is None or self.effect.low is None or self.effect.high is None:
+            return None
+        return self.effect.high - self.effect.low
+
+
+def _cell(
+    contrasts: FloatArray, pair: Pair, load: Load | None, level: float | None, terms: Terms
+) -> Comparison:
+    weighed = _weigh(contrasts, level, terms)
+    return Comparison(
+        baseline=pair.baseline,
+        treatment=pair.treatment,
+        workload=pair.workload,
+        load=load,
+        effect=weighed.effect,
+        verdict=weighed.verdict,
+        no_practical_weight=weighed.no_practical_weight,
+        blocks=len(contrasts),
+        level=level,
+        contrasts=tuple(contrasts.tolist()),
+        minutes_to_decide=_minutes_to_decide(weighed, terms),
+        note=_limit(weighed, terms, terms.rule.cell_first_look),
+    )
+
+
+def _at_level(cell: Comparison, contrasts: FloatArray, level: float, terms: Terms) -> Comparison:
+    pair = Pair(baseline=cell.baseline, treatment=cell.treatment, workload=cell.workload)
+    return _cell(contrasts, pair, cell.load, level, terms)
+
+
+def _weigh(contrasts: FloatArray, level: float | None, terms: Terms) -> _Weighed:
+    """Return effect and verdict of one sample; without a level there is no interval yet."""
+    if level is None:
+        effect = Estimate(value=float(np.expm1(contrasts.mean()))) if len(contrasts) else None
+        return _Weighed(
+            blocks=len(contrasts),
+            effect=effect,
+            verdict=Verdict.NOT_DISTINGUISHABLE,
+            no_practical_weight=False,
+            looked=False,
+        )
+    interval = block_interval(contrasts, level)
+    low, high = float(np.expm1(interval.low)), float(np.expm1(interval.high))
+    return _Weighed(
+        blocks=len(contrasts),
+        effect=Estimate(
+            value=float(np.expm1(interval.estimate)),
+            low=low if np.isfinite(interval.low) else None,
+            high=high if np.isfinite(interval.high) else None,
+        ),
+        verdict=verdict_of(low, high, terms.margin),
+        no_practical_weight=has_no_practical_weight(low, high, terms.margin),
+        looked=True,
+    )
+
+
+def _minutes_to_decide(weighed: _Weighed, terms: Terms) -> float | None:
+    if weighed.verdict.decided or weighed.width is None:
+        return None
+    missing = blocks_to_decide(weighed.blocks, weighed.width, terms.decide) - weighed.blocks
+    return missing * terms.block_s / SECONDS_PER_MINUTE if missing > 0 else None
+
+
+def _limit(weighed: _Weighed, terms: Terms, first_look: int) -> str:
+    """Return one sentence about what limits an undecided statement."""
+    if weighed.verdict.decided:
+        return ""
+    blocks = count(weighed.blocks, "block")
+    if not weighed.looked:
+        return f"{blocks}; the first look is at {first_look}"
+    if weighed.width is None:
+        return f"{blocks} cannot bound the effect at the level of this look; more blocks can"
+    if _minutes_to_decide(weighed, terms) is None:
+        wanted = format_percent(terms.decide, signed=False)
+        return f"precise enough to decide an effect of {wanted}; one that is there is smaller"
+    return ""
+
+
+def decide(comparisons: Sequence[Comparison], rule: StoppingRule) -> Status | None:
+    """Return why the campaign may stop now, or None to go on; the budget is the runner's.
+
+    Args:
+        comparisons: Of the blocks so far; only the headlines count.
+        rule: With a precision, intervals as narrow as asked end the campaign and verdicts do
+            not; without, a verdict in every headline does.
+    """
+    headlines = [comparison for comparison in comparisons if comparison.load is None]
+    if not headlines:
+        return None
+    if rule.precision is None:
+        decided = all(headline.verdict.decided for headline in headlines)
+        return Status.DECIDED if decided else None
+    narrow = all(_is_narrow(headline, rule.precision) for headline in headlines)
+    return Status.PRECISION if narrow else None
+
+
+def stopped_early(status: Status, rule: StoppingRule, blocks: int) -> bool:
+    """Return whether the verdicts ended a campaign before its last look.
+
+    Only then the estimates are, on average, a little too large (METHOD.md 3.4); a campaign that
+    was interrupted, or that ended at the asked precision, did not stop because of its effect.
+    """
+    return status is Status.DECIDED and blocks < rule.max_blocks
+
+
+def _is_narrow(headline: Comparison, half_width: float) -> bool:
+    effect = headline.effect
+    if headline.blocks < PRECISION_FROM or effect is None:
+        return False
+    if effect.low is None or effect.high is None:
+        return False
+    return (effect.high - effect.low) / 2.0 <= half_width

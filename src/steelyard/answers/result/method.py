@@ -1,0 +1,588 @@
+"""What this does and does not show: written from the design, not from the result.
+
+How the numbers came about, what they show and what they do not, and how to repeat them.
+"""
+
+import math
+from collections.abc import Iterator
+
+from steelyard.answers.attribution.section import warnings
+from steelyard.answers.result.stopping import has_many_cells
+from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
+from steelyard.answers.stack.redis_split import asked, later, one_key_label
+from steelyard.answers.turns.section import (
+    BACKGROUND,
+    shared_pairs,
+    taken_words,
+    turn_pairs,
+    warm_up_words,
+)
+from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early
+from steelyard.core.experiment import ONE, RATE, EngineName, Experiment, Reset, SwitchCost, Workload
+from steelyard.core.findings import Verdict
+from steelyard.core.plan import (
+    ANEW,
+    CampaignPlan,
+    DiscardChoice,
+    RoundsFor,
+    Status,
+    StoppingRule,
+    settling_s,
+)
+from steelyard.core.schedule import Mode, Pausing
+from steelyard.core.target import is_restarted, place_of
+from steelyard.core.units import format_duration, format_percent
+from steelyard.report.document import BulletList, Command, KeyValues, Paragraph, Section
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    count,
+    ended,
+    enumeration,
+    p_value,
+    share,
+    utc,
+)
+from steelyard.stats.two_level import LEAST_INSTANCES
+
+
+def limits_section(analysis: CampaignAnalysis) -> Section:
+    """Return two lists: what the design supports, and what it does not."""
+    title = "What this does and does not show"
+    if not analysis.blocks or analysis.plan is None:
+        text = "Nothing about the treatments: no block is complete, so nothing was compared."
+        return Section(anchor="limits", title=title, blocks=(Paragraph(text=text),))
+    shown = BulletList(lead="It shows", items=tuple(_shown(analysis, analysis.plan)))
+    hidden = BulletList(lead="It does not show", items=tuple(_not_shown(analysis, analysis.plan)))
+    return Section(anchor="limits", title=title, blocks=(shown, hidden))
+
+
+def _shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+    yield f"The unit of replication is: {analysis.unit}. The intervals speak of nothing else."
+    yield _blocks(analysis, plan)
+    yield _stopping(analysis, plan)
+    yield _thrown_away(analysis, plan.discard)
+    thrown_s = settling_s(analysis.experiment.engine, plan.discard.discard_s)
+    if thrown_s and plan.mode is Mode.BACK_TO_BACK:
+        yield (
+            f"After each switch on the running server {thrown_s} s of the workload were thrown"
+            " away: the generator leaves out no start of a run."
+        )
+    if analysis.blocks_redone:
+        tries = len(analysis.blocks_redone)
+        yield (
+            f"Thrown away and repeated: {count(tries, 'block')}, as a whole, in all treatments "
+            "alike. The findings say why; what a treatment itself brings about is hidden by this."
+        )
+
+
+def _blocks(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+    """Return what every block held, and what that makes equal."""
+    experiment = analysis.experiment
+    if not analysis.is_in_turns:
+        return (
+            f"Every block held each of {_names(experiment)} {_times(plan)}, in an order drawn by"
+            f" coin from seed {experiment.seed}; a machine that drifts treats them alike."
+        )
+    if plan.reset is Reset.CAMPAIGN:
+        return (
+            f"In every block sessions of each of {_names(experiment)} read the same data on one"
+            " server, and they carried the load in turns, in orders drawn by coin from seed"
+            f" {experiment.seed}: what drifts or disturbs for longer than some turns treats them"
+            " alike."
+        )
+    return (
+        f"In every block each of {_names(experiment)} was up on a fresh copy of the same data, and"
+        " they carried the load in turns, in orders drawn by coin from seed"
+        f" {experiment.seed}: what drifts or disturbs for longer than some turns treats them alike."
+    )
+
+
+def _thrown_away(analysis: CampaignAnalysis, discard: DiscardChoice) -> str:
+    if analysis.is_in_turns:
+        first, *longer = analysis.warm_ups_s or (discard.discard_s,)
+        later = f", later {enumeration(tuple(f'{s:g} s' for s in longer))}" if longer else ""
+        return (
+            f"Under each workload the first {first:g} s under load after each start{later} were"
+            f" thrown away, for all treatments alike. {ended(discard.risk)}"
+        ).strip()
+    return (
+        f"The first {discard.discard_s:g} s after each activation were thrown away, for all "
+        f"treatments alike ({discard.how}). {ended(discard.risk)}"
+    ).strip()
+
+
+def _names(experiment: Experiment) -> str:
+    if experiment.attribution is not None:
+        return f"the {len(experiment.treatments)} combinations of levels"
+    return enumeration(tuple(t.name for t in experiment.treatments))
+
+
+def _times(plan: CampaignPlan) -> str:
+    return "once" if plan.rounds == 1 else f"in {count(plan.rounds, 'run')} of each cell"
+
+
+def _stopping(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+    rule = plan.stopping
+    if not analysis.experiment.compares_throughput:
+        return (
+            "The number of blocks was fixed before the first one by the budget (at most"
+            f" {rule.max_blocks}); nothing that was measured could end the campaign."
+        )
+    if stopped_early(analysis):
+        return (
+            f"It stopped when every headline was decided, after {analysis.blocks} of at most "
+            f"{count(rule.max_blocks, 'block')}. The intervals allow for that; the estimates are, "
+            "on average, a little too large, so quote the interval."
+        )
+    if analysis.status is Status.PRECISION:
+        return (
+            "It stopped when the half-widths were small enough, whatever the verdicts; "
+            f"the intervals hold at {CONFIDENCE}."
+        )
+    if rule.precision is not None:
+        return (
+            "It was to stop when the half-widths were small enough, and ended before that. The "
+            f"intervals hold at {CONFIDENCE} unless it was stopped because of what they showed."
+        )
+    return (
+        f"The stopping rule was fixed before the first block (at most {rule.max_blocks}); the "
+        f"intervals hold at {CONFIDENCE} at whatever block the campaign ended."
+    )
+
+
+def _not_shown(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+    yield _slices(analysis.experiment, plan)
+    yield _elsewhere(analysis, plan)
+    yield _untested(analysis.experiment)
+    yield from filter(None, (one_key_label(analysis.experiment),))
+    yield from _offered(analysis, plan)
+    yield from _generator(analysis.experiment)
+    yield from _bundles(analysis.experiment)
+    yield from _unclear(analysis.experiment)
+    yield from _turned(plan)
+    yield from _state(plan)
+    if any(c.verdict is Verdict.NOT_DISTINGUISHABLE for c in analysis.comparisons):
+        yield (
+            '"Not distinguishable" does not mean equal: it means that this many blocks allow any '
+            "effect within the interval."
+        )
+
+
+def _slices(experiment: Experiment, plan: CampaignPlan) -> str:
+    if experiment.engine is EngineName.REDIS:
+        return later(experiment)
+    seconds = f"{experiment.measure.slice_s:g}"
+    if plan.rounds_for is RoundsFor.CYCLE:
+        return (
+            f"The sustained rate: the slices of {seconds} s of each visit are spread over the"
+            " length of one checkpoint cycle, and no longer. What vacuum or a burst credit does"
+            " later is not in them."
+        )
+    if plan.mode is Mode.ALTERNATING:
+        return (
+            f"The sustained rate: every run is {seconds} s of turns soon after a start and sees the"
+            " early phase of a checkpoint cycle, with little WAL. What changes the cost of"
+            " checkpoints, full-page writes or vacuum may do something else later."
+        )
+    restarted = all(is_restarted(treatment.target) for treatment in experiment.treatments)
+    if plan.mode is Mode.VISITS and plan.switch.rank >= SwitchCost.RESTART.rank and restarted:
+        if plan.rounds > 1:
+            return _early_rounds(experiment, plan)
+        return (
+            f"The sustained rate: every run is a slice of {seconds} s soon after a restart and "
+            "sees the early phase of a checkpoint cycle, with little WAL. What changes the cost of "
+            "checkpoints, full-page writes or vacuum may do something else later."
+        )
+    return (
+        f"The sustained rate: every run is a slice of {seconds} s, shorter than a checkpoint or "
+        "vacuum cycle. What changes their cost may do something else over a longer time."
+    )
+
+
+def _early_rounds(experiment: Experiment, plan: CampaignPlan) -> str:
+    """Return how much of a checkpoint cycle the rounds of a visit see."""
+    measure = experiment.measure
+    runs = plan.rounds * len(experiment.workloads) * len(experiment.loads)
+    covered = format_duration(runs * (measure.slice_s + measure.ramp_s))
+    return (
+        f"The sustained rate: every run is a slice of {measure.slice_s:g} s, and those of a visit "
+        f"cover about {covered} after a restart. What changes the cost of checkpoints, full-page "
+        "writes or vacuum may do something else later."
+    )
+
+
+def _elsewhere(analysis: CampaignAnalysis, plan: CampaignPlan) -> str:
+    pairs = [c for c in analysis.comparisons if c.is_of_pair]
+    if pairs:
+        return (
+            "What makes the difference: the treatments live on different instances,"
+            f" {pairs[0].instances} per side, and two equal instances differ, too. With at least"
+            f" {LEAST_INSTANCES} newly made ones per side it could be said."
+        )
+    remade = plan.switch is SwitchCost.REPROVISION
+    if remade and analysis.blocks >= LEAST_INSTANCES:
+        return "Another kind of machine or another place: only these instances were measured."
+    if remade:
+        return (
+            f"More than these instances: with fewer than {LEAST_INSTANCES} per side a difference "
+            "may belong to this pair of instances instead of the treatment."
+        )
+    return "Another machine or instance: one was measured, and no other."
+
+
+def _untested(experiment: Experiment) -> str:
+    loads = enumeration(tuple(cell_name(experiment, load) for load in experiment.loads))
+    told = "; ".join(_asked(experiment, workload) for workload in experiment.workloads)
+    if experiment.engine is EngineName.REDIS:
+        return f"Other loads, keys or values: measured were {loads}; {told}."
+    used = dict.fromkeys(t.protocol or experiment.protocol for t in experiment.treatments)
+    protocol = f"protocol {enumeration(tuple(used))}"
+    return f"Other loads or data: measured were {loads}, {protocol}; {told}."
+
+
+def _asked(experiment: Experiment, workload: Workload) -> str:
+    if workload.redis is not None:
+        return asked(workload, workload.redis, experiment.generator)
+    scripts = enumeration(tuple(s.name for s in workload.scripts))
+    size = "" if workload.scale_factor is None else f" at scale factor {workload.scale_factor}"
+    return f"{workload.name} is {workload.builtin or scripts or 'unknown'}{size}"
+
+
+def _offered(analysis: CampaignAnalysis, plan: CampaignPlan) -> Iterator[str]:
+    """Yield what the loads leave open: closed loops, rates, or rates made from a capacity."""
+    experiment = analysis.experiment
+    if experiment.closed_loads and any(load.is_open for load in experiment.loads):
+        yield (
+            "Latency at equal work in the closed loops: the number of clients was equal, and the "
+            "faster server did more. The loads with a rate show it."
+        )
+    elif experiment.closed_loads:
+        yield (
+            "Latency at equal work: the number of clients was equal, and each sent its next "
+            f"{ONE} when the last was answered, so the faster server did more."
+        )
+    elif not plan.capacities:
+        yield "The highest possible rate: the load was offered at a fixed rate to all treatments."
+    elif experiment.contenders:
+        yield (
+            f"The highest possible rate of {enumeration(experiment.contenders)}: the capacity is"
+            f" that of {plan.capacities[0].treatment}, and all were offered shares of it."
+        )
+
+
+def _generator(experiment: Experiment) -> Iterator[str]:
+    places = [place_of(treatment.target) for treatment in experiment.treatments]
+    if any(place is not None and place.generators.same_node for place in places):
+        yield (
+            "A network between client and server: pods of load generators were allowed on the"
+            " database's node, where they take their share of its CPUs."
+        )
+    if all(t.target.kind.endswith("local") for t in experiment.treatments):
+        yield (
+            "A network between client and server: the load generator ran on the same machine and "
+            "took its share of the CPUs."
+        )
+
+
+def _unclear(experiment: Experiment) -> Iterator[str]:
+    """Yield what the design of the factors cannot tell apart."""
+    if experiment.attribution is None:
+        return
+    yield from warnings(experiment.attribution)
+    if experiment.attribution.is_full and len(experiment.attribution.factors) > 1:
+        yield (
+            "That factors do not change each other's effect, where a synergy is not"
+            " distinguishable: its interval is twice as wide as a main effect's."
+        )
+
+
+def _turned(plan: CampaignPlan) -> Iterator[str]:
+    """Yield what turns leave open."""
+    if plan.mode is not Mode.ALTERNATING:
+        return
+    yield (
+        f"The {RATE} and the latency of a server alone: they were measured in turns, with the other"
+        " servers of the block in memory. What holds is the ratio."
+    )
+    yield (
+        "What acts by the clock: it goes on in the pauses, so what comes at times"
+        " (autovacuum, the background writer) came more often for the same work, in all treatments."
+    )
+    yield (
+        "That no turn leaves anything to the next one (caches of the CPUs, pages of the kernel): in"
+        " random order it falls on all alike, unless one of them suffers more from it; two rules"
+        " look for that."
+    )
+    if plan.pausing is Pausing.GENERATOR:
+        yield BACKGROUND
+
+
+def _bundles(experiment: Experiment) -> Iterator[str]:
+    if experiment.attribution is not None:
+        return  # the factors are there to tell them apart
+    base = {(s.layer, s.name): s.value for s in experiment.treatment(experiment.baseline).settings}
+    for name in experiment.contenders:
+        own = {(s.layer, s.name): s.value for s in experiment.treatment(name).settings}
+        changed = [key for key in {**base, **own} if base.get(key) != own.get(key)]
+        if len(changed) > 1:
+            yield (
+                f"Which of the {len(changed)} settings asked for makes {name} what it is: "
+                "they were changed together, and the effect is that of all of them."
+            )
+
+
+def _state(plan: CampaignPlan) -> Iterator[str]:
+    if plan.restore == "vacuum":
+        yield (
+            "Effects free of history: the data were vacuumed and their history truncated, not "
+            "brought back, so rows that were changed and bloat that stays met the next treatment."
+        )
+    if plan.reset is Reset.CAMPAIGN:
+        yield (
+            "Effects free of history: the data were not reset between visits, so what one "
+            "treatment left behind (bloat, cache, credits) met the next."
+        )
+    elif plan.reset is Reset.BLOCK:
+        yield (
+            "Effects free of history within a block: the data were reset between blocks only. What "
+            "one treatment leaves to the next is spread evenly by the coin, not removed."
+        )
+
+
+_MODE = {
+    Mode.VISITS: "a visit per treatment: activate, discard, one run per load",
+    Mode.ALTERNATING: "all treatments of a block up at the same time, the load takes turns",
+    Mode.BACK_TO_BACK: "back to back: in each cell all treatments one after another in one visit",
+}
+
+# By whether it is a single pass.
+_ORDER = {
+    False: "The same seed draws the same order of the same blocks. On another machine the rates"
+    " will differ, and the effects may.",
+    True: "The same cells come in the same order. The rates will differ, on this machine too.",
+}
+
+
+def method_section(analysis: CampaignAnalysis) -> Section:
+    """Return how it was measured: what METHOD.md 3.6 says must always be printed."""
+    pairs = [*_execution(analysis)]
+    if analysis.plan is None:
+        pairs.append(("design", "not frozen: the campaign ended before its first block"))
+    else:
+        pairs.extend(design_pairs(analysis, analysis.plan))
+    pairs.extend(_checks(analysis))
+    block = KeyValues(title="", pairs=tuple(pairs))
+    return Section(anchor="method", title="Method", blocks=(block,))
+
+
+def _execution(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+    single = analysis.experiment.is_single_pass
+    measured = format_duration(analysis.measured_s) if analysis.measured_s else "nothing"
+    return (
+        ("campaign", analysis.campaign_id),
+        ("ended", ending(analysis)),
+        ("started", utc(analysis.started_at)),
+        ("took", f"{format_duration(analysis.elapsed_s)}, of which {measured} measured"),
+        *(() if single else (("blocks", blocks_of_all(analysis)),)),
+        ("unit of replication", analysis.unit or "nothing was replicated"),
+        ("coin", _coin(analysis)),
+    )
+
+
+def design_pairs(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    """Return run, mode, looks, error rate, discard and data of a frozen plan."""
+    if analysis.experiment.is_single_pass:
+        return (
+            ("run", _run(analysis.experiment)),
+            ("mode", f"a {LABEL}: activate, discard, every cell once in file order"),
+            ("discard", _discard(plan.discard)),
+            ("data", f"prepared once, by {plan.restore}; not restored between runs"),
+        )
+    if plan.mode is Mode.ALTERNATING:
+        return _alternating_pairs(analysis, plan)
+    return (
+        *((("design", _design(plan)),) if plan.design_reason else ()),
+        ("run", _run(analysis.experiment)),
+        ("mode", f"{_MODE[plan.mode]} (switch cost: {plan.switch.value})"),
+        *_rounds(plan),
+        *_judging(analysis, plan),
+        ("discard", _discard(plan.discard)),
+        ("data", _reset(plan)),
+    )
+
+
+def _alternating_pairs(
+    analysis: CampaignAnalysis, plan: CampaignPlan
+) -> tuple[tuple[str, str], ...]:
+    return (
+        ("design", _design(plan)),
+        ("mode", _MODE[plan.mode]),
+        *turn_pairs(plan.turns, analysis.experiment.measure.slice_s),
+        *shared_pairs(plan.pausing, plan.memory),
+        *_judging(analysis, plan),
+        ("warm-up", _warm_up(analysis, plan.discard)),
+        ("data", _data_of_turns(plan)),
+    )
+
+
+def _data_of_turns(plan: CampaignPlan) -> str:
+    if plan.reset is Reset.CAMPAIGN:
+        return f"prepared once, by {plan.restore}: sessions of one server read the same data"
+    return f"each treatment from a fresh copy in every block, {_means(plan)}"
+
+
+def _design(plan: CampaignPlan) -> str:
+    return taken_words(plan.mode, plan.design_reason, plan.switch)
+
+
+def _warm_up(analysis: CampaignAnalysis, choice: DiscardChoice) -> str:
+    """Return how long starts were warmed up, and from when on longer."""
+    first, *longer = analysis.warm_ups_s or (choice.discard_s,)
+    more = [f"then {each:g} s, because a treatment was still warming up" for each in longer]
+    return "; ".join((warm_up_words(first), *more))
+
+
+def _run(experiment: Experiment) -> str:
+    measure = experiment.measure
+    if experiment.generator.takes_time:
+        return f"{measure.ramp_s:g} s ramp thrown away, then {measure.slice_s:g} s measured"
+    return (
+        f"as many requests as the runs before it say the server answers in {measure.slice_s:g} s;"
+        f" {experiment.generator.value} takes no time, and leaves no ramp out"
+    )
+
+
+def _judging(analysis: CampaignAnalysis, plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    """Return looks and error rate, or that there is nothing to look at."""
+    if not analysis.experiment.compares_throughput:
+        return (("looks", "none: no throughput is compared, so only the budget ends it"),)
+    return (
+        ("looks", f"{analysis.looks} so far, {_looks(plan.stopping)}"),
+        ("error rate", _alpha_rule(plan.stopping)),
+        *_many_cells(analysis),
+    )
+
+
+def _rounds(plan: CampaignPlan) -> tuple[tuple[str, str], ...]:
+    """Return how often a visit runs its cells, where that is not once as always."""
+    if plan.rounds_for is RoundsFor.ONE:
+        return ()
+    return (
+        ("rounds", f"{count(plan.rounds, 'run')} of each cell per visit: {plan.rounds_reason}"),
+    )
+
+
+def _coin(analysis: CampaignAnalysis) -> str:
+    if analysis.experiment.is_single_pass:
+        return "none: the order is that of the file"
+    return f"seed {analysis.experiment.seed}"
+
+
+def _looks(rule: StoppingRule) -> str:
+    each = "after every block" if rule.precision is None else "at the asked precision"
+    return f"{each} from block {rule.first_look} (cells: {rule.cell_first_look})"
+
+
+def _alpha_rule(rule: StoppingRule) -> str:
+    over = f"{share(rule.alpha)} for the one headline"
+    if rule.headlines > 1:
+        total = share(rule.alpha * rule.headlines)
+        over = f"{total} for {rule.headlines} headlines, {share(rule.alpha)} each (Bonferroni)"
+    if rule.precision is not None:
+        asked = f"stops at a half-width of ±{share(rule.precision)}, verdicts do not stop it"
+        return f"{over}; {asked}; with a margin for that, printed as {CONFIDENCE}"
+    power = f"alpha · (n/{rule.max_blocks})^{rule.spending_power:g}"
+    spent = f"spent over the looks as {power}"
+    return f"{over}, {spent}; with a margin for many looks, printed as {CONFIDENCE}"
+
+
+def _many_cells(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+    """Return the rule for cells where there are many."""
+    cells = len(analysis.experiment.closed_loads)
+    if not has_many_cells(cells):
+        return ()
+    rule = (
+        f"{cells} per headline: those called different by Benjamini and Hochberg's false discovery"
+        " rate at the headline's error rate and this look, with intervals of the same false"
+        " coverage rate; the others by simultaneous intervals (Bonferroni)"
+    )
+    return (("cells", rule),)
+
+
+def _discard(choice: DiscardChoice) -> str:
+    how = {
+        "declared": "declared in the experiment",
+        "floor": "the least the method allows, not measured",
+        "measured": f"measured by {count(choice.restarts, 'activation')} per treatment",
+    }.get(choice.how, choice.how)
+    thrown = f"{choice.discard_s:g} s after each activation, equal for all, {how}"
+    return f"{thrown}. {ended(choice.risk)}".strip()
+
+
+def _reset(plan: CampaignPlan) -> str:
+    if plan.restore == ANEW:
+        return "every visit makes its server and its data from nothing"
+    return f"back to the prepared state every {plan.reset.value} {_means(plan)}"
+
+
+def _means(plan: CampaignPlan) -> str:
+    tried = ", ".join(f"{means} {format_duration(s)}" for means, s in plan.restore_s)
+    timed = f" (tried: {tried})" if tried else ""
+    return f"by {plan.restore}{timed}"
+
+
+def _checks(analysis: CampaignAnalysis) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for check in analysis.warmup:
+        slope = f"{format_percent(math.expm1(check.slope_per_position))} per place in the visit"
+        text = f"{check.treatment}: the contrast changes by {slope} ({p_value(check.p_value)})"
+        pairs.append(("warm-up check", text))
+    if analysis.checkpoints:
+        text = "; ".join(_phase(phase) for phase in analysis.checkpoints)
+        pairs.append(("checkpoint phase", text))
+    pairs += [("newly made servers", _instance_noise(noise)) for noise in analysis.instances]
+    if analysis.blocks_redone and analysis.experiment.is_single_pass:
+        text = f"{len(analysis.blocks_redone)}, the valid runs before them kept"
+        pairs.append(("interruptions", f"{text}: {'; '.join(analysis.blocks_redone)}"))
+    elif analysis.blocks_redone:
+        thrown = f"{len(analysis.blocks_redone)} thrown away, in all treatments alike"
+        text = f"{thrown}: {'; '.join(analysis.blocks_redone)}"
+        pairs.append(("repeated blocks", text))
+    return tuple(pairs)
+
+
+def _phase(phase: CheckpointPhase) -> str:
+    if phase.least_s is None or phase.median_s is None or phase.most_s is None:
+        return f"{phase.treatment}: not known ({ended(phase.unknown)})"
+    span = f"{format_duration(phase.least_s)} to {format_duration(phase.most_s)}"
+    known = "" if phase.known == phase.runs else f", {phase.known} of them known"
+    return (
+        f"{phase.treatment}: runs began {span} after the last checkpoint or start, median"
+        f" {format_duration(phase.median_s)} ({count(phase.runs, 'run')}{known})"
+    )
+
+
+def _instance_noise(noise: InstanceNoise) -> str:
+    parts = noise.parts
+    sd, run_sd = (
+        format_percent(value, signed=False) for value in (parts.instance_sd, parts.run_sd)
+    )
+    ends = (parts.instance_low, parts.instance_high)
+    low, high = (format_percent(value, signed=False) for value in ends)
+    return (
+        f"{noise.workload}, {noise.treatment}: standard deviation {sd} between servers"
+        f" [{low}, {high}] (95 %, {parts.instances} per side), {run_sd} between runs of one server;"
+        f" best at these: {count(noise.best_rounds, 'run')} per server"
+    )
+
+
+def command_section(analysis: CampaignAnalysis) -> Section:
+    """Return the command that repeats the campaign."""
+    if not analysis.command:
+        text = f"Not recorded: the command of this campaign is unknown ({MISSING})."
+        return Section(anchor="command", title="Reproduce it", blocks=(Paragraph(text=text),))
+    lead = Paragraph(text=_ORDER[analysis.experiment.is_single_pass])
+    return Section(
+        anchor="command", title="Reproduce it", blocks=(lead, Command(text=analysis.command))
+    )

@@ -1,0 +1,406 @@
+"""What an analysis says about a campaign: the only thing a report is made from.
+
+Effects are relative: 0.03 means 3 % more transactions per second than the baseline.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from steelyard.answers.capacity.compute import OpenLoops
+from steelyard.answers.durability.replica_lags import ReplicaLag
+from steelyard.answers.durability.results import DurabilityTrade, TreatmentDurability
+from steelyard.answers.latency.results import LatencyAnalysis
+from steelyard.answers.noise.floor import NoiseFloor
+from steelyard.answers.published.results import PublishedFigures, PublishedRequests
+from steelyard.answers.reasons.compute import Reasons
+from steelyard.answers.reasons.waits import WaitReasoning
+from steelyard.answers.statements.costs import StatementFit
+from steelyard.answers.sustained.compute import SustainedSummary
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate, Finding, Validity, Verdict
+from steelyard.core.measurement import Fact, Run
+from steelyard.core.plan import CampaignPlan, Status
+from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
+from steelyard.stats.two_level import LEAST_INSTANCES, Components
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellSummary:
+    """One treatment in one cell.
+
+    Attributes:
+        runs: How many runs count.
+        tps: Median of the runs, 1/s, with the signed-rank interval over blocks; bounds are None
+            below 6 blocks. With several rounds in a visit they count as one run. Never used for a
+            comparison.
+        latency_mean_s: Median over the runs of their mean latency; None when not reported.
+        validity: The worst of its runs.
+        stalled: Runs that stalled (METHOD.md 3.6).
+    """
+
+    treatment: str
+    cell: CellKey
+    runs: int
+    tps: Estimate
+    latency_mean_s: float | None
+    validity: Validity
+    stalled: int
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRate:
+    """The log of one treatment under one workload beside what its device takes.
+
+    Attributes:
+        bytes_per_s: Median over its runs, ramp included.
+        most_bytes_per_s: That the device took in long writes; None where it was not measured.
+        absent: Why it was not.
+        how: The source of the ceiling, in words.
+    """
+
+    treatment: str
+    workload: str
+    bytes_per_s: float
+    most_bytes_per_s: float | None = None
+    absent: str = ""
+    how: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Return the log's part of what the device takes."""
+        most = self.most_bytes_per_s
+        return self.bytes_per_s / most if most else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One treatment against the baseline, in one cell or pooled over a workload's loads.
+
+    Attributes:
+        load: The cell's load, or None for the pooled headline.
+        effect: Relative difference in tps with the repeated interval; None before any block.
+        verdict: In words; ``decided`` says whether it ends the question.
+        no_practical_weight: Decided, but by less than the equivalence margin.
+        blocks: Complete blocks behind it.
+        level: Two-sided level of the interval at this look; None before the first look.
+        contrasts: Log ratio of each block in run order (pooled or of the cell).
+        depends_on_load: The cells' simultaneous intervals do not overlap: read the cells.
+        minutes_to_decide: About how many more minutes would decide ``Stop.decide``; None when
+            decided or unknown.
+        note: One sentence about what limits the statement; empty if nothing does.
+        instances: Of each side, where the two live on different ones; None where they share one.
+        control: Workload that nothing of what differs can touch, and that differs all the same:
+            this result is suspect. Empty where there is none.
+        trades: What one side may lose and the other keeps, whatever the verdict.
+    """
+
+    baseline: str
+    treatment: str
+    workload: str
+    load: Load | None
+    effect: Estimate | None
+    verdict: Verdict
+    no_practical_weight: bool = False
+    blocks: int
+    level: float | None
+    contrasts: tuple[float, ...]
+    depends_on_load: bool = False
+    minutes_to_decide: float | None = None
+    note: str = ""
+    instances: int | None = None
+    control: str = ""
+    trades: tuple[DurabilityTrade, ...] = ()
+
+    @property
+    def is_suspect(self) -> bool:
+        """Return whether a negative control beside it says that something else differs."""
+        return self.control not in ("", self.workload)
+
+    @property
+    def is_less_durable(self) -> bool:
+        """Return whether the treatment may lose what the baseline keeps."""
+        return any(trade.weaker == self.treatment for trade in self.trades)
+
+    @property
+    def is_of_pair(self) -> bool:
+        """Return whether the difference may be that of the instances and not of what differs."""
+        return self.instances is not None and self.instances < LEAST_INSTANCES
+
+
+class EffectFamily(StrEnum):
+    """What factors do beside their main effects; each family shares an error of its own."""
+
+    SYNERGY = "synergy"
+    ADDED_ALONE = "added alone"
+    REMOVED_LAST = "removed last"
+    TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributedEffect:
+    """What one factor, two together or all of them do, pooled over a workload's loads.
+
+    Attributes:
+        name: Of the factors: ``huge-pages``, ``huge-pages x buffers``.
+        factors: Their places in the experiment.
+        effect: Relative difference in tps with the repeated interval; for a synergy, what two
+            factors do together beyond what each does without the other. None before any block.
+        level: Two-sided level of the interval at this look; None before the first look.
+        blocks: Complete blocks behind it.
+    """
+
+    workload: str
+    family: EffectFamily
+    name: str
+    factors: tuple[int, ...]
+    effect: Estimate | None
+    level: float | None
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributionAnalysis:
+    """Everything about the factors that the headlines do not say.
+
+    Attributes:
+        effects: Family by family, in each workload by workload.
+        aliases: One sentence per group of synergies that the design cannot tell apart.
+    """
+
+    effects: tuple[AttributedEffect, ...]
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """Throughput at a number of clients, 1/s, the level of the blocks taken out.
+
+    Attributes:
+        load: The load that was measured; None for a point of the fitted curve.
+    """
+
+    clients: float
+    tps: Estimate
+    load: Load | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallingLoad:
+    """The first load at which throughput is surely lower than at the best one.
+
+    Attributes:
+        change: Relative to the best load, with an interval that holds with those of all loads.
+    """
+
+    load: Load
+    best: Load
+    change: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalabilityCurve:
+    """How one treatment's throughput under one workload grows with its clients (METHOD 6).
+
+    Attributes:
+        threads: Of the generator when one number is used for all these loads; None where they
+            follow the clients.
+        blocks: Behind it.
+        measured: One point per load, rising.
+        fitted: The law's curve with a pointwise band.
+        alpha: Contention, a fraction.
+        beta: Coherency per pair of clients; no upper bound where it cannot be told from none.
+        peak_clients: N*; None when the law does not fit or the peak is outside the loads.
+        peak_tps: Throughput there, 1/s; None likewise.
+        peak_in_range: Whether the fitted peak lies within the loads.
+        max_error: Largest relative miss of the curve at a load.
+        lack_of_fit_p: Of the test that the loads miss the curve by noise alone.
+        fits: The curve may be believed.
+        refuted: Noise does not explain how it misses the loads; else a curve that does not fit is
+            one that is not known well enough.
+        falling: Retrograde scaling as it was measured, whatever the law says; None if not seen.
+    """
+
+    workload: str
+    treatment: str
+    threads: int | None
+    blocks: int
+    measured: tuple[CurvePoint, ...]
+    fitted: tuple[CurvePoint, ...]
+    alpha: Estimate
+    beta: Estimate
+    peak_clients: Estimate | None
+    peak_tps: Estimate | None
+    peak_in_range: bool
+    max_error: float
+    lack_of_fit_p: float
+    fits: bool
+    refuted: bool
+    falling: FallingLoad | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallTest:
+    """Stalled slices of a treatment against the baseline's, over a workload (Fisher's test).
+
+    With factors, of the combinations at a factor's second level against those at its first.
+    """
+
+    baseline: str
+    treatment: str
+    workload: str
+    baseline_stalled: int
+    baseline_runs: int
+    treatment_stalled: int
+    treatment_runs: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmupCheck:
+    """Whether the contrast still changes with the time since activation: a warning light.
+
+    Attributes:
+        slope_per_position: Change of the log ratio per place in the visit.
+        p_value: Two-sided, t test of the slope over blocks.
+    """
+
+    treatment: str
+    slope_per_position: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointPhase:
+    """Where in the checkpoint cycle the runs of a treatment began.
+
+    Attributes:
+        runs: That count.
+        known: Of them, those whose phase the server told.
+        least_s: Seconds since the cycle began, the least of them; None when none is known.
+        median_s: Their median; None likewise.
+        most_s: The largest; None likewise.
+        unknown: Why the others are not known; empty when all are.
+    """
+
+    treatment: str
+    runs: int
+    known: int
+    least_s: float | None
+    median_s: float | None
+    most_s: float | None
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceNoise:
+    """The two levels of noise where every visit made its server anew.
+
+    Attributes:
+        treatment: The contender; the parts are those of one side, from both.
+        parts: Of ln(tps), over the workload's loads.
+        best_rounds: Runs per server that would give the narrowest interval in a given time.
+    """
+
+    treatment: str
+    workload: str
+    parts: Components
+    best_rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingDifference:
+    """An effective setting that differs between treatments; values in treatment order."""
+
+    name: str
+    values: tuple[str | None, ...]
+    requested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignAnalysis:
+    """Everything a report says, computed; nothing in it needs the machine any more.
+
+    Attributes:
+        plan: What was frozen before the first block; None when the campaign did not get there.
+        runs: Runs that count, in run order.
+        blocks_redone: Tries thrown away, with the reason of each.
+        measured_s: Seconds of measured slices.
+        elapsed_s: Wall seconds from the start to the last entry.
+        unit: What was replicated, in words (the unit of replication).
+        command: The command line that reproduces the campaign.
+        sustained: Long runs after the last block, apart from everything else.
+        burst_only: Treatments and workloads measured within the burst credits of their target
+            alone, by what the file says of these.
+        published: Published figures of the same work beside a single pass; else None.
+        published_requests: Likewise beside Redis, whatever the design.
+        scalability: Curves over the clients, where there are loads and blocks enough.
+        attribution: What factors do beside the headlines; None without factors.
+        noise: The noise floor, of a finished A/A campaign; else None.
+        checkpoints: Phase of the checkpoint cycle by treatment; empty where no run recorded it.
+        instances: Noise between newly made servers and between runs in them, where known.
+        statements: What a statement and a commit cost a single client; None where not all three
+            of pgbench's scripts ran with one.
+        waits: Whether a changed cost of statements is waiting or CPU time, where it is sure.
+        ceilings: What the place can do at most; empty where that was not measured.
+        log_rates: The logs that were written beside what their device takes; empty where nobody
+            asked what it takes.
+        reasons: What the evidence around the runs says; None where there is none, and at looks.
+        latency: What the logs of all transactions say; None where there are none, and at looks.
+        open_loops: Rates, the capacity they are shares of, and the goal; None likewise.
+        durability: What each treatment may lose; empty where that is beside the question.
+        replica_lags: How far replicas were behind under writes; empty where none was seen.
+        warm_ups_s: Where treatments alternate: for how long of load each server was warmed up, the
+            first length and every longer one after it.
+    """
+
+    campaign_id: str
+    experiment: Experiment
+    status: Status
+    plan: CampaignPlan | None
+    blocks: int
+    blocks_redone: tuple[str, ...]
+    looks: int
+    measured_s: float
+    elapsed_s: float
+    started_at: float
+    comparisons: tuple[Comparison, ...]
+    cells: tuple[CellSummary, ...]
+    stalls: tuple[StallTest, ...]
+    warmup: tuple[WarmupCheck, ...]
+    runs: tuple[Run, ...]
+    findings: tuple[Finding, ...]
+    settings: tuple[SettingDifference, ...]
+    facts: tuple[Fact, ...]
+    unit: str
+    command: str
+    sustained: tuple[SustainedSummary, ...] = ()
+    burst_only: frozenset[tuple[str, str]] = frozenset()
+    published: PublishedFigures | None = None
+    published_requests: PublishedRequests | None = None
+    scalability: tuple[ScalabilityCurve, ...] = ()
+    attribution: AttributionAnalysis | None = None
+    noise: NoiseFloor | None = None
+    checkpoints: tuple[CheckpointPhase, ...] = ()
+    instances: tuple[InstanceNoise, ...] = ()
+    statements: StatementFit | None = None
+    waits: tuple[WaitReasoning, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    log_rates: tuple[LogRate, ...] = ()
+    reasons: Reasons | None = None
+    latency: LatencyAnalysis | None = None
+    open_loops: OpenLoops | None = None
+    durability: tuple[TreatmentDurability, ...] = ()
+    replica_lags: tuple[ReplicaLag, ...] = ()
+    warm_ups_s: tuple[float, ...] = ()
+    format: int = 1
+
+    @property
+    def is_in_turns(self) -> bool:
+        """Return whether its treatments alternate, so that runs were taken in turns."""
+        return self.plan is not None and self.plan.mode is Mode.ALTERNATING
+
+    @property
+    def headlines(self) -> tuple[Comparison, ...]:
+        """Return the pooled comparisons, one per workload and headline contrast."""
+        return tuple(c for c in self.comparisons if c.load is None)

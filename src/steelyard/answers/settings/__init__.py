@@ -1,0 +1,1 @@
+"""Settings in force, what differs, and instances that were provisioned."""

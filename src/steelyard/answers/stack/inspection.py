@@ -1,0 +1,393 @@
+"""What a stack is and what is wrong with it: facts by layer, and what the rules say of them.
+
+The facts of a stack as tables, one per layer: value, visibility and source of each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Final
+
+from steelyard.core.findings import Severity
+from steelyard.core.linux import NumaNode, PagePool, cpu_list
+from steelyard.core.stack import JudgedRule, State
+from steelyard.core.stack_facts import Origin, StackFacts, Visibility
+from steelyard.core.units import format_bytes, format_latencies, format_share
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    Column,
+    Document,
+    FindingItem,
+    FindingList,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+)
+from steelyard.report.formats import MISSING, count
+from steelyard.report.json_values import Json
+
+_TITLES: Final = {
+    "hypervisor": "Hypervisor",
+    "domains": "Virtual machines",
+    "linux": "Linux",
+    "kubernetes": "Kubernetes",
+    "postgres": "PostgreSQL",
+    "redis": "Redis",
+    "storage": "Storage",
+    "bench": "Comparison",
+}
+_COLUMNS: Final = (
+    Column(name="fact"),
+    Column(name="value"),
+    Column(name="visible"),
+    Column(name="source, or why not"),
+)
+_SAME: Final = "This machine is the hypervisor: its facts are those of Linux below."
+_MOST_SHOWN: Final = 6  # of a long list
+
+
+def fact_tables(facts: StackFacts) -> tuple[Block, ...]:
+    """Return a table per layer that is there, and a row for each that is not."""
+    tables: list[Block] = []
+    absent: list[Row] = []
+    for layer, title in _TITLES.items():
+        value = getattr(facts, layer)
+        if value is None:
+            absent.append(_row(facts, layer, layer, None))
+        elif layer == "hypervisor" and value == facts.linux:
+            tables.append(Paragraph(text=_SAME))
+        else:
+            rows = tuple(_rows(facts, layer, value))
+            tables.append(Table(title=title, columns=_COLUMNS, rows=rows, tone_column=2))
+    if absent:
+        title = "Layers of which nothing is known"
+        tables.append(Table(title=title, columns=_COLUMNS, rows=tuple(absent), tone_column=2))
+    return tuple(tables)
+
+
+def _rows(facts: StackFacts, layer: str, value: object) -> Iterator[Row]:
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _fields(facts, layer, each, prefix=f"{each.name}: ")
+        unread = facts.unread_domains if layer == "domains" else ()
+        for path in unread:
+            yield _row(facts, path, path.removeprefix("domains."), None)
+    elif is_dataclass(value):
+        yield from _fields(facts, layer, value)
+    else:
+        yield _row(facts, layer, layer, value)
+
+
+def _fields(facts: StackFacts, layer: str, value: Any, prefix: str = "") -> Iterator[Row]:  # noqa: ANN401 - any dataclass
+    """Return a row per field, and one per part of a compound one: short values are legible."""
+    for field in fields(value):
+        each = getattr(value, field.name)
+        path = _path(facts, layer, value.name if prefix else "", field.name)
+        if is_dataclass(each):
+            for part in fields(each):
+                inner = getattr(each, part.name)
+                if inner is not None:
+                    name = f"{prefix}{field.name} {part.name}"
+                    yield _row(facts, f"{path}.{part.name}", name, inner)
+        elif isinstance(each, tuple) and each and is_dataclass(each[0]):
+            for one in each:
+                yield _row(facts, path, f"{prefix}{field.name}", one)
+        elif each is not None or path in facts.origins:  # else nobody said anything of it
+            yield _row(facts, path, f"{prefix}{field.name}", each)
+
+
+def _path(facts: StackFacts, layer: str, owner: str, field: str) -> str:
+    """Return the path that says where a fact is from; of one of several owners, its own first."""
+    path, own = f"{layer}.{field}", f"{layer}.{owner}"
+    if not owner or (path in facts.origins and f"{own}.{field}" not in facts.origins):
+        return path
+    return f"{own}.{field}" if own in facts.origins or f"{own}.{field}" in facts.origins else path
+
+
+def _row(facts: StackFacts, path: str, name: str, value: object) -> Row:
+    origin = _assumed_below(facts, path) or facts.origin(path)
+    visible, tone = origin.visibility.value, Tone.PLAIN
+    if origin.visibility is not Visibility.YES:
+        tone = Tone.OPEN
+    elif origin.assumed:
+        visible, tone = "assumed", Tone.WARNING
+    text = shown(name, value)
+    if value is None:
+        text = {
+            Visibility.NO: "not visible",
+            Visibility.UNKNOWN: "unknown",
+            Visibility.YES: "none",
+        }[origin.visibility]
+    return Row(cells=(_words(name), text, visible, origin.source), tone=tone)
+
+
+def _assumed_below(facts: StackFacts, path: str) -> Origin | None:
+    """Return the origin of a part that was assumed: a row that shows it says so, too."""
+    below = (o for p, o in facts.origins.items() if p.startswith(f"{path}.") and o.assumed)
+    return next(below, None)
+
+
+def shown(name: str, value: Any) -> str:  # noqa: ANN401 - whatever a fact holds
+    """Return the value of a fact in words, with the unit that its name says."""
+    last = name.rpartition(" ")[2]
+    if value is None:
+        return MISSING
+    if last in _SPECIAL:
+        return _SPECIAL[last](value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _number(last, value) if isinstance(value, int | float) else _compound(last, value)
+
+
+def _compound(name: str, value: Any) -> str:  # noqa: ANN401 - whatever a fact holds
+    if isinstance(value, Mapping):
+        return _some([f"{key} {shown(name, each)}" for key, each in value.items()])
+    if isinstance(value, tuple):
+        return _list(name, value)
+    if isinstance(value, NumaNode):
+        return _node(value)
+    if isinstance(value, PagePool):
+        return _pool(value)
+    return _parts(value) if is_dataclass(value) else str(value)
+
+
+def _number(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return format_bytes(value)
+    if name.endswith("_s"):
+        return format_latencies((value,))[0]
+    return format_share(value) if name.endswith("_fraction") else f"{value:g}"
+
+
+def _list(name: str, values: tuple[Any, ...]) -> str:
+    if not values:
+        return "none"
+    if all(isinstance(each, int) for each in values):
+        return cpu_list(values)
+    return _some([shown(name, each) for each in values], between="; ")
+
+
+def _some(texts: list[str], between: str = ", ") -> str:
+    left = len(texts) - _MOST_SHOWN
+    more = [f"{left} more"] if left > 0 else []
+    return between.join([*texts[:_MOST_SHOWN], *more]) or "none"
+
+
+def _parts(value: Any) -> str:  # noqa: ANN401 - any dataclass
+    """Return what of a compound fact is there; its name goes without a word."""
+    named = {field.name: getattr(value, field.name) for field in fields(value)}
+    parts = [
+        text if name in ("name", "kind", "command") else f"{_words(name)} {text}"
+        for name, each in named.items()
+        if each not in (None, ())
+        for text in [shown(name, each)]
+    ]
+    return ", ".join(parts)
+
+
+def _words(name: str) -> str:
+    """Return a field's name in words, without the unit that its value carries."""
+    for suffix in ("_bytes", "_fraction", "_s"):
+        name = name.removesuffix(suffix)
+    return name.replace("_", " ")
+
+
+def _cores(siblings: tuple[tuple[int, ...], ...]) -> str:
+    threads = sorted({len(core) for core in siblings})
+    each = " or ".join(count(number, "thread") for number in threads)
+    return f"{count(len(siblings), 'core')} of {each}"
+
+
+def _node(node: NumaNode) -> str:
+    parts = [f"{node.number}: CPUs {cpu_list(node.cpus) or 'none'}"]
+    if node.memory_bytes is not None:
+        parts.append(format_bytes(node.memory_bytes))
+    if len(node.distances) > 1:
+        parts.append(f"distances {' '.join(map(str, node.distances))}")
+    return ", ".join([*parts, *(_pool(pool) for pool in node.pools if pool.total)])
+
+
+def _pool(pool: PagePool) -> str:
+    reserved = "" if pool.reserved is None else f", {pool.reserved} reserved"
+    surplus = f", {pool.surplus} surplus" if pool.surplus else ""
+    size = format_bytes(pool.page_bytes)
+    return f"{pool.total} of {size}, {pool.free} free{reserved}{surplus}"
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Any], str]]] = {
+    "siblings": _cores,
+    "hugetlbfs": lambda sizes: ", ".join(map(format_bytes, sizes)) or "none",
+    "settings": lambda settings: count(len(settings), "setting"),
+}
+
+
+_RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+_TONE = {Severity.ERROR: Tone.ERROR, Severity.WARNING: Tone.WARNING, Severity.INFO: Tone.PLAIN}
+_WORD = {Severity.ERROR: "[ERROR]", Severity.WARNING: "[WARN]", Severity.INFO: "[INFO]"}
+_MOST_NAMED = 8  # facts that are missing, in the short form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """Facts and what was found in them.
+
+    Attributes:
+        place: Where the facts were collected, in words.
+    """
+
+    place: str
+    facts: StackFacts
+    judged: tuple[JudgedRule, ...]
+
+    def in_state(self, state: State) -> tuple[JudgedRule, ...]:
+        """Return the rules of which this came, in the catalogue's order."""
+        return tuple(rule for rule in self.judged if rule.state is state)
+
+    def severities(self) -> tuple[Severity, ...]:
+        """Return how grave each violation is; a rule may be violated twice."""
+        violated = self.in_state(State.VIOLATED)
+        return tuple(rule.severity for rule in violated for _ in rule.messages)
+
+
+def inspection_document(inspection: Inspection, *, every: bool = False) -> Document:
+    """Return the inspection as a document.
+
+    Args:
+        inspection: What was found.
+        every: Tell of each rule that is not applicable what is missing.
+    """
+    sections = (
+        Section(
+            anchor="facts",
+            title="What this stack is",
+            blocks=fact_tables(inspection.facts),
+        ),
+        _held(inspection),
+        _missing(inspection, every=every),
+        _violated(inspection),
+    )
+    return Document(
+        title=f"The stack seen from {inspection.place}",
+        subtitle=_summary(inspection),
+        sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def _summary(inspection: Inspection) -> str:
+    found = inspection.severities()
+    held = len(inspection.in_state(State.HOLDS))
+    missing = len(inspection.in_state(State.NOT_APPLICABLE))
+    return (
+        f"{count(found.count(Severity.ERROR), 'error')}, "
+        f"{count(found.count(Severity.WARNING), 'warning')}, "
+        f"{found.count(Severity.INFO)} for information; "
+        f"{count(held, 'rule')} of {len(inspection.judged)} hold, {missing} not applicable"
+    )
+
+
+def _held(inspection: Inspection) -> Section | None:
+    held = inspection.in_state(State.HOLDS)
+    items = tuple(
+        FindingItem(
+            severity=f"[OK] {rule.code}",
+            tone=Tone.GOOD,
+            subject="",
+            message=rule.title,
+            remedy="",
+            source=rule.source,
+            code=rule.code,
+        )
+        for rule in held
+    )
+    if not items:
+        return None
+    return Section(anchor="holds", title="What is right", blocks=(FindingList(items=items),))
+
+
+def _violated(inspection: Inspection) -> Section:
+    rules = sorted(inspection.in_state(State.VIOLATED), key=lambda rule: _RANK[rule.severity])
+    items = tuple(map(_rule_item, rules))
+    block: Block = Paragraph(text="No rule is violated.", tone=Tone.GOOD)
+    if not inspection.in_state(State.HOLDS):
+        block = Paragraph(text="Nothing was judged: the facts that rules need are missing.")
+    if items:
+        block = FindingList(items=items)
+    return Section(anchor="findings", title="What is wrong", blocks=(block,))
+
+
+def _rule_item(rule: JudgedRule) -> FindingItem:
+    said = [rule.title, *(f"  - {message}" for message in rule.messages)]
+    if len(rule.messages) == 1:
+        said = [f"{rule.messages[0]} ({rule.title})"]
+    return FindingItem(
+        severity=f"{_WORD[rule.severity]} {rule.code}",
+        tone=_TONE[rule.severity],
+        subject="",
+        message="\n".join(said),
+        remedy=_below(rule.why, rule.remedy, rule.source),
+        source=rule.source,
+        code=rule.code,
+    )
+
+
+def _below(why: str, remedy: str, source: str) -> str:
+    parts = (("Why", why), ("Remedy", remedy), ("Source", source))
+    return "\n".join(f"{name}: {text}" for name, text in parts if text)
+
+
+def _missing(inspection: Inspection, *, every: bool) -> Section | None:
+    rules = inspection.in_state(State.NOT_APPLICABLE)
+    if not rules:
+        return None
+    blocks = tuple(_each(rules)) if every else (_folded(rules),)
+    return Section(anchor="not-applicable", title="What could not be judged", blocks=blocks)
+
+
+def _folded(rules: Sequence[JudgedRule]) -> Block:
+    """Return the facts that keep most rules from being judged, with the reason."""
+    lacking: dict[str, list[str]] = {}
+    for rule in rules:
+        for missing in rule.missing or ("facts that depend on others: there are none",):
+            lacking.setdefault(missing, []).append(rule.code)
+    by_number = sorted(lacking.items(), key=lambda each: -len(each[1]))
+    items = [f"{fact} ({', '.join(codes)})" for fact, codes in by_number[:_MOST_NAMED]]
+    left = len(by_number) - len(items)
+    more = (f"and {count(left, 'further fact')}: `--all` names them",) if left > 0 else ()
+    lead = f"{count(len(rules), 'rule')} not applicable, which is no pass. Missing:"
+    return BulletList(lead=lead, items=(*items, *more))
+
+
+def _each(rules: Sequence[JudgedRule]) -> Iterator[Block]:
+    for rule in rules:
+        lacking = rule.missing or ("it depends on facts that are not there",)
+        yield BulletList(lead=f"{rule.code}: {rule.title}", items=lacking)
+
+
+def inspection_json(inspection: Inspection) -> dict[str, Json]:
+    """Return what came of the rules for programs; the facts are in the form of a facts file."""
+    found = inspection.severities()
+    return {
+        "counts": {
+            **{severity.value: found.count(severity) for severity in Severity},
+            "holds": len(inspection.in_state(State.HOLDS)),
+            "not_applicable": len(inspection.in_state(State.NOT_APPLICABLE)),
+        },
+        "rules": [_rule_json(rule) for rule in inspection.judged],
+    }
+
+
+def _rule_json(rule: JudgedRule) -> dict[str, Json]:
+    return {
+        "code": rule.code,
+        "layers": list(rule.layers),
+        "severity": rule.severity.value,
+        "state": rule.state.value,
+        "title": rule.title,
+        "messages": list(rule.messages),
+        "missing": list(rule.missing),
+        "why": rule.why,
+        "remedy": rule.remedy,
+        "source": rule.source,
+    }

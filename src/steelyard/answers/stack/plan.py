@@ -1,0 +1,194 @@
+"""A plan of the stack as a document: arithmetic, topology, settings of each layer, files."""
+
+from collections.abc import Iterator
+
+from steelyard.core.linux import cpu_list
+from steelyard.core.stack import Knob, KnobKind, PlannedSetting, StackPlan
+from steelyard.core.units import format_bytes
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    Column,
+    Document,
+    KeyValues,
+    Row,
+    Section,
+    Table,
+    Tone,
+    number_column,
+)
+
+_MACHINES = {
+    "hypervisor": "the hypervisor",
+    "kvm": "the hypervisor, by libvirt",
+    "linux": "the machine of the database",
+    "kubernetes": "the cluster",
+    "postgres": "the server",
+}
+# Characters, so that words keep 30 of 100 columns beside them.
+_LONGEST_NAME = 34
+_LONGEST_VALUE = 20
+_LEFT_OUT = "..."
+
+
+def plan_document(plan: StackPlan, directory: str | None) -> Document:
+    """Return a plan as a document.
+
+    Args:
+        plan: What was made.
+        directory: Where its files are; None where it was not written.
+    """
+    request = plan.design.request
+    sections = (
+        Section(anchor="arithmetic", title="Memory", blocks=(_arithmetic(plan),)),
+        Section(anchor="topology", title="Where it runs", blocks=tuple(_topology(plan))),
+        Section(anchor="settings", title="What is set", blocks=tuple(_settings(plan))),
+        Section(anchor="files", title="Files", blocks=tuple(_files(plan, directory))),
+        Section(anchor="left", title="What stays as it is", blocks=tuple(_left(plan))),
+        Section(anchor="assumptions", title="Assumptions", blocks=tuple(_assumptions(plan))),
+    )
+    return Document(
+        title=f"A plan for PostgreSQL {request.postgres_version}",
+        subtitle=f"{request.cpus} CPUs, {format_bytes(request.memory_bytes)} in all, for"
+        f" {request.place.value}",
+        sections=tuple(section for section in sections if section.blocks),
+    )
+
+
+def _arithmetic(plan: StackPlan) -> Table:
+    rows = tuple(
+        Row(
+            cells=(
+                f"= {line.label}" if line.total else line.label,
+                f"{line.amount_bytes / 1024**2:+,.0f}"
+                if not line.total
+                else f"{line.amount_bytes / 1024**2:,.0f}",
+                line.why,
+            ),
+            tone=Tone.GOOD if line.total else Tone.PLAIN,
+        )
+        for line in plan.design.arithmetic
+    )
+    columns = (Column(name="line"), number_column("memory", "MiB"), Column(name="why"))
+    return Table(title="Line by line", columns=columns, rows=rows, tone_column=0)
+
+
+def _topology(plan: StackPlan) -> Iterator[Block]:
+    design = plan.design
+    pairs: list[tuple[str, str]] = []
+    if design.domain is not None:
+        domain = design.domain
+        nodes = cpu_list(domain.nodes)
+        pairs += [
+            (
+                f"virtual machine {domain.name}",
+                f"{format_bytes(domain.memory_bytes)}, node {nodes}",
+            ),
+            ("its CPUs, in order", ", ".join(map(str, domain.vcpu_pins))),
+            ("threads of a core", str(domain.threads)),
+            ("emulator on", cpu_list(domain.emulator_pins)),
+            ("I/O threads on", cpu_list(domain.io_thread_pins)),
+        ]
+    if design.machine is not None and design.machine.cpus:
+        pairs.append(("CPUs of the database's machine", cpu_list(design.machine.cpus)))
+    if design.pod is not None:
+        pod = design.pod
+        amounts = (format_bytes(pod.memory_bytes), format_bytes(pod.huge_pages_bytes))
+        pairs += [
+            ("pod", f"{pod.cpus} CPUs, {amounts[0]}, huge pages of {amounts[1]} beside"),
+            ("reserved CPUs of the node", cpu_list(pod.reserved_cpus)),
+        ]
+    if pairs:
+        yield KeyValues(title="", pairs=tuple(pairs))
+
+
+def _settings(plan: StackPlan) -> Iterator[Block]:
+    """Yield a table per layer; a cluster's settings are in its objects, and told here, too."""
+    for layer, machine in _MACHINES.items():
+        knobs = [knob for knob in plan.knobs if knob.layer == layer]
+        rows = [_knob_row(knob) for knob in knobs]
+        if rows:
+            yield Table(title=f"{layer}: on {machine}", columns=_COLUMNS, rows=tuple(rows))
+    if not any(knob.kind is KnobKind.POSTGRES for knob in plan.knobs):
+        rows = [_setting_row(setting) for setting in plan.design.postgres.settings]
+        yield Table(title="postgres: in these objects", columns=_COLUMNS, rows=tuple(rows))
+
+
+_COLUMNS = (
+    Column(name="what"),
+    Column(name="value"),
+    Column(name="in effect by"),
+    Column(name="reason, source, effect"),
+)
+
+
+_WHOLE_FILES = frozenset(
+    {KnobKind.FILE, KnobKind.DOMAIN, KnobKind.RENDERED, KnobKind.OBJECT, KnobKind.KUBELET}
+)
+
+
+def _knob_row(knob: Knob) -> Row:
+    whole = knob.kind in _WHOLE_FILES
+    value = f"{len(knob.value.splitlines())} lines" if whole else knob.value
+    name = knob.name.partition(":")[2]
+    if knob.kind is KnobKind.MANUAL:
+        return _step_row(name, knob)
+    return _row(name, value, knob)
+
+
+def _step_row(name: str, knob: Knob) -> Row:
+    """Return a row of what the operator does: the command, or the words, and not its check."""
+    told = f"To do: {knob.place}. {_why(knob)}"
+    what = "a step" if name == knob.place else _short_name(name)
+    return Row(cells=(what, "by you", knob.scope.value, told))
+
+
+def _setting_row(setting: PlannedSetting) -> Row:
+    return _row(setting.name, setting.value, setting)
+
+
+def _row(name: str, value: str, setting: Knob | PlannedSetting) -> Row:
+    """Return a row whose long value is shortened in its cell and whole among the words."""
+    words = _why(setting)
+    if len(value) > _LONGEST_VALUE:
+        words = f"{words} In full: {value}"
+        value = f"{value[: _LONGEST_VALUE - len(_LEFT_OUT)]}{_LEFT_OUT}"
+    return Row(cells=(_short_name(name), value, setting.scope.value, words))
+
+
+def _short_name(name: str) -> str:
+    """Return a name that ends as it did, without the first directories of a long path."""
+    before, slash, path = name.partition("/")
+    parts = path.split("/")
+    if not slash or len(parts) == 1 or len(name) <= _LONGEST_NAME:
+        return name
+    while len(parts) > 1 and len(f"{before}{_LEFT_OUT}/{'/'.join(parts)}") > _LONGEST_NAME:
+        parts = parts[1:]
+    return f"{before}{_LEFT_OUT}/{'/'.join(parts)}"
+
+
+def _why(setting: Knob | PlannedSetting) -> str:
+    source = f" [{setting.source}]" if setting.source else ""
+    effect = f" Effect: {setting.effect}." if setting.effect else ""
+    return f"{setting.reason}.{source}{effect}"
+
+
+def _files(plan: StackPlan, directory: str | None) -> Iterator[Block]:
+    where = f"In {directory}/files:" if directory else "Not written; --out DIR writes them:"
+    items = tuple(
+        f"{file.name}{f' -> {file.path}' if file.path else ''}"
+        f"{f' (check: {file.validated_by})' if file.validated_by else ''}"
+        for file in plan.files
+    )
+    if items:
+        yield BulletList(lead=where, items=items)
+
+
+def _assumptions(plan: StackPlan) -> Iterator[Block]:
+    if plan.design.assumptions:
+        yield BulletList(lead="Taken for granted:", items=plan.design.assumptions)
+
+
+def _left(plan: StackPlan) -> Iterator[Block]:
+    if plan.left:
+        yield BulletList(lead="Rules that no knob of this plan serves:", items=plan.left)

@@ -1,0 +1,1 @@
+"""What each statement and the commit cost a single client."""

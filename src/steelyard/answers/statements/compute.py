@@ -1,0 +1,104 @@
+"""Where the latency of a single client comes from: each statement's round trip, or the commit.
+
+A penalty that is the same for every statement is a cost of the round trip (network, waking up the
+other side), because work in the server differs from statement to statement. It is no distance of
+memory, and no storage, which a transaction meets at its commit.
+"""
+
+import numpy as np
+
+from steelyard.answers.observations import Observations, estimate_of
+from steelyard.answers.published.compute import published_latencies
+from steelyard.answers.statements.costs import (
+    SCRIPTS,
+    StatementCost,
+    StatementDifference,
+    StatementFit,
+)
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.schedule import CellKey
+from steelyard.stats.signed_rank import signed_rank_interval
+from steelyard.stats.statement_fit import StatementCosts, fit_statements
+from steelyard.stats.student import FloatArray
+
+LEVEL = 0.05
+
+
+def fit_of_statements(seen: Observations, experiment: Experiment) -> StatementFit | None:
+    """Return the fit at one client; None unless all three scripts ran with one client."""
+    columns = _columns(seen, experiment)
+    if columns is None or not seen.blocks:
+        return None
+    fitted = {
+        name: _fit(np.exp(-seen.log_tps[:, side, columns]))
+        for side, name in enumerate(seen.treatments)
+    }
+    return StatementFit(
+        costs=tuple(_cost(name, seen.blocks, *found) for name, found in fitted.items()),
+        differences=tuple(
+            _difference(experiment.baseline, name, fitted[experiment.baseline][1], fitted[name][1])
+            for name in experiment.contenders
+        ),
+        published=published_costs(),
+    )
+
+
+def published_costs() -> tuple[StatementCost, ...]:
+    """Return the same fit of the published latencies: single runs, so without intervals."""
+    found = []
+    for environment, latency_s in published_latencies(tuple(SCRIPTS), clients=1).items():
+        fitted = _fit(np.array([latency_s]))
+        found.append(_cost(environment, None, *fitted))
+    return tuple(found)
+
+
+def _columns(seen: Observations, experiment: Experiment) -> list[int] | None:
+    """Return the column of each script at one client, on one size of data."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for column, cell in enumerate(seen.cells):
+        workload = experiment.workload(cell.workload)
+        script = workload.builtin or ""
+        if script in SCRIPTS and _is_alone(cell):
+            found.setdefault(script, (column, workload.scale_factor))
+    if set(found) != set(SCRIPTS) or len({scale for _, scale in found.values()}) > 1:
+        return None
+    return [found[script][0] for script in SCRIPTS]
+
+
+def _is_alone(cell: CellKey) -> bool:
+    return cell.load.clients == 1 and not cell.load.is_open
+
+
+def _fit(latency_s: FloatArray) -> tuple[FloatArray, StatementCosts]:
+    statements, commits = np.array(list(SCRIPTS.values()), dtype=float).T
+    return latency_s, fit_statements(latency_s, statements, commits)
+
+
+def _cost(
+    name: str, blocks: int | None, latency_s: FloatArray, costs: StatementCosts
+) -> StatementCost:
+    return StatementCost(
+        name=name,
+        blocks=blocks,
+        latency_s=tuple(float(value) for value in np.median(latency_s, axis=0)),
+        per_statement_s=_estimate(costs.per_statement),
+        per_commit_s=_estimate(costs.per_commit),
+        residual_s=costs.residual,
+    )
+
+
+def _difference(
+    baseline: str, treatment: str, before: StatementCosts, after: StatementCosts
+) -> StatementDifference:
+    return StatementDifference(
+        baseline=baseline,
+        treatment=treatment,
+        per_statement_s=_estimate(after.per_statement - before.per_statement),
+        per_commit_s=_estimate(after.per_commit - before.per_commit),
+    )
+
+
+def _estimate(blocks: FloatArray) -> Estimate:
+    """Return the centre over blocks; bounds where there are blocks enough for them."""
+    return estimate_of(signed_rank_interval(blocks, LEVEL))

@@ -1,0 +1,1 @@
+"""Long runs: whether the rate holds, and where it falls."""

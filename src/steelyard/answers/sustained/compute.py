@@ -1,0 +1,511 @@
+"""Long runs, each described on its own: one per treatment is no sample and supports no verdict.
+
+A long run and the parts that went on right after it, as one series of seconds.
+
+Between two parts the generator connects anew, and the ramp of the later one holds sessions with
+cold caches. These seconds count in the time, where they passed, and in no rate.
+
+Findings about burst credits: a cliff that was seen, and credits that no run outlasted.
+
+Whether a lasting drop is that of neighbours who came, and not of credits that ran out.
+
+Both look alike in the rates. Beside a long run stands what used the machine second by second: who
+took the CPU time that the server and the generator no longer had.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Quantity, WaitClass
+from steelyard.core.findings import Finding, Severity, Validity
+from steelyard.core.measurement import SustainedRun
+from steelyard.core.units import format_duration, format_percent
+from steelyard.stats.capacity import consistency
+from steelyard.stats.cliff import LEAST_S, SKIPPED_S, CliffScan, scan_for_cliff
+from steelyard.stats.student import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongSeries:
+    """The seconds of a long run after the ramps of its parts.
+
+    Attributes:
+        rates: Shape (seconds,), 1/s, in order.
+        starts_s: Shape (seconds,), when each began, from the start of the first part.
+        end_s: When the last one ended; 0 where there is none.
+    """
+
+    rates: FloatArray
+    starts_s: FloatArray
+    end_s: float
+
+    def time_of(self, second: float) -> float:
+        """Return when a place in the series was, in seconds from the start of the first part."""
+        if not len(self.rates):
+            return 0.0
+        times = np.append(self.starts_s, self.end_s)
+        return float(np.interp(second, np.arange(len(times)), times))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BurstCliff:
+    """A lasting drop within a long run, as of credits that have run out (METHOD 7).
+
+    Attributes:
+        scan: The drop and the rates on both sides of it.
+        at_s: Seconds from the start of the run.
+        at_low_s: Lower bound of about 95 % for it; ``at_high_s`` the upper one.
+        slices_tps: Median of the same cell's slices in the blocks before, 1/s; None without any.
+    """
+
+    scan: CliffScan
+    at_s: float
+    at_low_s: float
+    at_high_s: float
+    slices_tps: float | None
+
+    @property
+    def slices_were_burst(self) -> bool:
+        """Return whether the slices were nearer to the burst's rate than to the sustained one."""
+        middle = math.sqrt(self.scan.burst * self.scan.sustained)
+        return self.slices_tps is not None and self.slices_tps > middle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedSummary:
+    """One long run with its parts; never compared with another by a test.
+
+    Attributes:
+        run: Its first part.
+        parts: All that count, the first among them.
+        broken: A further part that failed; None where none did.
+        validity: The worst of the parts that count.
+        length_s: From its start to the end of its last second; 0 without seconds.
+        tps: Of all parts after their ramps, 1/s; None without a measurement.
+        seconds: Measured; None likewise.
+        windows: Whole windows of 10 s in it.
+        variation: Coefficient of variation of their means; None below two windows.
+        worst_tps: The least of their means, 1/s; None without a window.
+        cliff: None where none was found.
+        drop_beside_neighbours: A lasting drop that neighbours explain, which is no cliff.
+        too_short: It has too few seconds for a cliff to show.
+        unsettled: It still ended in what may be a cliff when it was not extended any more.
+        burst_only: It is shorter than the burst credits of its target last at full load, or an
+            open loop, which takes less out of them than full load.
+    """
+
+    run: SustainedRun
+    tps: float | None
+    seconds: float | None
+    windows: int
+    variation: float | None
+    worst_tps: float | None
+    parts: tuple[SustainedRun, ...]
+    broken: SustainedRun | None
+    validity: Validity
+    length_s: float
+    cliff: BurstCliff | None
+    drop_beside_neighbours: BurstCliff | None
+    too_short: bool
+    unsettled: bool
+    burst_only: bool
+
+
+def last_try(runs: Sequence[SustainedRun]) -> tuple[SustainedRun, ...]:
+    """Return the parts of the last try, of the runs of one treatment and cell in their order."""
+    first = max((place for place, run in enumerate(runs) if run.part == 0), default=0)
+    return tuple(runs[first:])
+
+
+def usable_parts(parts: Sequence[SustainedRun]) -> tuple[SustainedRun, ...]:
+    """Return the first part, and those after it up to one that is invalid."""
+    usable: list[SustainedRun] = list(parts[:1])
+    for part in parts[1:]:
+        if part.measurement is None or part.validity is Validity.INVALID:
+            break
+        usable.append(part)
+    return tuple(usable)
+
+
+def joined(parts: Sequence[SustainedRun]) -> LongSeries:
+    """Return the seconds of the parts, joined by the times they started at."""
+    rates: list[float] = []
+    starts: list[float] = []
+    end_s = 0.0
+    for part in parts:
+        series = part.measurement.series if part.measurement is not None else ()
+        later_s = part.started_at - parts[0].started_at
+        for second in series:
+            if second.end_s - second.seconds / 2 >= part.ramp_s and second.seconds > 0:
+                rates.append(second.transactions / second.seconds)
+                starts.append(later_s + second.end_s - second.seconds)
+                end_s = later_s + second.end_s
+    return LongSeries(
+        rates=np.asarray(rates, dtype=np.float64),
+        starts_s=np.asarray(starts, dtype=np.float64),
+        end_s=end_s,
+    )
+
+
+def scan_of(series: LongSeries) -> CliffScan | None:
+    """Return the likeliest lasting drop; None where the series is too short to tell."""
+    return scan_for_cliff(series.rates) if len(series.rates) >= LEAST_S else None
+
+
+def calls_for_more(parts: Sequence[SustainedRun]) -> bool:
+    """Return whether the parts so far end in what may be a cliff."""
+    found = scan_of(joined(parts))
+    return found is not None and found.calls_for_more
+
+
+BURST_ONLY: Final = "burst, not sustained"
+# Of Amazon EC2. Their CPU is fast on credits, and falls to 5 to 40 % of it without.
+_BURSTABLE: Final = re.compile(r"\((t2|t3|t3a|t4g)\.[a-z0-9]+\)")
+
+
+def burst_findings(
+    record: CampaignRecord,
+    sustained: tuple[SustainedSummary, ...],
+    within: frozenset[tuple[str, str]],
+) -> tuple[Finding, ...]:
+    """Return what is to be known of bursts.
+
+    Args:
+        record: Of the campaign.
+        sustained: Its long runs.
+        within: Treatments and workloads that were measured within known burst credits alone.
+    """
+    return (
+        *(
+            _cliff(each, each.cliff, record.experiment.words.many)
+            for each in sustained
+            if each.cliff is not None
+        ),
+        *(
+            _beside(each, each.drop_beside_neighbours)
+            for each in sustained
+            if each.drop_beside_neighbours is not None
+        ),
+        *(_unsettled(each) for each in sustained if each.unsettled and not _is_dropping(each)),
+        *_too_short(sustained),
+        *_burst_only(record, sustained, within),
+        *_burstable_machine(record, sustained),
+    )
+
+
+def _is_dropping(long: SustainedSummary) -> bool:
+    return long.cliff is not None or long.drop_beside_neighbours is not None
+
+
+def _beside(long: SustainedSummary, drop: BurstCliff) -> Finding:
+    run, scan = long.run, drop.scan
+    return Finding(
+        code="drop-beside-neighbours",
+        severity=Severity.WARNING,
+        message=(
+            f"{run.treatment}, {run.cell.workload}: the rate fell by"
+            f" {format_percent(scan.drop, signed=False)} after {drop.at_s:,.0f} s of the long run;"
+            " other processes took the CPU time that the server and the generator had less, so it"
+            " is no sign of burst credits"
+        ),
+        remedy="Repeat it on a quiet machine: what lasts there was not measured.",
+        source="the machine's CPU time by who used it, second by second",
+        subject=run.treatment,
+    )
+
+
+def _cliff(long: SustainedSummary, cliff: BurstCliff, many: str) -> Finding:
+    run, scan = long.run, cliff.scan
+    return Finding(
+        code="burst-cliff",
+        severity=Severity.WARNING,
+        message=(
+            f"{run.treatment}, {run.cell.workload}: the rate fell by"
+            f" {format_percent(scan.drop, signed=False)} after {cliff.at_s:,.0f} s of the long run"
+            f" ({cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}),"
+            f" from {scan.burst:,.0f} to {scan.sustained:,.0f} {many} a second, and stayed"
+            f" there, as when burst credits have run out{_slices(cliff)}"
+        ),
+        remedy=(
+            f"{scan.sustained:,.0f} a second is what lasts: plan with it. To confirm a bucket of"
+            f" credits, idle for {format_duration(scan.refill_s)} or more and repeat."
+        ),
+        source="METHOD 7",
+        subject=run.treatment,
+    )
+
+
+def _slices(cliff: BurstCliff) -> str:
+    if cliff.slices_tps is None:
+        return ""
+    where = "within the burst" if cliff.slices_were_burst else "below the burst already"
+    return f"; the slices of the blocks before ({cliff.slices_tps:,.0f}) were measured {where}"
+
+
+def _unsettled(long: SustainedSummary) -> Finding:
+    return Finding(
+        code="late-fall",
+        severity=Severity.INFO,
+        message=(
+            f"{long.run.treatment}, {long.run.cell.workload}: the long run ended in a fall that"
+            f" {format_duration(long.length_s)} cannot tell from noise"
+        ),
+        remedy="Ask for a longer `sustain`.",
+        source="METHOD 7",
+        subject=long.run.treatment,
+    )
+
+
+def _too_short(sustained: tuple[SustainedSummary, ...]) -> Iterator[Finding]:
+    short = [each for each in sustained if each.too_short]
+    if short:
+        longest = max(each.seconds or 0.0 for each in short)
+        yield Finding(
+            code="too-short-for-a-cliff",
+            severity=Severity.INFO,
+            message=(
+                f"the long runs of {format_duration(longest)} are too short for a burst cliff to"
+                f" show: it takes {LEAST_S} s"
+            ),
+            remedy="Ask for a longer `sustain`: 15 minutes or more.",
+            source="METHOD 7",
+            subject="campaign",
+        )
+
+
+def _burst_only(
+    record: CampaignRecord,
+    sustained: tuple[SustainedSummary, ...],
+    within: frozenset[tuple[str, str]],
+) -> Iterator[Finding]:
+    for treatment in record.experiment.treatments:
+        workloads = [
+            each.name
+            for each in record.experiment.workloads
+            if (treatment.name, each.name) in within
+        ]
+        lasts_s = treatment.target.burst_lasts_s
+        if not workloads or lasts_s is None:
+            continue
+        longest = max(
+            (each for each in sustained if each.run.treatment == treatment.name),
+            key=lambda each: each.length_s,
+            default=None,
+        )
+        is_open = longest is not None and longest.run.cell.load.is_open
+        closed = ", a load without a `rate`" if is_open else ""
+        yield Finding(
+            code="burst-not-sustained",
+            severity=Severity.WARNING,
+            message=(
+                f"{treatment.name}: {BURST_ONLY} ({', '.join(workloads)}): its burst credits last"
+                f" {format_duration(lasts_s)} at full load by `burst_lasts`,"
+                f" and {_longest(longest)}"
+            ),
+            remedy=f"Ask for `sustain: {_beyond(lasts_s)}` or longer{closed}, with full credits.",
+            source="METHOD 7; `burst_lasts` of the experiment file",
+            subject=treatment.name,
+        )
+
+
+def _longest(long: SustainedSummary | None) -> str:
+    """Return what the longest run did not show; at a rate it takes less than full load does."""
+    if long is None or not long.length_s:
+        return "no run was long"
+    load = long.run.cell.load
+    rate = "" if load.rate_per_s is not None else " of the capacity"
+    at = f" at {load.rate_label}{rate}, not at full load" if load.is_open else ""
+    return f"the longest run took {format_duration(long.length_s)}{at}"
+
+
+def _beyond(lasts_s: float) -> str:
+    """Return a length with room for what is left after the burst, as the file takes it."""
+    return f"{int(lasts_s * 1.5 / 60.0) + 1}m"
+
+
+def _burstable_machine(
+    record: CampaignRecord, sustained: tuple[SustainedSummary, ...]
+) -> Iterator[Finding]:
+    """Name a burstable machine type, where the machine's facts tell it and no run was long."""
+    facts = record.environment.facts if record.environment is not None else ()
+    for fact in facts:
+        kind = _BURSTABLE.search(fact.value) if fact.name == "virtualisation" else None
+        if kind is not None and all(each.too_short for each in sustained):
+            yield Finding(
+                code="burstable-machine",
+                severity=Severity.WARNING,
+                message=(
+                    f"this machine is a {kind[0][1:-1]}, whose CPU runs on credits: what is"
+                    " measured while there are some need not last"
+                ),
+                remedy="Ask for `sustain`, and say in `burst_lasts` how long full credits last.",
+                source="Amazon EC2 User Guide, burstable performance instances",
+                subject="machine",
+            )
+
+
+# A guess, and in each of the three questions the same: the larger part decides.
+LARGER_PART = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sides:
+    """Means per second before and after a drop, by name; what was not seen is not there."""
+
+    before: dict[str, float]
+    after: dict[str, float]
+
+    def rise(self, *names: str) -> float:
+        """Return how much more there is of them after the drop; 0 of what was not seen."""
+        return sum(self.after.get(name, 0.0) - self.before.get(name, 0.0) for name in names)
+
+    def has(self, *names: str) -> bool:
+        """Return whether all of them were seen on both sides."""
+        return all(name in self.before and name in self.after for name in names)
+
+
+def taken_by_neighbours(parts: Sequence[SustainedRun], at_s: float, scan: CliffScan) -> bool:
+    """Return whether other processes took what server and generator have less after a drop.
+
+    Yes, when they use more CPU time by the larger part of it, the server was not held back by a
+    quota or by the hypervisor instead (which leaves the CPUs to others, too), and waiting for data
+    files and the WAL is not the larger part of what a transaction takes longer. No, where this was
+    not seen: then the drop stands.
+
+    Args:
+        parts: Of the long run, with their evidence.
+        at_s: The drop, in seconds from the start of the run.
+        scan: The rates on both sides of it.
+    """
+    host = _sides(parts, "host", at_s)
+    own = (Quantity.SERVER_CPU_S, Quantity.GENERATOR_CPU_S)
+    if not host.has(*own, Quantity.OTHERS_CPU_S):
+        return False
+    lost = -host.rise(*own)
+    held_back = host.rise(Quantity.THROTTLED_S, Quantity.CPU_STEAL_S)
+    return (
+        lost > 0.0
+        and host.rise(Quantity.OTHERS_CPU_S) >= LARGER_PART * lost
+        and held_back < LARGER_PART * lost
+        and not _waits_for_devices(parts, at_s, scan)
+    )
+
+
+def _waits_for_devices(parts: Sequence[SustainedRun], at_s: float, scan: CliffScan) -> bool:
+    waits = _sides(parts, "waits", at_s)
+    devices = (WaitClass.IO, WaitClass.WAL)
+    if not waits.has(*devices):
+        return False
+    clients = parts[0].cell.load.clients
+    longer_s = clients / scan.sustained - clients / scan.burst
+    waiting_s = (
+        sum(waits.after[name] for name in devices) / scan.sustained
+        - sum(waits.before[name] for name in devices) / scan.burst
+    )
+    return waiting_s >= LARGER_PART * longer_s
+
+
+def _sides(parts: Sequence[SustainedRun], subject: str, at_s: float) -> _Sides:
+    """Return the means of a subject's columns on both sides, without the settling at the start."""
+    seen: dict[str, list[tuple[float, float]]] = {}
+    for part in parts:
+        later_s = part.started_at - parts[0].started_at
+        for series in part.evidence.series if part.evidence is not None else ():
+            for end_s, row in zip(series.end_s, series.rows, strict=True):
+                for name, value in zip(series.names, row, strict=True):
+                    if series.subject == subject and value is not None:
+                        seen.setdefault(name, []).append((later_s + end_s, value))
+    before = {
+        name: [v for end_s, v in pairs if SKIPPED_S < end_s <= at_s] for name, pairs in seen.items()
+    }
+    after = {name: [v for end_s, v in pairs if end_s > at_s] for name, pairs in seen.items()}
+    return _Sides(
+        before={name: float(np.mean(values)) for name, values in before.items() if values},
+        after={name: float(np.mean(values)) for name, values in after.items() if values},
+    )
+
+
+_WORST_FIRST = (Validity.INVALID, Validity.SUSPECT, Validity.VALID)
+
+
+def summarise_sustained(record: CampaignRecord) -> tuple[SustainedSummary, ...]:
+    """Return the last try of each long run, workload by workload in treatment order."""
+    cells = dict.fromkeys(run.cell for run in record.sustained)
+    of_treatment = {
+        (cell, treatment.name): tuple(
+            run for run in record.sustained if (run.cell, run.treatment) == (cell, treatment.name)
+        )
+        for cell in cells
+        for treatment in record.experiment.treatments
+    }
+    return tuple(_summary(record, last_try(runs)) for runs in of_treatment.values() if runs)
+
+
+def burst_only(
+    record: CampaignRecord, sustained: Sequence[SustainedSummary]
+) -> frozenset[tuple[str, str]]:
+    """Return the treatments and workloads that no run outlasted the target's burst credits of."""
+    outlasted = {
+        (each.run.treatment, each.run.cell.workload)
+        for each in sustained
+        if each.tps is not None and not each.burst_only
+    }
+    return frozenset(
+        (treatment.name, workload.name)
+        for treatment in record.experiment.treatments
+        if treatment.target.burst_lasts_s is not None
+        for workload in record.experiment.workloads
+        if (treatment.name, workload.name) not in outlasted
+    )
+
+
+def _summary(record: CampaignRecord, tried: Sequence[SustainedRun]) -> SustainedSummary:
+    parts = usable_parts(tried)
+    series = joined(parts)
+    scan = scan_of(series)
+    even = consistency(series.rates)
+    measured = [part.measurement for part in parts if part.measurement is not None]
+    seconds = sum(each.seconds for each in measured)
+    drop = _drop(record, parts[0], series, scan) if scan is not None and scan.found else None
+    beside = drop is not None and taken_by_neighbours(parts, drop.at_s, drop.scan)
+    lasts_s = record.experiment.treatment(parts[0].treatment).target.burst_lasts_s
+    return SustainedSummary(
+        run=parts[0],
+        parts=parts,
+        broken=tried[len(parts)] if len(tried) > len(parts) else None,
+        validity=min((part.validity for part in parts), key=_WORST_FIRST.index),
+        length_s=series.end_s,
+        tps=sum(each.transactions for each in measured) / seconds if measured else None,
+        seconds=seconds if measured else None,
+        windows=even.windows,
+        variation=even.variation,
+        worst_tps=even.worst,
+        cliff=None if beside else drop,
+        drop_beside_neighbours=drop if beside else None,
+        too_short=bool(measured) and scan is None,
+        unsettled=scan is not None and scan.calls_for_more,
+        burst_only=lasts_s is not None and (series.end_s < lasts_s or parts[0].cell.load.is_open),
+    )
+
+
+def _drop(
+    record: CampaignRecord, run: SustainedRun, series: LongSeries, scan: CliffScan
+) -> BurstCliff:
+    slices = [
+        each.measurement.tps
+        for each in record.counted_runs
+        if (each.treatment, each.cell) == (run.treatment, run.cell) and each.measurement is not None
+    ]
+    return BurstCliff(
+        scan=scan,
+        at_s=series.time_of(scan.at_s),
+        at_low_s=series.time_of(scan.at_low_s),
+        at_high_s=series.time_of(scan.at_high_s),
+        slices_tps=float(np.median(slices)) if slices else None,
+    )

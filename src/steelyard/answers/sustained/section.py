@@ -1,0 +1,302 @@
+"""The long runs of a report: beside the slices, never mixed with them.
+
+A burst cliff for programs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from steelyard.answers.drawing import specification
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.sustained.compute import BURST_ONLY, BurstCliff, SustainedSummary
+from steelyard.answers.wording import cell_name
+from steelyard.core.experiment import MANY, MANY_FIRST, RATE, RATE_UNIT
+from steelyard.core.measurement import SustainedRun
+from steelyard.core.units import format_duration, format_percent
+from steelyard.report.document import (
+    Block,
+    ChartKind,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Value,
+    number_column,
+)
+from steelyard.report.formats import CONFIDENCE, MISSING, ended, milliseconds, rate
+from steelyard.report.json_values import Json, number
+
+TITLE = "Sustained runs"
+_NOTE = (
+    "One long run per treatment and workload after the last block, at the largest load, over whole"
+    " checkpoint cycles: not repeated, so there is no interval and no verdict, and they take no"
+    " part in the comparisons of slices. Variation is the standard deviation of the means of 10 s"
+    " over their mean; the worst is the least of these means."
+)
+_CLIFF_NOTE = (
+    "A lasting drop, as when a bucket of burst credits is empty: the burst's rate before it, the"
+    f" sustained one after it. Capacity is what such a bucket held at least, in {MANY} beyond"
+    " the sustained rate: it may not have been full. Refill is how long idling fills it again, at"
+    " least. Intervals are about 95 % each, from this one run."
+)
+_MOST_POINTS = 6000  # as many as keep the page light
+
+
+def sustained_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the long runs with their strips; nothing when there are none."""
+    if not analysis.sustained:
+        return ()
+    blocks: tuple[Block, ...] = (_table(analysis), *_cliff_table(analysis), *_strips(analysis))
+    return (Section(anchor="sustained", title=TITLE, blocks=blocks),)
+
+
+def _table(analysis: CampaignAnalysis) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        Column(name="load", spare=True),
+        number_column("length"),
+        number_column(RATE, RATE_UNIT),
+        number_column("variation of 10 s"),
+        number_column("worst 10 s", "1/s"),
+        Column(name="cliff"),
+        number_column("mean latency", "ms", spare=True),
+        Column(name="validity"),
+    )
+    rows = tuple(_row(analysis, each) for each in analysis.sustained)
+    return Table(title=TITLE, columns=columns, rows=rows, tone_column=9, note=_note(analysis))
+
+
+def _row(analysis: CampaignAnalysis, each: SustainedSummary) -> Row:
+    run = each.run
+    latency = None if len(each.parts) > 1 or not run.measurement else run.measurement.latency_mean_s
+    varied = each.variation
+    return Row(
+        cells=(
+            run.cell.workload,
+            run.treatment,
+            cell_name(analysis.experiment, run.cell.load),
+            MISSING if each.seconds is None else format_duration(each.seconds),
+            rate(each.tps),
+            MISSING if varied is None else format_percent(varied, signed=False),
+            rate(each.worst_tps),
+            _cliff_word(each),
+            milliseconds(latency),
+            each.validity.value,
+        ),
+        tone=Tone.ERROR if run.measurement is None else Tone.PLAIN,
+    )
+
+
+def _cliff_word(each: SustainedSummary) -> str:
+    """Return whether there is a cliff, and why nothing can be said where that is so."""
+    if each.tps is None:
+        return MISSING
+    if each.cliff is not None:
+        return f"at {each.cliff.at_s:,.0f} s"
+    if each.drop_beside_neighbours is not None:
+        return "no: neighbours came"
+    if each.too_short:
+        return "too short to tell"
+    if each.burst_only:
+        return BURST_ONLY
+    return "unclear, near the end" if each.unsettled else "no"
+
+
+def _note(analysis: CampaignAnalysis) -> str:
+    told = [
+        f"{each.run.treatment}, {each.run.cell.workload}: {ended(text)}"
+        for each in analysis.sustained
+        for text in (*_extended(each), *_found(each))
+    ]
+    return " ".join([_NOTE, *told])
+
+
+def _found(each: SustainedSummary) -> Iterator[str]:
+    runs = (*each.parts, *(() if each.broken is None else (each.broken,)))
+    for run in runs:
+        yield from (finding.message for finding in run.findings)
+
+
+def _extended(each: SustainedSummary) -> Iterator[str]:
+    further = len(each.parts) - 1
+    if further:
+        times = "once" if further == 1 else "twice"
+        yield (
+            f"a fall near its end extended it {times}, under a load that went on; while the"
+            " generator connected anew, and in the ramp after it, nothing is counted"
+        )
+    if each.broken is not None:
+        yield "the further part that a fall near its end called for failed, and is left out"
+
+
+def _cliff_table(analysis: CampaignAnalysis) -> tuple[Table, ...]:
+    rows = tuple(_cliff_row(each, each.cliff) for each in analysis.sustained if each.cliff)
+    if not rows:
+        return ()
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("burst", "1/s"),
+        number_column("sustained", "1/s"),
+        number_column("drop"),
+        number_column("at", "s"),
+        number_column(f"{CONFIDENCE} interval", "s"),
+        number_column("capacity, at least"),
+        number_column("refill, at least"),
+        number_column("interval of the capacity", spare=True),
+    )
+    return (Table(title="Burst cliffs", columns=columns, rows=rows, note=_CLIFF_NOTE),)
+
+
+def _cliff_row(each: SustainedSummary, cliff: BurstCliff) -> Row:
+    scan = cliff.scan
+    low, high = scan.capacity_bounds
+    return Row(
+        cells=(
+            each.run.cell.workload,
+            each.run.treatment,
+            rate(scan.burst),
+            rate(scan.sustained),
+            format_percent(scan.drop, signed=False),
+            f"{cliff.at_s:,.0f}",
+            f"{cliff.at_low_s:,.0f} to {cliff.at_high_s:,.0f}",
+            f"{scan.least_capacity:,.0f}",
+            format_duration(scan.refill_s),
+            f"{low:,.0f} to {high:,.0f}",
+        ),
+        tone=Tone.WARNING,
+    )
+
+
+def _strips(analysis: CampaignAnalysis) -> tuple[Figure, ...]:
+    rows = tuple(_strip_rows(analysis))
+    if not rows:
+        return ()
+    experiment = analysis.experiment
+    every = _step(analysis)
+    thinned = "" if every == 1 else f" One second in {every} is drawn."
+    marked = any(each.cliff is not None for each in analysis.sustained)
+    cliffs = " A shaded band is the interval of a burst cliff's time, the level lines are the"
+    cliffs += " rates before and after it."
+    figure = Figure(
+        specify=specification,
+        identity="sustained",
+        kind=ChartKind.STRIPS,
+        title="Sustained runs, second by second",
+        caption=f"{MANY_FIRST} per second of each long run, side by side in treatment order; the "
+        f"faded start of each is the ramp, which does not count.{cliffs if marked else ''}"
+        f"{thinned}",
+        alt="One-second rates of the long runs, by workload, coloured by treatment; the table "
+        f"above holds their means and their worst ten seconds{_cliffs_told(analysis)}.",
+        columns=(
+            *("workload", "load", "treatment", "run", "at", "tps", "ramp"),
+            *("mark", "begin", "end"),
+        ),
+        rows=rows,
+        treatments=(experiment.baseline, *experiment.contenders),
+    )
+    return (figure,)
+
+
+def _cliffs_told(analysis: CampaignAnalysis) -> str:
+    return "".join(
+        f"; {each.run.treatment}, {each.run.cell.workload} falls from {rate(each.cliff.scan.burst)}"
+        f" to {rate(each.cliff.scan.sustained)} per second after {each.cliff.at_s:,.0f} s"
+        for each in analysis.sustained
+        if each.cliff is not None
+    )
+
+
+def _step(analysis: CampaignAnalysis) -> int:
+    taken = [part.measurement for each in analysis.sustained for part in each.parts]
+    points = sum(len(measurement.series) for measurement in taken if measurement is not None)
+    return max(1, -(-points // _MOST_POINTS))
+
+
+def _strip_rows(analysis: CampaignAnalysis) -> Iterator[tuple[Value, ...]]:
+    places: dict[str, int] = {}
+    step = _step(analysis)
+    for each in analysis.sustained:
+        run = each.run
+        if run.measurement is None or not run.measurement.series:
+            continue
+        workload = run.cell.workload
+        strip = _Strip(place=places.get(workload, 0) + 1, whole_s=_whole_s(each))
+        places[workload] = strip.place
+        named = (workload, cell_name(analysis.experiment, run.cell.load), run.treatment)
+        lead = (*named, strip.place)
+        for part in each.parts:
+            yield (*lead, strip.at(part.started_at - run.started_at), None, False, *_NO_MARK)
+            for row in _second_rows(part, strip, part.started_at - run.started_at, step):
+                yield (*lead, *row, *_NO_MARK)
+        if each.cliff is not None:
+            yield from ((*lead, *row) for row in _mark_rows(each.cliff, strip))
+
+
+_NO_MARK = ("", None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Strip:
+    """Where a long run stands in its panel: one after another, each of the same width."""
+
+    place: int
+    whole_s: float
+
+    def at(self, second: float) -> float:
+        return round(self.place + 0.1 + 0.9 * min(second / self.whole_s, 1.0), 5)
+
+
+def _whole_s(each: SustainedSummary) -> float:
+    last = each.parts[-1]
+    series = last.measurement.series if last.measurement is not None else ()
+    ended_s = series[-1].end_s if series else 0.0
+    return last.started_at - each.run.started_at + ended_s
+
+
+def _second_rows(
+    part: SustainedRun, strip: _Strip, later_s: float, step: int
+) -> Iterator[tuple[Value, ...]]:
+    """Yield the seconds of a part; the first row before them lifts the pen."""
+    series = part.measurement.series if part.measurement is not None else ()
+    for second in series[::step]:
+        if second.seconds > 0:
+            in_ramp = second.end_s - second.seconds / 2 < part.ramp_s
+            tps = round(second.transactions / second.seconds, 2)
+            yield (strip.at(later_s + second.end_s), tps, in_ramp)
+
+
+def _mark_rows(cliff: BurstCliff, strip: _Strip) -> Iterator[tuple[Value, ...]]:
+    at = strip.at(cliff.at_s)
+    band = (strip.at(cliff.at_low_s), strip.at(cliff.at_high_s))
+    yield (at, None, False, "cliff", *band)
+    yield (at, round(cliff.scan.burst, 2), False, "level", strip.at(0.0), at)
+    yield (at, round(cliff.scan.sustained, 2), False, "level", at, strip.at(strip.whole_s))
+
+
+def cliff_json(cliff: BurstCliff) -> dict[str, Json]:
+    """Return a cliff with the intervals of everything in it; rates in 1/s."""
+    scan = cliff.scan
+    return {
+        "at_s": number(round(cliff.at_s, 3)),
+        "at_low_s": number(round(cliff.at_low_s, 3)),
+        "at_high_s": number(round(cliff.at_high_s, 3)),
+        "drop": number(scan.drop),
+        "burst_tps": number(scan.burst),
+        **_bounds("burst_tps", scan.burst_bounds),
+        "sustained_tps": number(scan.sustained),
+        **_bounds("sustained_tps", scan.sustained_bounds),
+        "least_capacity": number(scan.least_capacity),
+        **_bounds("least_capacity", scan.capacity_bounds),
+        "refill_s": number(scan.refill_s),
+        **_bounds("refill_s", scan.refill_bounds_s),
+        "slices_tps": number(cliff.slices_tps),
+        "slices_were_burst": None if cliff.slices_tps is None else cliff.slices_were_burst,
+    }
+
+
+def _bounds(name: str, bounds: tuple[float, float]) -> dict[str, Json]:
+    return {f"{name}_low": number(bounds[0]), f"{name}_high": number(bounds[1])}

@@ -1,0 +1,1 @@
+"""The seconds of a run: rate, waits and device beside each other."""

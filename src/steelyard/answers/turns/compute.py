@@ -1,0 +1,323 @@
+"""What the turns of a campaign say of its comparisons: is one still warming up, or carried over to?
+
+One value per block, workload and comparison: the mean over the workload's loads. It is a plain
+mean, because a start that warms up shows in the block's first load, which a trimmed one would drop.
+
+What one configuration's turns leave to another's in devices and memory, by the evidence.
+
+One value per block, workload and comparison, as of all that is said of turns.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from steelyard.answers.observations import (
+    HeadlineContrast,
+    Observations,
+    RunsOfBlock,
+    by_block,
+    headline_contrasts,
+    observe,
+    side_means,
+    sum_of,
+)
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Quantity
+from steelyard.core.experiment import Experiment
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import CellKey
+from steelyard.core.units import KIB, MIB
+from steelyard.stats.student import FloatArray, Interval
+from steelyard.stats.turns import (
+    BlockTurns,
+    Weights,
+    change_by_predecessor,
+    change_over_block,
+    change_within_turns,
+    interval_of_changes,
+    is_suspect,
+)
+
+
+class TurnChange(StrEnum):
+    """In what a comparison may change where nothing should."""
+
+    OVER_BLOCK = "over the block"  # warming up
+    WITHIN_TURNS = "within turns"  # carry-over: second halves against first ones
+    BY_PREDECESSOR = "by predecessor"  # carry-over: after itself against after another one
+
+
+_CHANGES: Final[dict[TurnChange, Callable[[BlockTurns, Weights], float | None]]] = {
+    TurnChange.OVER_BLOCK: change_over_block,
+    TurnChange.WITHIN_TURNS: change_within_turns,
+    TurnChange.BY_PREDECESSOR: change_by_predecessor,
+}
+CARRIED_OVER: Final = (TurnChange.WITHIN_TURNS, TurnChange.BY_PREDECESSOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCheck:
+    """One such change of one comparison.
+
+    Attributes:
+        change: Of the log ratio, with its interval at level 1 %; None with too few blocks.
+        blocks: That have a value.
+        of: Blocks that were taken in turns.
+    """
+
+    what: TurnChange
+    workload: str
+    baseline: str
+    treatment: str
+    change: Interval | None
+    blocks: int
+    of: int
+
+    @property
+    def is_suspect(self) -> bool:
+        """Return whether the interval lies wholly beyond plus or minus 1 %."""
+        return is_suspect(self.change)
+
+
+def check_turns(
+    seen: Observations,
+    experiment: Experiment,
+    changes: Sequence[TurnChange] = tuple(TurnChange),
+    *,
+    since: int = 0,
+) -> tuple[TurnCheck, ...]:
+    """Return the checks of every workload and headline; none where no block was taken in turns.
+
+    Args:
+        seen: The observations; open loops are left out, for they hold their rate.
+        experiment: Names the workloads and what is compared under each.
+        changes: Which of them to check.
+        since: First block that is looked at.
+    """
+    closed = seen.of_closed_loops()
+    checks: list[TurnCheck] = []
+    for workload in experiment.workloads:
+        blocks = turns_by_block(closed, workload.name, since=since)
+        if blocks:
+            checks.extend(
+                _check(blocks, what, workload.name, asked)
+                for asked in headline_contrasts(experiment)
+                for what in changes
+            )
+    return tuple(checks)
+
+
+def still_warming(record: CampaignRecord, *, since: int = 0) -> bool:
+    """Return whether the next block must warm up longer, for all configurations alike.
+
+    To be asked after each block. Exchanging the labels of two configurations in the whole campaign
+    changes nothing about the answer, and no coin that is still to be tossed depends on it.
+
+    Args:
+        record: Of the blocks so far.
+        since: First block that had the present warm-up: blocks that had a shorter one say nothing
+            of this one. Six blocks are needed for an answer; before, it is no.
+    """
+    warming = (TurnChange.OVER_BLOCK,)
+    checks = check_turns(observe(record), record.experiment, warming, since=since)
+    return any(check.is_suspect for check in checks)
+
+
+def turns_by_block(
+    seen: Observations, workload: str, *, since: int = 0
+) -> tuple[tuple[BlockTurns, ...], ...]:
+    """Return the turns of a workload's cells, block by block; blocks without turns are left out.
+
+    Of a cell only rounds in which every configuration has its turn are taken: the runner drops a
+    round that was lost for one of them for all.
+    """
+    taken: dict[int, dict[CellKey, dict[str, list[Run]]]] = {}
+    for (name, cell), runs in seen.runs.items():
+        for run in runs if cell.workload == workload else ():
+            if run.block >= since:
+                sides = taken.setdefault(run.block, {}).setdefault(cell, {})
+                sides.setdefault(name, []).append(run)
+    blocks = [_cells_in_turns(taken[index], seen.treatments) for index in sorted(taken)]
+    return tuple(cells for cells in blocks if cells)
+
+
+def _cells_in_turns(
+    cells: Mapping[CellKey, Mapping[str, Sequence[Run]]], treatments: Sequence[str]
+) -> tuple[BlockTurns, ...]:
+    """Return the turns of one block's cells; an alternating block has one run per treatment."""
+    whole = [
+        [run for name in treatments for run in sides.get(name, ())]
+        for sides in cells.values()
+        if all(len(sides.get(name, ())) == 1 for name in treatments)
+    ]
+    found = [block_turns(runs) for runs in whole]
+    return tuple(turns for turns in found if turns is not None)
+
+
+def block_turns(runs: Sequence[Run]) -> BlockTurns | None:
+    """Return the turns of a block's runs in one cell, a column per run; None without a round."""
+    by_round = [{turn.round: turn for turn in run.turns} for run in runs]
+    common = sorted(set.intersection(*map(set, by_round))) if by_round else []
+    if not common:
+        return None
+    rows = [[turns[number] for turns in by_round] for number in common]
+    return BlockTurns(
+        rounds=np.array(common, dtype=np.float64),
+        places=np.array([[turn.place for turn in row] for row in rows], dtype=np.float64),
+        seconds=np.array([[turn.seconds for turn in row] for row in rows]),
+        transactions=np.array([[turn.transactions for turn in row] for row in rows], dtype=float),
+        early=np.array([[turn.early for turn in row] for row in rows], dtype=np.float64),
+    )
+
+
+def _check(
+    blocks: Sequence[Sequence[BlockTurns]],
+    what: TurnChange,
+    workload: str,
+    asked: HeadlineContrast,
+) -> TurnCheck:
+    values = _values(blocks, _CHANGES[what], asked.weights)
+    return TurnCheck(
+        what=what,
+        workload=workload,
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        change=interval_of_changes(values),
+        blocks=len(values),
+        of=len(blocks),
+    )
+
+
+def _values(
+    blocks: Sequence[Sequence[BlockTurns]],
+    change: Callable[[BlockTurns, Weights], float | None],
+    weights: Weights,
+) -> FloatArray:
+    """Return one mean per block over the cells that have a value, for blocks that have any."""
+    found = [[change(turns, weights) for turns in cells] for cells in blocks]
+    known = [[value for value in values if value is not None] for values in found]
+    return np.array([np.mean(values) for values in known if values], dtype=np.float64)
+
+
+_PAGE_BYTES: Final = 8 * KIB
+ENOUGH_WRITTEN_BYTES: Final = MIB  # a guess: less is the journal of the file system
+READ_ONLY: Final = 0.01  # rows changed per transaction; a guess: background work changes a few
+_ROWS: Final = (Quantity.ROWS_INSERTED, Quantity.ROWS_UPDATED, Quantity.ROWS_DELETED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCheck:
+    """A trace in the turns of one comparison's sides.
+
+    Attributes:
+        baseline_level: Mean over blocks of the negative side; ``treatment_level`` of the other;
+            None without a block.
+        difference: Between them within blocks, with its interval at level 1 %; None with too few.
+        blocks: That have a value.
+        of: Blocks there are.
+    """
+
+    workload: str
+    baseline: str
+    treatment: str
+    baseline_level: float | None
+    treatment_level: float | None
+    difference: Interval | None
+    blocks: int
+    of: int
+
+
+def writes_after_switches(seen: Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
+    """Return, of what the data's device writes in turns, the share that falls into their settling.
+
+    A server that stands still hands nothing to the kernel; what it handed over before is still
+    being written when another one's turn begins. Blocks with less than a MiB say nothing.
+    """
+    return _checks(seen, experiment, _settling_share)
+
+
+def pages_from_devices(seen: Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
+    """Return the pages per transaction that warm servers waited for, under workloads that read.
+
+    They come from the device of the data, or are pages of memory that the kernel had taken away
+    (major faults). Blocks say nothing whose data do not fit into memory for all servers together.
+    """
+    return _checks(seen, experiment, partial(_pages, servers=len(seen.treatments)))
+
+
+def _checks(
+    seen: Observations,
+    experiment: Experiment,
+    value: Callable[[RunsOfBlock], float | None],
+) -> tuple[TraceCheck, ...]:
+    """Return the checks of every workload and headline; none where nothing was taken in turns."""
+    closed = seen.of_closed_loops()
+    if not any(run.turns for runs in closed.runs.values() for run in runs):
+        return ()
+    values = by_block(closed, value)
+    return tuple(
+        _check_turn_traces(values[:, :, columns], workload.name, asked)
+        for workload in experiment.workloads
+        if (columns := closed.columns_of(workload.name))
+        for asked in headline_contrasts(experiment)
+    )
+
+
+def _check_turn_traces(values: FloatArray, workload: str, asked: HeadlineContrast) -> TraceCheck:
+    """Return a check of values of shape (blocks, treatments, loads): of means over the loads."""
+    sides = [side_means(values[:, :, load], asked) for load in range(values.shape[2])]
+    both = np.array(sides)  # (loads, 2, blocks)
+    known = np.isfinite(both).all(axis=1)  # (loads, blocks)
+    some = known.any(axis=0)
+    kept = np.where(known[:, None, :], both, 0.0)[:, :, some]
+    negative, positive = kept.sum(axis=0) / known[:, some].sum(axis=0)
+    return TraceCheck(
+        workload=workload,
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        baseline_level=float(negative.mean()) if some.any() else None,
+        treatment_level=float(positive.mean()) if some.any() else None,
+        difference=interval_of_changes(positive - negative),
+        blocks=int(some.sum()),
+        of=len(values),
+    )
+
+
+def _settling_share(runs: RunsOfBlock) -> float | None:
+    """Return the share of bytes that were written while turns settled; None below a MiB."""
+    settling = _total(runs, Quantity.SETTLING_WRITE_BYTES)
+    settled = _total(runs, Quantity.SETTLED_WRITE_BYTES)
+    if settling is None or settled is None or settling + settled < ENOUGH_WRITTEN_BYTES:
+        return None
+    return settling / (settling + settled)
+
+
+def _pages(runs: RunsOfBlock, *, servers: int) -> float | None:
+    """Return pages per transaction; None where the workload writes or the data do not fit."""
+    read = _total(runs, Quantity.SETTLED_READ_BYTES)
+    faults = _total(runs, Quantity.TURNS_MAJOR_FAULTS)
+    changed = sum_of([_total(runs, quantity) for quantity in _ROWS])
+    counted = sum(run.measurement.transactions for run in runs if run.measurement is not None)
+    if read is None or faults is None or changed is None or not counted:
+        return None
+    if changed > READ_ONLY * counted or not all(_fits(run, servers) for run in runs):
+        return None
+    return (read / _PAGE_BYTES + faults) / counted
+
+
+def _fits(run: Run, servers: int) -> bool:
+    """Return whether the data of so many servers fit into memory."""
+    if run.evidence is None:
+        return False
+    size = run.evidence.level(Quantity.DATABASE_BYTES)
+    memory = run.evidence.level(Quantity.MEMORY_BYTES)
+    return size is not None and memory is not None and servers * size <= memory
+
+
+def _total(runs: RunsOfBlock, quantity: Quantity) -> float | None:
+    return sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])

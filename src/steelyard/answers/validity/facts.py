@@ -1,0 +1,219 @@
+"""Work of the server that falls into some runs: whether one side of a comparison had more of it.
+
+What the rules of a campaign look at: its runs by treatment and by side, and sums over them.
+
+What the two sides of a comparison promise by the settings in force, and which promises less.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from steelyard.answers.observations import HeadlineContrast, Observations, count, headline_contrasts
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import Experiment, Treatment
+from steelyard.core.findings import KEPT, Ruling, Threshold, broken, lacking
+from steelyard.core.measurement import Run, ServerEnvironment
+from steelyard.core.schedule import Ceiling
+from steelyard.stats.drift import stalls_p_value
+
+Runs = Sequence[Run]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The two sides of a headline: two treatments, or the two levels of a factor.
+
+    Attributes:
+        name: Of the side that is compared.
+        other: Of the one that it is compared with.
+    """
+
+    name: str
+    other: str
+    mine: Runs
+    theirs: Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignFacts:
+    """A record, and its runs that count."""
+
+    record: CampaignRecord
+    seen: Observations
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return what was asked for."""
+        return self.record.experiment
+
+    @property
+    def treatments(self) -> tuple[Treatment, ...]:
+        """Return the treatments in file order."""
+        return self.experiment.treatments
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """Return what was measured before the first block."""
+        return () if self.record.environment is None else self.record.environment.ceilings
+
+    @property
+    def watched(self) -> bool:
+        """Return whether anything was seen around any run."""
+        return any(run.evidence is not None for run in self.runs)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Return all runs that count, treatment by treatment."""
+        return tuple(run for name in self.seen.treatments for run in self.runs_of(name))
+
+    def runs_of(self, treatment: str) -> tuple[Run, ...]:
+        """Return the runs of a treatment that count, cell by cell."""
+        return tuple(
+            run for (name, _), runs in self.seen.runs.items() if name == treatment for run in runs
+        )
+
+    def sides(self) -> Iterator[Sides]:
+        """Yield the two sides of every headline, where both have runs."""
+        names = self.seen.treatments
+        for asked in headline_contrasts(self.experiment):
+            mine, theirs = (
+                tuple(run for place in places for run in self.runs_of(names[place]))
+                for places in (asked.positive, asked.negative)
+            )
+            if mine and theirs:
+                yield Sides(name=asked.treatment, other=asked.baseline, mine=mine, theirs=theirs)
+
+    def server(self, treatment: str) -> ServerEnvironment | None:
+        """Return a treatment's server as it was found running, or None."""
+        servers = self.record.environment.servers if self.record.environment is not None else ()
+        return next((server for server in servers if server.treatment == treatment), None)
+
+    def in_force(self, treatment: str) -> Mapping[str, str]:
+        """Return the settings of its server by name; empty when it was never seen."""
+        server = self.server(treatment)
+        return {} if server is None else {s.name: s.value for s in server.settings}
+
+
+def total(runs: Runs, quantity: Quantity) -> float | None:
+    """Return a sum over the runs in which it was measured, or None."""
+    known = [value for value in _values(runs, quantity) if value is not None]
+    return sum(known) if known else None
+
+
+def totals(runs: Runs, *quantities: Quantity) -> tuple[float, ...] | None:
+    """Return several sums over the runs in which all of them were measured, or None."""
+    rows = [
+        values
+        for run in runs
+        if run.evidence is not None
+        and None not in (values := [run.evidence.total(each) for each in quantities])
+    ]
+    if not rows:
+        return None
+    return tuple(sum(value or 0.0 for value in column) for column in zip(*rows, strict=True))
+
+
+def ratio(runs: Runs, part: Quantity, whole: Quantity) -> float | None:
+    """Return a sum over another, of the runs in which both were measured; None without a whole."""
+    found = totals(runs, part, whole)
+    return None if found is None or found[1] <= 0 else found[0] / found[1]
+
+
+def rate(runs: Runs, quantity: Quantity) -> float | None:
+    """Return a total per second of the runs in which it was measured, or None."""
+    known = [run for run in runs if run.evidence and run.evidence.total(quantity) is not None]
+    seconds = sum(run.evidence.seconds for run in known if run.evidence is not None)
+    summed = total(known, quantity)
+    return summed / seconds if summed is not None and seconds > 0 else None
+
+
+def levels(runs: Runs, quantity: Quantity) -> list[float]:
+    """Return the readings at the ends of runs, where there are any."""
+    found = [run.evidence.level(quantity) for run in runs if run.evidence is not None]
+    return [value for value in found if value is not None]
+
+
+def _values(runs: Runs, quantity: Quantity) -> list[float | None]:
+    return [run.evidence.total(quantity) for run in runs if run.evidence is not None]
+
+
+EVENT_LEVEL: Final = 0.05
+BY_RUNS: Final = (
+    Threshold(
+        value=EVENT_LEVEL,
+        shown=f"p < {EVENT_LEVEL}, shared by the comparisons (Fisher's exact test over runs)",
+        reason="the usual level, as for stalls; runs of one visit count as independent",
+    ),
+)
+
+
+def events_differ(
+    facts: CampaignFacts, what: str, happened: Callable[[Evidence], bool | None], needed: str
+) -> Iterator[Ruling]:
+    """Compare how many runs of the sides held an event.
+
+    Args:
+        facts: Of the campaign.
+        what: The event, as the subject of a sentence.
+        happened: Whether it did in a run; None where nobody counted it.
+        needed: What has to be counted for that.
+    """
+    every = tuple(facts.sides())
+    for sides in every:
+        (mine, my_runs), (theirs, their_runs) = (
+            _with_event(runs, happened) for runs in (sides.mine, sides.theirs)
+        )
+        if not my_runs or not their_runs:
+            yield lacking(needed)
+            continue
+        p_value = stalls_p_value((mine, theirs), (my_runs, their_runs))
+        if p_value < EVENT_LEVEL / len(every):
+            yield broken(
+                f"{sides.name}: {what} fell into {mine} of {count(my_runs, 'run')}, under"
+                f" {sides.other} into {theirs} of {their_runs} (p = {p_value:.2g}, too small"
+                " where runs of one visit share an event: they count as independent)",
+                subject=sides.name,
+            )
+        else:
+            yield KEPT
+
+
+def _with_event(runs: Runs, happened: Callable[[Evidence], bool | None]) -> tuple[int, int]:
+    """Return in how many runs it happened, and in how many it was counted."""
+    seen = [happened(run.evidence) for run in runs if run.evidence is not None]
+    known = [each for each in seen if each is not None]
+    return sum(known), len(known)
+
+
+_Promise = TypeVar("_Promise")
+
+
+def weighed(
+    facts: CampaignFacts,
+    asked: HeadlineContrast,
+    promised: Callable[[Mapping[str, str]], _Promise | None],
+    traded: Callable[[tuple[str, _Promise], tuple[str, _Promise]], Ruling],
+    needed: str,
+) -> Ruling:
+    """Rule on one comparison by what the servers of its sides promise.
+
+    Args:
+        facts: Of the campaign.
+        asked: The comparison.
+        promised: By the settings in force; None where those that decide it are not known.
+        traded: Rules on the names of the two sides, the treatment's first, and their promises.
+        needed: What has to be known for that.
+    """
+    names = facts.seen.treatments
+    told = [
+        [promised(facts.in_force(names[place])) for place in places]
+        for places in (asked.positive, asked.negative)
+    ]
+    mine, theirs = ({each for each in side if each is not None} for side in told)
+    if any(None in side for side in told):
+        return lacking(needed)
+    if len(mine) > 1 or len(theirs) > 1:
+        return KEPT  # with factors another one decides it, on both sides alike
+    return traded((asked.treatment, mine.pop()), (asked.baseline, theirs.pop()))

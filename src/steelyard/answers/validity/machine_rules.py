@@ -1,0 +1,600 @@
+"""Rules about the machine: quota, memory, disk, huge pages, neighbours, what was not seen.
+
+Rules about caches, storage and durability: whether both sides do the same work with the disk.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from steelyard.answers.durability.compute import GIVEN_UP, keeps_commits
+from steelyard.answers.observations import WAITS, count, headline_contrasts
+from steelyard.answers.validity.facts import (
+    CampaignFacts,
+    Runs,
+    Sides,
+    levels,
+    rate,
+    ratio,
+    totals,
+    weighed,
+)
+from steelyard.core.evidence import Quantity
+from steelyard.core.experiment import EngineName, Layer, Treatment
+from steelyard.core.findings import (
+    BESIDE_NEIGHBOUR,
+    ENVIRONMENT,
+    KEPT,
+    NOTHING_TO_JUDGE,
+    Judges,
+    Rule,
+    Ruling,
+    Severity,
+    Threshold,
+    broken,
+    lacking,
+)
+from steelyard.core.linux import THROTTLES
+from steelyard.core.measurement import Run
+from steelyard.core.target import AnyLocalTarget, CloudNativePgTarget, RedisKubernetesTarget
+from steelyard.core.units import MIB, format_bytes, format_share
+
+MEMORY_PRESSURE_SHARE: Final = 0.01
+SWAPPED_PER_S: Final = 10.0
+DISK_FREE_SHARE: Final = 0.10
+AMPLIFICATION: Final = 2.0
+ENOUGH_READ_BYTES: Final = 16 * MIB
+_MOST_ABSENCES: Final = 8
+
+
+def _throttled(facts: CampaignFacts) -> Iterator[Ruling]:
+    for treatment in facts.treatments:
+        name, runs = treatment.name, facts.runs_of(treatment.name)
+        found = totals(runs, Quantity.QUOTA_PERIODS, Quantity.THROTTLED_PERIODS)
+        if found is None:
+            limited = "cpus" in treatment.asked(Layer.CGROUP)
+            yield lacking("throttled_periods") if limited else NOTHING_TO_JUDGE
+        elif found[1] > 0:
+            waited_s = totals(runs, Quantity.THROTTLED_S)
+            waiting = f", {waited_s[0]:.1f} s in all" if waited_s else ""
+            share = found[1] / max(found[0], found[1])
+            yield broken(
+                f"{name}: its CPU quota held it back in {format_share(share)} of the"
+                f" periods{waiting}",
+                subject=name,
+            )
+        else:
+            yield KEPT
+
+
+def _memory_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        share = rate(facts.runs_of(name), Quantity.MEMORY_PRESSURE_S)
+        if share is None:
+            yield lacking("memory_pressure_s")
+        elif share > MEMORY_PRESSURE_SHARE:
+            message = f"{name}: something waited for memory in {format_share(share)} of the time"
+            yield broken(message, subject=name)
+        else:
+            yield KEPT
+
+
+def _swapping(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        pages_per_s = rate(facts.runs_of(name), Quantity.SWAPPED_PAGES)
+        if pages_per_s is None:
+            yield lacking("swapped_pages")
+        elif pages_per_s > SWAPPED_PER_S:
+            message = f"{name}: the machine swapped {pages_per_s:.0f} pages a second"
+            yield broken(message, subject=name)
+        else:
+            yield KEPT
+
+
+def _disk_nearly_full(facts: CampaignFacts) -> Iterator[Ruling]:
+    seen = [_disk(run) for run in facts.runs]
+    disks = [disk for disk in seen if disk is not None]
+    if not disks:
+        yield lacking("disk_free_bytes and disk_bytes")
+        return
+    free, size = min(disks, key=lambda disk: disk[0] / disk[1])  # treatments may have several
+    if free / size < DISK_FREE_SHARE:
+        yield broken(
+            f"only {format_share(free / size)} of the data's disk was free at the least"
+            f" ({format_bytes(free)} of {format_bytes(size)})",
+            subject="campaign",
+        )
+    else:
+        yield KEPT
+
+
+def _disk(run: Run) -> tuple[float, float] | None:
+    """Return what was free of the data's disk after a run, and its size; None: not known."""
+    if run.evidence is None:
+        return None
+    free, size = (
+        run.evidence.level(each) for each in (Quantity.DISK_FREE_BYTES, Quantity.DISK_BYTES)
+    )
+    return None if free is None or not size else (free, size)
+
+
+def _read_amplification(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        found = totals(
+            facts.runs_of(name), Quantity.DEVICE_READ_BYTES, Quantity.RELATION_READ_BYTES
+        )
+        if found is None:
+            yield lacking("device_read_bytes and relation_read_bytes")
+        elif found[0] < ENOUGH_READ_BYTES or found[1] <= 0:
+            yield NOTHING_TO_JUDGE
+        elif found[0] / found[1] > AMPLIFICATION:
+            yield broken(
+                f"{name}: the disk read {found[0] / found[1]:.1f} bytes for each that the server"
+                f" asked for ({format_bytes(found[0])} for {format_bytes(found[1])})",
+                subject=name,
+            )
+        else:
+            yield KEPT
+
+
+def _huge_pages_tried(facts: CampaignFacts) -> Iterator[Ruling]:
+    for treatment in facts.treatments:
+        if treatment.asked_folded().get("huge_pages", "").lower() != "try":
+            yield NOTHING_TO_JUDGE
+            continue
+        status = facts.in_force(treatment.name).get("huge_pages_status", "")
+        used = levels(facts.runs_of(treatment.name), Quantity.SERVER_HUGE_BYTES)
+        if status not in ("on", "off") and not used:
+            yield lacking("huge_pages_status or server_huge_bytes")
+        elif status == "off" or (used and max(used) == 0):
+            yield _not_on_huge_pages(facts, treatment)
+        else:
+            yield KEPT
+
+
+def _not_on_huge_pages(facts: CampaignFacts, treatment: Treatment) -> Ruling:
+    free = levels(facts.runs_of(treatment.name), Quantity.HUGE_PAGES_FREE)
+    there = f"; {free[-1]:.0f} huge pages were free" if free else ""
+    needed = facts.in_force(treatment.name).get("shared_memory_size_in_huge_pages", "")
+    needs = f" of the {needed} that it needs" if free and needed.isdigit() else ""
+    pages = needed if needed.isdigit() else "..."
+    return broken(
+        f"{treatment.name}: huge_pages = try is not in effect: the server uses none{there}{needs}",
+        subject=treatment.name,
+        remedy=f"Reserve them (root): sysctl -w vm.nr_hugepages={pages}, and ask for"
+        ' `huge_pages: "on"`, which does not start without them.',
+    )
+
+
+def _shared_machine(facts: CampaignFacts) -> Iterator[Ruling]:
+    beside = [run for run in facts.runs if _is_beside(run)]
+    if beside:
+        yield _shared_node(beside, facts)
+        return
+    local = all(isinstance(treatment.target, AnyLocalTarget) for treatment in facts.treatments)
+    limits = [name for t in facts.treatments for name in t.asked(Layer.CGROUP)]
+    if not local or any("cpuset" in name for name in limits):
+        yield NOTHING_TO_JUDGE
+        return
+    cpus = levels(facts.runs, Quantity.CPUS)
+    per_s = rate(facts.runs, Quantity.GENERATOR_CPU_S)
+    if per_s is None or not cpus or cpus[-1] <= 0:
+        yield lacking("generator_cpu_s and cpus")
+        return
+    yield broken(
+        f"server and load generator shared the machine's {count(int(cpus[-1]), 'CPU')}; the"
+        f" generator used {format_share(per_s / cpus[-1])} of their time",
+        subject="campaign",
+    )
+
+
+def _is_beside(run: Run) -> bool:
+    """Return whether a pod of the load generator was on the database's node."""
+    return run.evidence is not None and bool(run.evidence.level(Quantity.GENERATORS_BESIDE))
+
+
+def _shared_node(beside: Sequence[Run], facts: CampaignFacts) -> Ruling:
+    told = f"in {len(beside)} of {count(len(facts.runs), 'run')} pods of the load generator shared"
+    cpus, per_s = levels(beside, Quantity.CPUS), rate(beside, Quantity.GENERATOR_CPU_S)
+    used = ""
+    if cpus and cpus[-1] > 0 and per_s is not None:
+        used = f"; they used {format_share(per_s / cpus[-1])} of its CPU time"
+    return broken(
+        f"{told} the database's machine{used}",
+        subject="campaign",
+        remedy="For numbers of the server alone leave `same_node` off, and give the cluster a node"
+        " for the generator (`generators.node_selector`). Nodes that are containers of one machine"
+        " are one machine.",
+    )
+
+
+def _beside_neighbours(facts: CampaignFacts) -> Iterator[Ruling]:
+    """Tell of blocks that count although a neighbour was there, and of neighbours only noted."""
+    found = [
+        (run, finding)
+        for run in facts.runs
+        for finding in run.findings
+        if finding.code in ENVIRONMENT
+    ]
+    borne = [(run, finding) for run, finding in found if finding.severity is Severity.WARNING]
+    if borne:
+        blocks = {run.block for run, _ in borne}
+        yield broken(
+            f"{len(blocks)} of {count(facts.seen.blocks, 'block')} were measured beside a neighbour"
+            f" ({_by_code([finding.code for _, finding in borne])}), the first time:"
+            f" {borne[0][1].message}",
+            subject="campaign",
+        )
+    elif found:
+        ruling = broken(
+            f"neighbours were there in {len({run.place for run, _ in found})} of"
+            f" {count(len(facts.runs), 'run')}"
+            f" ({_by_code([finding.code for _, finding in found])}), the first time:"
+            f" {found[0][1].message}",
+            subject="campaign",
+            remedy="None: `measure.neighbours: ignore` asks to note them only.",
+        )
+        yield replace(ruling, severity=Severity.INFO)
+    elif facts.watched:
+        yield KEPT
+    else:
+        yield NOTHING_TO_JUDGE
+
+
+def _by_code(codes: list[str]) -> str:
+    return ", ".join(f"{code} {number}" for code, number in sorted(Counter(codes).items()))
+
+
+def _probes_absent(facts: CampaignFacts) -> Iterator[Ruling]:
+    watched = [run.evidence for run in facts.runs if run.evidence is not None]
+    if not watched:
+        yield NOTHING_TO_JUDGE
+        return
+    absences = Counter(
+        (absent.subject, absent.reason)
+        for evidence in watched
+        for absent in dict.fromkeys(evidence.absent)
+        # One thread that serves all is accounted for without them.
+        if absent.subject != WAITS[0] or evidence.total(Quantity.MAIN_THREAD_CPU_S) is None
+    )
+    if not absences:
+        yield KEPT
+        return
+    told = [
+        f"{subject} ({reason.rstrip('.')}; {number} of {count(len(watched), 'run')})"
+        for (subject, reason), number in absences.most_common(_MOST_ABSENCES)
+    ]
+    yield broken(f"not measured: {', '.join(told)}", subject="campaign")
+
+
+MACHINE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code=BESIDE_NEIGHBOUR,
+        judges=Judges.CAMPAIGN,
+        severity=Severity.WARNING,
+        what="Blocks count although a neighbour was there (neighbour-cpu, steal, foreign-disk):"
+        " they had been redone as often as is allowed.",
+        why="Redoing is limited, else a machine that is never quiet would use up the budget. The"
+        " intervals keep their level, because it is decided without a look at arms or results;"
+        " they are wider. With `measure.neighbours: ignore` it is only noted.",
+        thresholds=(
+            Threshold(
+                value=2,
+                shown="2 redos of a block; in the whole campaign 2 and a quarter of its complete"
+                " blocks",
+                reason="a guess: it bounds what a neighbour can take from the budget to a fifth",
+            ),
+        ),
+        remedy="Quieten the machine and measure again; or read the intervals as they are.",
+        source="METHOD 3.1",
+        judge=_beside_neighbours,
+    ),
+    Rule(
+        code="quota-throttled",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The server had used up its CPU quota and was held back (nr_throttled of its control"
+        " group).",
+        why="Throughput is then the quota's. It belongs to the treatment and stays in.",
+        thresholds=(
+            Threshold(value=0, shown="any period", reason="a quota that never bites is not seen"),
+        ),
+        remedy="None if the quota is what you compare; otherwise raise it.",
+        source="the kernel's cgroup cpu.stat",
+        judge=_throttled,
+    ),
+    Rule(
+        code="memory-pressure",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="Processes of the machine waited for memory (PSI, some).",
+        why="Pages are thrown out and read again: another machine than one with enough memory.",
+        thresholds=(
+            Threshold(
+                value=MEMORY_PRESSURE_SHARE,
+                shown=f"{format_share(MEMORY_PRESSURE_SHARE)} of the time",
+                reason="a guess: on a machine with enough memory it is 0",
+            ),
+        ),
+        remedy="Lower shared_buffers or work_mem of the treatment, or give the machine more.",
+        source="the kernel's pressure stall information; threshold: a guess",
+        judge=_memory_pressure,
+    ),
+    Rule(
+        code="swapping",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The machine moved pages from or to swap during the runs.",
+        why="A page of the server that was swapped out costs as much as a read of the disk.",
+        thresholds=(
+            Threshold(
+                value=SWAPPED_PER_S,
+                shown=f"{SWAPPED_PER_S:.0f} pages a second",
+                reason="a guess: a process that wakes up after hours brings a few pages back",
+            ),
+        ),
+        remedy="Lower what the treatment keeps in memory, or give the machine more.",
+        source="the kernel's /proc/vmstat; threshold: a guess",
+        judge=_swapping,
+    ),
+    Rule(
+        code="disk-nearly-full",
+        judges=Judges.CAMPAIGN,
+        severity=Severity.WARNING,
+        what="Little of the file system of the data was free.",
+        why="File systems and flash get slower when they are nearly full, and more so from block"
+        " to block.",
+        thresholds=(
+            Threshold(
+                value=DISK_FREE_SHARE,
+                shown=f"{format_share(DISK_FREE_SHARE)} free",
+                reason="a guess; ext4 keeps 5 % for root by default",
+            ),
+        ),
+        remedy="Make room, or name another place with `target.directory`.",
+        source="statvfs of the data directory; threshold: a guess",
+        judge=_disk_nearly_full,
+    ),
+    Rule(
+        code="read-amplification",
+        engine=EngineName.POSTGRES,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The disk read more bytes than the server asked the operating system for.",
+        why="Read-ahead, or blocks of the device larger than a page, read what nobody wants.",
+        thresholds=(
+            Threshold(
+                value=AMPLIFICATION,
+                shown=f"{AMPLIFICATION:g} bytes for one; from {format_bytes(ENOUGH_READ_BYTES)} on",
+                reason="up to there half of what is read is wanted; the least amount is a guess",
+            ),
+        ),
+        remedy="Look at the device's read_ahead_kb, and at its block size against 8 KiB pages.",
+        source="pg_stat_io and /proc/diskstats",
+        judge=_read_amplification,
+    ),
+    Rule(
+        code="huge-pages-not-in-effect",
+        engine=EngineName.POSTGRES,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="`huge_pages = try` was asked for, and the server uses none.",
+        why="The server starts without them and says nothing: the comparison weighs nothing.",
+        remedy="Reserve them (vm.nr_hugepages) and ask for `on`.",
+        source="PostgreSQL's documentation, huge_pages and huge_pages_status",
+        judge=_huge_pages_tried,
+    ),
+    Rule(
+        code="shared-machine",
+        judges=Judges.CAMPAIGN,
+        severity=Severity.INFO,
+        what="Server and load generator ran on the same CPUs, as on every local target without"
+        " CPU sets, or as pods on one machine (one kernel, however the cluster names its nodes).",
+        why="What the generator uses the server lacks: a treatment that saves CPU time looks"
+        " better or worse than with a generator elsewhere.",
+        remedy="For numbers of the server alone put the load generator elsewhere, or bind both"
+        " with `cgroup`.",
+        source="PostgreSQL's documentation, pgbench, Good Practices",
+        judge=_shared_machine,
+    ),
+    Rule(
+        code="not-measured",
+        judges=Judges.CAMPAIGN,
+        severity=Severity.INFO,
+        what="Something that should have been watched was not: a probe failed, was refused, or"
+        " cannot see it there.",
+        why="What nobody saw is neither good nor bad; rules that need it are not applied.",
+        remedy="None if you need no explanation from it.",
+        source="the probe",
+        judge=_probes_absent,
+    ),
+)
+
+
+HIT_RATIO_POINTS: Final = 0.05
+DEVICE_READS_FACTOR: Final = 2.0
+LEAST_DEVICE_READS: Final = 0.1  # per transaction
+_DIRECT: Final = "debug_io_direct"
+_IO_SETTINGS: Final = frozenset(
+    {
+        "backend_flush_after",
+        "bgwriter_flush_after",
+        "checkpoint_flush_after",
+        _DIRECT,
+        "effective_io_concurrency",
+        "io_combine_limit",
+        "io_max_combine_limit",
+        "io_max_concurrency",
+        "io_method",
+        "io_workers",
+        "maintenance_io_concurrency",
+        "wal_sync_method",
+    }
+)
+
+
+def _cache_regime(facts: CampaignFacts) -> Iterator[Ruling]:
+    for sides in facts.sides():
+        hits = [_hit_ratio(runs) for runs in (sides.mine, sides.theirs)]
+        reads = [
+            ratio(runs, Quantity.DEVICE_READS, Quantity.COMMITS)
+            for runs in (sides.mine, sides.theirs)
+        ]
+        if None in hits and None in reads:
+            yield lacking("pages_hit and pages_read, or device_reads and commits")
+            continue
+        told = [
+            *_hits_differ(hits, sides),
+            *_reads_differ(reads, sides, facts.experiment.words.one),
+        ]
+        subject = sides.name
+        yield broken(f"{subject}: {'; '.join(told)}", subject=subject) if told else KEPT
+
+
+def _hit_ratio(runs: Runs) -> float | None:
+    found = totals(runs, Quantity.PAGES_HIT, Quantity.PAGES_READ)
+    return found[0] / sum(found) if found is not None and sum(found) > 0 else None
+
+
+def _hits_differ(hits: list[float | None], sides: Sides) -> Iterator[str]:
+    mine, theirs = hits
+    if mine is not None and theirs is not None and abs(mine - theirs) > HIT_RATIO_POINTS:
+        yield (
+            f"{format_share(mine)} of the pages were found in shared_buffers, under {sides.other}"
+            f" {format_share(theirs)}"
+        )
+
+
+def _reads_differ(reads: list[float | None], sides: Sides, one: str) -> Iterator[str]:
+    mine, theirs = reads
+    if mine is None or theirs is None or max(mine, theirs) <= LEAST_DEVICE_READS:
+        return
+    if max(mine, theirs) > DEVICE_READS_FACTOR * min(mine, theirs):
+        yield f"{mine:.2f} reads of the disk per {one}, under {sides.other} {theirs:.2f}"
+
+
+def _durability(facts: CampaignFacts) -> Iterator[Ruling]:
+    for asked in headline_contrasts(facts.experiment):
+        for setting in GIVEN_UP:
+            promised, traded = partial(keeps_commits, setting), partial(_traded, setting)
+            yield weighed(facts, asked, promised, traded, f"{setting} in force")
+
+
+def _traded(setting: str, one: tuple[str, bool], other: tuple[str, bool]) -> Ruling:
+    """Rule on one setting of two sides, by whether each keeps what was committed."""
+    (weak, least), (strong, most) = sorted((one, other), key=lambda side: side[1])
+    if least == most:
+        return KEPT
+    return broken(f"{weak}: {setting} gives up durability that {strong} keeps", subject=weak)
+
+
+def _fits_in_memory(facts: CampaignFacts) -> Iterator[Ruling]:
+    why = _judges_storage(facts)
+    if not why:
+        yield NOTHING_TO_JUDGE
+        return
+    sizes = levels(facts.runs, Quantity.DATABASE_BYTES)
+    buffers = levels(facts.runs, Quantity.SHARED_BUFFERS_BYTES)
+    # Direct I/O of data files goes past the operating system's memory.
+    direct = all("data" in facts.in_force(t.name).get(_DIRECT, "") for t in facts.treatments)
+    memory = [] if direct else levels(facts.runs, Quantity.MEMORY_BYTES)
+    held = [
+        (what, min(found))
+        for what, found in (("shared_buffers", buffers), ("the machine's memory", memory))
+        if found and sizes and max(sizes) < min(found)
+    ]
+    if not sizes or not (held or memory or (direct and buffers)):
+        yield lacking("database_bytes, shared_buffers_bytes and memory_bytes")
+    elif held:
+        what, room = held[0]
+        yield broken(
+            f"the treatments differ in storage ({why}), and the data ({format_bytes(max(sizes))})"
+            f" fit in {what} ({format_bytes(room)}): reads do not reach it",
+            subject="campaign",
+        )
+    else:
+        yield KEPT
+
+
+def _judges_storage(facts: CampaignFacts) -> str:
+    """Return by what the treatments differ that concerns storage; empty for nothing."""
+    places = [t.target.directory for t in facts.treatments if isinstance(t.target, AnyLocalTarget)]
+    if len(set(places)) > 1:
+        return "target.directory"
+    pods = CloudNativePgTarget | RedisKubernetesTarget
+    clusters = [t.target for t in facts.treatments if isinstance(t.target, pods)]
+    for key in ("storage_class", "wal_storage_class", "wal_storage"):
+        if len({getattr(cluster, key, None) for cluster in clusters}) > 1:
+            return f"target.{key}"
+    settings = [treatment.asked_folded() for treatment in facts.treatments]
+    limits = [treatment.asked(Layer.CGROUP) for treatment in facts.treatments]
+    for names, asked in ((sorted(_IO_SETTINGS), settings), (THROTTLES, limits)):
+        for name in names:
+            if len({each.get(name) for each in asked}) > 1:
+                return name
+    return ""
+
+
+STORAGE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code="cache-regime-differs",
+        engine=EngineName.POSTGRES,
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="One side found its pages in shared_buffers, or without reading the disk, and the"
+        " other did not.",
+        why="Then the sides do different work. It may be the treatment's very effect; with other"
+        " sizes of data or memory the effect is another one.",
+        thresholds=(
+            Threshold(
+                value=HIT_RATIO_POINTS,
+                shown=f"{100 * HIT_RATIO_POINTS:g} points of the hit ratio",
+                reason="a guess",
+            ),
+            Threshold(
+                value=DEVICE_READS_FACTOR,
+                shown=f"{DEVICE_READS_FACTOR:g} times the reads of the disk per transaction, and"
+                f" more than {LEAST_DEVICE_READS:g}",
+                reason="a guess",
+            ),
+        ),
+        remedy="Say for which size of data it holds; try a scale factor on either side of memory.",
+        source="pg_stat_database, /proc/diskstats; thresholds: guesses",
+        judge=_cache_regime,
+    ),
+    Rule(
+        code="durability-traded",
+        engine=EngineName.POSTGRES,
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="fsync, full_page_writes or synchronous_commit keeps less on one side than on the"
+        " other, by the settings in force.",
+        why="A part of the speed is bought with commits, or the whole database, that a crash may"
+        " take.",
+        remedy="Compare at equal durability, or say what the speed costs.",
+        source="PostgreSQL's documentation, asynchronous commit and WAL settings",
+        judge=_durability,
+    ),
+    Rule(
+        code="fits-in-memory",
+        engine=EngineName.POSTGRES,
+        judges=Judges.CAMPAIGN,
+        severity=Severity.WARNING,
+        what="The treatments differ in storage (`target.directory`, block throttles, settings of"
+        " I/O), and the data fit in memory.",
+        why="Reads are then answered from memory whatever the storage is; only writes and syncs"
+        " are judged.",
+        thresholds=(
+            Threshold(
+                value=1.0,
+                shown="data smaller than shared_buffers, or than the machine's memory",
+                reason="the operating system keeps what shared_buffers does not hold",
+            ),
+        ),
+        remedy="Raise the scale factor beyond the machine's memory.",
+        source="PostgreSQL's documentation, shared_buffers",
+        judge=_fits_in_memory,
+    ),
+)

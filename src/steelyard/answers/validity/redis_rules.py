@@ -1,0 +1,427 @@
+"""Rules for Redis about its keys and its memory: what is measured in place of the workload.
+
+Rules for Redis about its persistence: what it keeps, and what it does for that on one side only.
+
+Where a rule needs settings, those count that the running server reports.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from steelyard.answers.observations import headline_contrasts
+from steelyard.answers.validity.facts import (
+    BY_RUNS,
+    CampaignFacts,
+    Runs,
+    events_differ,
+    levels,
+    ratio,
+    totals,
+    weighed,
+)
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import EngineName
+from steelyard.core.findings import (
+    KEPT,
+    NOTHING_TO_JUDGE,
+    Judges,
+    Rule,
+    Ruling,
+    Severity,
+    Threshold,
+    broken,
+    lacking,
+)
+from steelyard.core.persistence import Death, PromisedLoss, promised_loss
+from steelyard.core.target import AnyLocalTarget, RedisLocalTarget
+from steelyard.core.units import KIB, format_bytes, format_share
+
+MISSED_SHARE: Final = 0.01
+PAYLOAD_BYTES: Final = 16 * KIB
+EXECUTING_SHARE: Final = 0.2
+LINK_SHARE: Final = 0.8
+RESIDENT_SHARE: Final = 0.9
+
+
+def _evicted(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        found = totals(facts.runs_of(name), Quantity.EVICTED_KEYS)
+        if found is None:
+            yield lacking(Quantity.EVICTED_KEYS)
+        elif found[0] > 0:
+            limit = facts.in_force(name).get("maxmemory", "")
+            at = f" at maxmemory {limit}" if limit else ""
+            yield broken(f"{name}: {found[0]:,.0f} keys were evicted{at}", subject=name)
+        else:
+            yield KEPT
+
+
+def _missed(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        found = totals(facts.runs_of(name), Quantity.KEYSPACE_MISSES, Quantity.KEYSPACE_HITS)
+        if found is None:
+            yield lacking("keyspace_misses and keyspace_hits")
+        elif sum(found) <= 0:
+            yield NOTHING_TO_JUDGE
+        elif found[0] / sum(found) > MISSED_SHARE:
+            share = format_share(found[0] / sum(found))
+            yield broken(f"{name}: {share} of the keys that were read did not exist", subject=name)
+        else:
+            yield KEPT
+
+
+def _network_bound(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        runs = facts.runs_of(name)
+        # Beside pods the links that are read are those of neither the server nor the generator.
+        beside_pods = facts.experiment.is_in_kubernetes
+        links = [] if beside_pods else levels(runs, Quantity.LINK_BUSIEST_FRACTION)
+        payload = _payload_bytes(runs)
+        executing = ratio(runs, Quantity.COMMAND_S, Quantity.MAIN_THREAD_CPU_S)
+        if links and max(links) > LINK_SHARE:
+            yield broken(
+                f"{name}: a network link was used to {format_share(max(links))}: its speed was"
+                " measured, not the server's",
+                subject=name,
+            )
+        elif payload is None or executing is None:
+            yield lacking("network_in_bytes, network_out_bytes, command_s and main_thread_cpu_s")
+        elif payload >= PAYLOAD_BYTES and executing < EXECUTING_SHARE:
+            yield broken(
+                f"{name}: {format_bytes(payload)} a request went through sockets, and commands took"
+                f" {format_share(executing)} of the main thread's CPU time: most of it moves bytes",
+                subject=name,
+            )
+        else:
+            yield KEPT
+
+
+def _payload_bytes(runs: Runs) -> float | None:
+    found = totals(runs, Quantity.NETWORK_IN_BYTES, Quantity.NETWORK_OUT_BYTES, Quantity.COMMANDS)
+    return None if found is None or found[2] <= 0 else (found[0] + found[1]) / found[2]
+
+
+def _swapped_out(facts: CampaignFacts) -> Iterator[Ruling]:
+    for name in facts.seen.treatments:
+        seen = [run.evidence for run in facts.runs_of(name) if run.evidence is not None]
+        shares = [share for each in seen if (share := _resident_share(each)) is not None]
+        if not shares:
+            yield lacking("resident_bytes and used_memory_bytes")
+        elif min(shares) < RESIDENT_SHARE:
+            yield broken(
+                f"{name}: only {format_share(min(shares))} of what the server has allocated was in"
+                " memory: the rest may be swapped out",
+                subject=name,
+            )
+        else:
+            yield KEPT
+
+
+def _resident_share(evidence: Evidence) -> float | None:
+    used = evidence.level(Quantity.USED_MEMORY_BYTES)
+    resident = evidence.level(Quantity.RESIDENT_BYTES)
+    return None if not used or resident is None else resident / used
+
+
+_ADMINISTRATION: Final = "Redis documentation, 'Redis administration'"
+KEYSPACE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code="keys-evicted",
+        engine=EngineName.REDIS,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The server evicted keys, because it had reached maxmemory.",
+        why="Writes pay for evictions, and reads of keys that are gone are cheap: neither is what"
+        " the workload asks for.",
+        thresholds=(Threshold(value=0.0, shown="any", reason="below maxmemory there are none"),),
+        remedy="Raise maxmemory, load fewer keys, or say that eviction is what is measured.",
+        source="INFO, evicted_keys",
+        judge=_evicted,
+    ),
+    Rule(
+        code="keys-missing",
+        engine=EngineName.REDIS,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="Reads asked for keys that do not exist.",
+        why="A miss sends no value: it is cheaper than the read that was meant.",
+        thresholds=(
+            Threshold(
+                value=MISSED_SHARE,
+                shown=f"{format_share(MISSED_SHARE)} of the reads",
+                reason="a guess: less hardly moves a mean",
+            ),
+        ),
+        remedy="Load as many keys as requests choose among (`loaded` and `keys`).",
+        source="INFO, keyspace_misses; threshold: a guess",
+        judge=_missed,
+    ),
+    Rule(
+        code="network-bound",
+        engine=EngineName.REDIS,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="Large values were moved rather than commands executed, or a network link was nearly"
+        " full.",
+        why="Throughput is then a rate of bytes: of the network, or of the CPU that copies between"
+        " sockets and memory. Settings that concern commands look alike.",
+        thresholds=(
+            Threshold(
+                value=PAYLOAD_BYTES,
+                shown=f"{format_bytes(PAYLOAD_BYTES)} a request, in and out, while executing takes"
+                f" less than {format_share(EXECUTING_SHARE)} of the main thread's CPU time",
+                reason="a guess: a read of 16 KiB is as much as a socket hands over at once",
+            ),
+            Threshold(
+                value=LINK_SHARE,
+                shown=f"{format_share(LINK_SHARE)} of a link's speed, of the machine that runs the"
+                " generator; not in Kubernetes",
+                reason="a guess: headers and acknowledgements take a part of the rest",
+            ),
+        ),
+        remedy="Measure with values of the size that the application has (`value_bytes`), or say"
+        " that it holds for large ones.",
+        source="INFO, total_net_input_bytes and commandstats; /sys/class/net; thresholds: guesses",
+        judge=_network_bound,
+    ),
+    Rule(
+        code="data-swapped-out",
+        engine=EngineName.REDIS,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="Less of the server was in memory than it has allocated.",
+        why="The rest may be swapped out: then every command that needs it waits for the disk, and"
+        " all clients wait for that command. Memory that was allocated and never touched looks"
+        " alike.",
+        thresholds=(
+            Threshold(
+                value=RESIDENT_SHARE,
+                shown=f"{format_share(RESIDENT_SHARE)} of used_memory resident",
+                reason="a guess: pages that were never touched are not resident either",
+            ),
+        ),
+        remedy="Look at VmSwap in /proc/PID/status of the server; if it is swapped out, load less"
+        " or give the machine more memory.",
+        source=f"INFO, used_memory_rss; {_ADMINISTRATION}; threshold: a guess",
+        judge=_swapped_out,
+    ),
+)
+
+
+_THP: Final = "transparent huge pages"  # facts of the machine, as a record calls them
+_OVERCOMMIT: Final = "memory overcommit"
+_ALWAYS_ALLOWED: Final = "1"
+_LOG, _FLUSH, _SNAPSHOTS = "appendonly", "appendfsync", "save"
+_WHEN: Final = ((Death.POWER, "when the power fails"), (Death.KILL, "when the process is killed"))
+
+
+def _saves(facts: CampaignFacts) -> Iterator[Ruling]:
+    quantities = (Quantity.RDB_SAVING_S, Quantity.RDB_SAVES)
+    yield from _events(facts, quantities, "the saving of a snapshot")
+
+
+def _rewrites(facts: CampaignFacts) -> Iterator[Ruling]:
+    quantities = (Quantity.AOF_REWRITING_S, Quantity.AOF_REWRITES)
+    yield from _events(facts, quantities, "a rewrite of the append-only file")
+
+
+def _events(
+    facts: CampaignFacts, quantities: tuple[Quantity, Quantity], what: str
+) -> Iterator[Ruling]:
+    """Compare how many runs of the sides held some of that work."""
+    return events_differ(facts, what, partial(_held_any, quantities), " or ".join(quantities))
+
+
+def _held_any(quantities: tuple[Quantity, Quantity], evidence: Evidence) -> bool | None:
+    """Return whether any of them is more than nothing; None where none was counted."""
+    found = [evidence.total(quantity) for quantity in quantities]
+    known = [value for value in found if value is not None]
+    return max(known) > 0 if known else None
+
+
+def _persistence(facts: CampaignFacts) -> Iterator[Ruling]:
+    needed = "appendonly, appendfsync and save in force"
+    for asked in headline_contrasts(facts.experiment):
+        yield weighed(facts, asked, _promised, partial(_traded, facts), needed)
+
+
+def _traded(
+    facts: CampaignFacts, one: tuple[str, PromisedLoss], other: tuple[str, PromisedLoss]
+) -> Ruling:
+    """Rule on two sides, by each way to die: what the weaker one may lose, and the other."""
+    told, weaker = [], []
+    for death, when in _WHEN:
+        sides = [(name, loss.after(death)) for name, loss in (one, other)]
+        (strong, less), (weak, more) = sorted(sides, key=lambda side: side[1].rank)
+        if less.rank != more.rank:
+            told.append(f"{when} {weak} may lose {more.words}, {strong} {less.words}")
+            weaker.append(weak)
+    if not told:
+        return KEPT
+    return broken("; ".join(told) + _replicas(facts, weaker), subject=weaker[0])
+
+
+def _replicas(facts: CampaignFacts, weaker: Sequence[str]) -> str:
+    here = [t.target for t in facts.treatments if t.name in weaker]
+    split = any(isinstance(each, RedisLocalTarget) and each.replica is not None for each in here)
+    return "; its replica may keep more" if split else ""
+
+
+def _promised(in_force: Mapping[str, str]) -> PromisedLoss | None:
+    """Return what a server may lose; None where the settings that decide it are not known."""
+    needed = (_FLUSH,) if in_force.get(_LOG) == "yes" else (_SNAPSHOTS,)
+    known = all(name in in_force for name in (_LOG, *needed))
+    return promised_loss(in_force) if known else None
+
+
+def _forks_on_huge_pages(facts: CampaignFacts) -> Iterator[Ruling]:
+    machine = _fact(facts, _THP)
+    for name in facts.seen.treatments:
+        persists = _persists(facts.in_force(name))
+        allowed = levels(facts.runs_of(name), Quantity.SERVER_TRANSPARENT_HUGE)
+        if persists is False:
+            yield NOTHING_TO_JUDGE
+        elif persists is None or machine is None or not allowed:
+            yield lacking("save and appendonly in force, transparent huge pages of the server")
+        elif machine == "always" and max(allowed) > 0:
+            yield broken(
+                f"{name}: it saves while the kernel gives it transparent huge pages (always)",
+                subject=name,
+            )
+        else:
+            yield KEPT
+
+
+def _may_not_fork(facts: CampaignFacts) -> Iterator[Ruling]:
+    mode = _fact(facts, _OVERCOMMIT)
+    for name in facts.seen.treatments:
+        persists = _persists(facts.in_force(name))
+        if persists is False:
+            yield NOTHING_TO_JUDGE
+        elif persists is None or mode is None or not _is_here(facts, name):
+            yield lacking("save and appendonly in force, vm.overcommit_memory of the server")
+        elif mode == _ALWAYS_ALLOWED:
+            yield KEPT
+        else:
+            yield _ruled_on_room(facts, name, mode)
+
+
+def _is_here(facts: CampaignFacts, name: str) -> bool:
+    """Return whether a server runs on the machine whose facts and memory the record has."""
+    started = any(t.name == name and isinstance(t.target, AnyLocalTarget) for t in facts.treatments)
+    # This one is read from the server's process: it was seen on this machine.
+    return started or bool(levels(facts.runs_of(name), Quantity.SERVER_TRANSPARENT_HUGE))
+
+
+def _ruled_on_room(facts: CampaignFacts, name: str, mode: str) -> Ruling:
+    """Rule on a server that saves where the kernel may refuse the fork for that."""
+    used = levels(facts.runs_of(name), Quantity.USED_MEMORY_BYTES)
+    free = levels(facts.runs_of(name), Quantity.MEMORY_AVAILABLE_BYTES)
+    if not used or not free:
+        return lacking("used_memory_bytes and memory_available_bytes")
+    if max(used) <= min(free):
+        return KEPT
+    return broken(
+        f"{name}: it saves with {format_bytes(max(used))} in use while {format_bytes(min(free))}"
+        f" were available, and vm.overcommit_memory is {mode}: the kernel may refuse the fork",
+        subject=name,
+    )
+
+
+def _fact(facts: CampaignFacts, name: str) -> str | None:
+    """Return a fact of the campaign's machine; None where it is not known."""
+    environment = facts.record.environment
+    told = () if environment is None else environment.facts
+    found = next((fact.value for fact in told if fact.name == name), "not visible")
+    return None if found == "not visible" else found
+
+
+def _persists(in_force: Mapping[str, str]) -> bool | None:
+    """Return whether a server forks to write what it holds; None where it is not known."""
+    save, log = in_force.get("save"), in_force.get("appendonly")
+    if save is None or log is None:
+        return None
+    return bool(save.replace('"', "").strip()) or log == "yes"
+
+
+_COPY: Final = (
+    "It forks, copies every page that is written meanwhile, and writes beside the append-only"
+    " file. Where a treatment asks for it that is a part of its effect, at this length of a run"
+)
+
+PERSISTENCE_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code="snapshots-differ",
+        engine=EngineName.REDIS,
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="A snapshot (RDB) was saved in more runs of one side than of the other.",
+        why=f"{_COPY}; elsewhere the save points, by number of writes, make the faster side save"
+        " more often.",
+        thresholds=BY_RUNS,
+        remedy='Set `save: ""` on both sides, or ask for `sustain`, so that saves fall into all.',
+        source="METHOD 3.6 (the test); Redis documentation, 'Redis persistence'",
+        judge=_saves,
+    ),
+    Rule(
+        code="rewrites-differ",
+        engine=EngineName.REDIS,
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="The append-only file was rewritten in more runs of one side than of the other.",
+        why=f"{_COPY}; it begins by the growth of the file, so the faster side rewrites sooner.",
+        thresholds=BY_RUNS,
+        remedy="Set `auto-aof-rewrite-percentage: 0` on both sides, or ask for `sustain`.",
+        source="METHOD 3.6 (the test); redis.conf, auto-aof-rewrite-percentage",
+        judge=_rewrites,
+    ),
+    Rule(
+        code="persistence-traded",
+        engine=EngineName.REDIS,
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="One side may lose more than the other when the power fails or the process is killed,"
+        " by the settings in force.",
+        why="A part of the speed is bought with acknowledged writes that may be gone. When only the"
+        " process dies next to nothing is lost with an append-only file, however it is flushed."
+        " Judged by the worst that the settings allow, as in the table of what may be lost.",
+        remedy="Compare at equal persistence, or say what the speed costs; `steelyard redis"
+        " crash-test` measures it.",
+        source="Redis documentation, 'Redis persistence'",
+        judge=_persistence,
+    ),
+    Rule(
+        code="fork-on-huge-pages",
+        engine=EngineName.REDIS,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The server saves snapshots or rewrites its log while transparent huge pages are"
+        " always given to it.",
+        why="After the fork every write copies a page: of 2 MiB in place of 4 KiB, while all"
+        " clients wait.",
+        remedy="Leave `disable-thp yes` as it is, or set transparent_hugepage/enabled to madvise.",
+        source="Redis documentation, 'Diagnosing latency issues'; redis.conf, disable-thp",
+        judge=_forks_on_huge_pages,
+    ),
+    Rule(
+        code="fork-may-fail",
+        engine=EngineName.REDIS,
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The server saves, the kernel does not promise memory beyond what there is"
+        " (vm.overcommit_memory is not 1), and less is available than the server uses.",
+        why="A fork may be refused; then nothing is saved, and Redis refuses writes once a save"
+        " has failed (stop-writes-on-bgsave-error).",
+        thresholds=(
+            Threshold(
+                value=1.0,
+                shown="available memory less than used_memory",
+                reason="a child can come to copy as much as the server holds",
+            ),
+        ),
+        remedy="sysctl -w vm.overcommit_memory=1 (root), or leave as much memory free again.",
+        source=_ADMINISTRATION,
+        judge=_may_not_fork,
+    ),
+)

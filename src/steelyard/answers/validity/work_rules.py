@@ -1,0 +1,433 @@
+"""Rules about turns: whether a comparison changes within a block, where nothing should do so.
+
+Rules about the work: what fell into the runs, their shape and size, the client's part.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from steelyard.answers.observations import count
+from steelyard.answers.turns.compute import (
+    CARRIED_OVER,
+    ENOUGH_WRITTEN_BYTES,
+    TraceCheck,
+    TurnChange,
+    TurnCheck,
+    check_turns,
+    pages_from_devices,
+    writes_after_switches,
+)
+from steelyard.answers.validity.facts import BY_RUNS, CampaignFacts, Runs, events_differ
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import EngineName
+from steelyard.core.findings import (
+    KEPT,
+    NOTHING_TO_JUDGE,
+    Judges,
+    Rule,
+    Ruling,
+    Severity,
+    Threshold,
+    broken,
+    lacking,
+)
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import Ceiling, CeilingKind
+from steelyard.core.units import MS_PER_S, format_percent, format_share
+from steelyard.stats.signed_rank import block_interval
+from steelyard.stats.student import Interval
+from steelyard.stats.turns import LEAST_BLOCKS, SUSPECT_BEYOND, SUSPECT_LEVEL, is_suspect
+
+_TOLD: Final = {
+    TurnChange.OVER_BLOCK: "changes from the first round of a block to the last by",
+    TurnChange.WITHIN_TURNS: "changes from the first half of its turns to the second by",
+    TurnChange.BY_PREDECESSOR: "in turns after a turn of its own differs from that after another"
+    " one's by",
+}
+_BEYOND: Final = Threshold(
+    value=SUSPECT_BEYOND,
+    shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % lies wholly beyond plus or minus"
+    f" {100 * SUSPECT_BEYOND:g} % of the ratio, from {LEAST_BLOCKS} blocks on",
+    reason="as small as a difference without practical weight",
+)
+_BEYOND_POINTS: Final = Threshold(
+    value=SUSPECT_BEYOND,
+    shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % of the difference lies wholly beyond"
+    f" {100 * SUSPECT_BEYOND:g} point of the share, from {LEAST_BLOCKS} blocks on",
+    reason="a guess: the same as for the ratio of the rates",
+)
+
+
+def _still_warming(facts: CampaignFacts) -> Iterator[Ruling]:
+    return _judge(facts, (TurnChange.OVER_BLOCK,))
+
+
+def _carry_over(facts: CampaignFacts) -> Iterator[Ruling]:
+    return _judge(facts, CARRIED_OVER)
+
+
+def _writes_in_flight(facts: CampaignFacts) -> Iterator[Ruling]:
+    for check in writes_after_switches(facts.seen, facts.experiment):
+        yield _judge_trace(check, _told_of_writes)
+
+
+def _cache_pressure(facts: CampaignFacts) -> Iterator[Ruling]:
+    for check in pages_from_devices(facts.seen, facts.experiment):
+        yield _judge_trace(check, _told_of_pages)
+
+
+def _judge_trace(check: TraceCheck, told: Callable[[TraceCheck, str], str]) -> Ruling:
+    """Judge one; where too few of enough blocks have writes or reads at all, nothing is missing."""
+    found = check.difference
+    if found is None and (check.of >= LEAST_BLOCKS or not check.blocks):
+        return NOTHING_TO_JUDGE
+    if found is None:
+        return lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.of} are there")
+    if not is_suspect(found):
+        return KEPT
+    names = check.treatment, check.baseline
+    more, less = names if found.estimate > 0 else reversed(names)
+    message = f"{more}: under {check.workload} {told(check, less)}"
+    return broken(f"{message}, {count(check.blocks, 'block')})", subject=more)
+
+
+def _told_of_writes(check: TraceCheck, less: str) -> str:
+    share, other = _levels(check)
+    return (
+        f"{format_share(share)} of what the data's device writes in its turns is written while they"
+        f" settle, and {format_share(other)} in those of {less} (difference"
+        f" {_interval(check, 100.0)} points"
+    )
+
+
+def _told_of_pages(check: TraceCheck, less: str) -> str:
+    pages, other = _levels(check)
+    return (
+        f"each transaction waited for {pages:.3f} pages of 8 KiB from a device although the server"
+        f" is warm and the data fit into memory, and {other:.3f} under {less} (difference"
+        f" {_interval(check, 1.0)}"
+    )
+
+
+def _levels(check: TraceCheck) -> tuple[float, float]:
+    """Return the higher and the lower level."""
+    levels = sorted([check.baseline_level or 0.0, check.treatment_level or 0.0], reverse=True)
+    return levels[0], levels[1]
+
+
+def _interval(check: TraceCheck, scale: float) -> str:
+    """Return the bounds of the difference, without its sign."""
+    found = check.difference
+    bounds = sorted(scale * abs(bound) for bound in (found.low, found.high)) if found else (0, 0)
+    return f"{bounds[0]:.3g} to {bounds[1]:.3g}"
+
+
+def _judge(facts: CampaignFacts, changes: Sequence[TurnChange]) -> Iterator[Ruling]:
+    for check in check_turns(facts.seen, facts.experiment, changes):
+        if check.change is None:
+            yield lacking(f"{count(LEAST_BLOCKS, 'block')} in turns; {check.blocks} are there")
+        elif check.is_suspect:
+            yield broken(_message(check, check.change), subject=check.treatment)
+        else:
+            yield KEPT
+
+
+def _message(check: TurnCheck, change: Interval) -> str:
+    found, low, high = (_percent(value) for value in (change.estimate, change.low, change.high))
+    blocks = count(check.blocks, "block")
+    among = blocks if check.blocks == check.of else f"{blocks} of {check.of} that can say"
+    return (
+        f"{check.treatment}: under {check.workload} its rate against {check.baseline}"
+        f" {_TOLD[check.what]} {found} ({100 * (1 - SUSPECT_LEVEL):g} % interval {low} to {high},"
+        f" {among})"
+    )
+
+
+def _percent(log_ratio: float) -> str:
+    return format_percent(float(np.expm1(log_ratio)))
+
+
+TURN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code="carry-over",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="What another configuration's turn leaves behind costs one side of a comparison more"
+        " than the other: its rate against the other side's differs between the halves of its"
+        " turns, or between turns after one of its own and after another one's.",
+        why="The comparison then holds a cost of the switching, which no server pays that runs"
+        " alone. METHOD 3.17 says how much is left of a loss of given size.",
+        thresholds=(_BEYOND,),
+        remedy="Repeat it with a longer `settling`: more is thrown away at the start of each turn.",
+        source="METHOD 3.17",
+        judge=_carry_over,
+    ),
+    Rule(
+        code="still-warming",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="The rate of one side against the other changes from the first round of a block to"
+        " the last.",
+        why="One configuration still warms up while it is measured, and the other does not, or"
+        " not as long: the effect is not that of warm servers, and mostly too small.",
+        thresholds=(_BEYOND,),
+        remedy="Repeat it with a longer `measure.discard`. Where the experiment declares none, the"
+        " blocks that follow warm up longer, in all configurations; those before stay in.",
+        source="METHOD 3.17",
+        judge=_still_warming,
+    ),
+    Rule(
+        code="writes-in-flight",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="Of what the device of the data writes in the turns of one side, more is written right"
+        " after the switch than in those of the other: what another configuration handed to the"
+        " kernel is still on its way when that one stands still.",
+        why="Reads and syncs of the side whose turn it is wait behind it, so one configuration pays"
+        " for the writes of another.",
+        thresholds=(
+            _BEYOND_POINTS,
+            Threshold(
+                value=ENOUGH_WRITTEN_BYTES,
+                shown="1 MiB in the turns of a block",
+                reason="a guess: less is the journal of the file system",
+            ),
+        ),
+        remedy="Repeat it with a longer `settling`, or with `design: one-by-one`.",
+        source="METHOD 3.17 (the interval); threshold: a guess",
+        judge=_writes_in_flight,
+    ),
+    Rule(
+        code="cache-pressure",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="Under a workload that only reads, transactions of one side wait for pages from a"
+        " device more often than those of the other: for data, or for memory that the kernel had"
+        " taken from the server (major faults). The servers are warm, and the data of all of them"
+        " fit into memory together.",
+        why="The servers that are up together take the page cache from each other: alone, neither"
+        " would read.",
+        thresholds=(
+            Threshold(
+                value=SUSPECT_BEYOND,
+                shown=f"the interval at level {100 * SUSPECT_LEVEL:g} % of the difference lies"
+                f" wholly beyond {SUSPECT_BEYOND:g} pages of 8 KiB per transaction, from"
+                f" {LEAST_BLOCKS} blocks on",
+                reason="a guess: then one transaction in a hundred waits for a device",
+            ),
+        ),
+        remedy="Give the machine more memory or the servers less, or repeat it with `design:"
+        " one-by-one`.",
+        source="the kernel's counters of the device and of /proc/PID/stat; threshold: a guess",
+        judge=_cache_pressure,
+    ),
+)
+
+
+TREND: Final = 0.05
+TREND_LEVEL: Final = 0.01
+TREND_FROM: Final = 8  # blocks; METHOD 3.4's first look
+TREND_SECONDS: Final = 4  # of a run: two halves of two
+FEW_TRANSACTIONS: Final = 100
+TRIP_FACTOR: Final = 1.5
+LEAST_TRIP_S: Final = 2e-5
+
+
+def _checkpoints(facts: CampaignFacts) -> Iterator[Ruling]:
+    yield from _events(facts, Quantity.CHECKPOINTS, "a checkpoint")
+
+
+def _autovacuums(facts: CampaignFacts) -> Iterator[Ruling]:
+    yield from _events(facts, Quantity.AUTOVACUUMS, "an autovacuum")
+
+
+def _events(facts: CampaignFacts, quantity: Quantity, what: str) -> Iterator[Ruling]:
+    """Compare how many runs of the sides held an event."""
+    return events_differ(facts, what, partial(_has_event, quantity), quantity.value)
+
+
+def _has_event(quantity: Quantity, evidence: Evidence) -> bool | None:
+    """Return whether it happened: an idle server counts checkpoints that it skips."""
+    counted = evidence.total(quantity)
+    skipped = quantity is Quantity.CHECKPOINTS and evidence.total(Quantity.WAL_BYTES) == 0
+    return None if counted is None else counted > 0 and not skipped
+
+
+def _trend(facts: CampaignFacts) -> Iterator[Ruling]:
+    ramp_s = facts.experiment.measure.ramp_s
+    every = [(t, w.name) for t in facts.seen.treatments for w in facts.experiment.workloads]
+    for treatment, workload in every:
+        runs = [run for run in facts.runs_of(treatment) if run.cell.workload == workload]
+        by_block: dict[int, list[float]] = {}
+        for run in runs:
+            change = half_change(run, 0.0 if run.turns else ramp_s)
+            if change is not None:
+                by_block.setdefault(run.block, []).append(change)
+        if len(by_block) < TREND_FROM:
+            yield NOTHING_TO_JUDGE
+            continue
+        changes = np.array([np.mean(of_block) for of_block in by_block.values()])
+        found = block_interval(changes, TREND_LEVEL / len(every))
+        if abs(np.expm1(found.estimate)) > TREND and not found.low <= 0.0 <= found.high:
+            yield broken(
+                f"{treatment}: in its runs of {workload} the second half is"
+                f" {format_percent(float(np.expm1(found.estimate)))} faster than the first",
+                subject=treatment,
+            )
+        else:
+            yield KEPT
+
+
+def half_change(run: Run, ramp_s: float) -> float | None:
+    """Return ln of the rate of a run's second half over its first, the ramp left out.
+
+    None where it is too short, or where nothing was done in one half.
+    """
+    series = run.measurement.series if run.measurement is not None else ()
+    kept = [second for second in series if second.end_s - second.seconds >= ramp_s - 0.5]
+    if len(kept) < TREND_SECONDS:
+        return None
+    half = len(kept) // 2
+    rates = [
+        sum(second.transactions for second in part) / sum(second.seconds for second in part)
+        for part in (kept[:half], kept[-half:])
+    ]
+    return float(np.log(rates[1] / rates[0])) if min(rates) > 0 else None
+
+
+def _few_transactions(facts: CampaignFacts) -> Iterator[Ruling]:
+    for treatment in facts.seen.treatments:
+        cells = {
+            cell: float(np.median([r.measurement.transactions for r in runs if r.measurement]))
+            for (name, cell), runs in facts.seen.runs.items()
+            if name == treatment and any(run.measurement for run in runs)
+        }
+        if not cells:
+            yield NOTHING_TO_JUDGE
+            continue
+        cell = min(cells, key=lambda each: cells[each])
+        if cells[cell] < FEW_TRANSACTIONS:
+            yield broken(
+                f"{treatment}: half of the runs of {cell.workload}, {cell.load.label}, have at most"
+                f" {cells[cell]:.0f} {facts.experiment.words.many}",
+                subject=treatment,
+            )
+        else:
+            yield KEPT
+
+
+def _round_trip(facts: CampaignFacts) -> Iterator[Ruling]:
+    for sides in facts.sides():
+        mine, theirs = (_trip_s(facts.ceilings, runs) for runs in (sides.mine, sides.theirs))
+        if mine is None or theirs is None:
+            yield lacking("the round trip of each side")
+            continue
+        differ = abs(mine - theirs) > LEAST_TRIP_S
+        if differ and max(mine, theirs) > TRIP_FACTOR * min(mine, theirs):
+            yield broken(
+                f"{sides.name}: an empty statement came back after {mine * MS_PER_S:.3f} ms, under"
+                f" {sides.other} after {theirs * MS_PER_S:.3f} ms",
+                subject=sides.name,
+            )
+        else:
+            yield KEPT
+
+
+def _trip_s(ceilings: Sequence[Ceiling], runs: Runs) -> float | None:
+    """Return the median round trip of the runs' servers, in seconds."""
+    names = {run.treatment for run in runs}
+    found = [
+        each.latency_s
+        for each in ceilings
+        if each.kind is CeilingKind.ROUND_TRIP
+        and each.latency_s is not None
+        and names & set(each.treatments)
+    ]
+    return float(np.median(found)) if found else None
+
+
+WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    Rule(
+        code="checkpoints-differ",
+        engine=EngineName.POSTGRES,
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="Checkpoints fell into more runs of one side than of the other.",
+        why="A run with a checkpoint writes whole pages and waits for the disk. Where a treatment"
+        " makes them rarer that is a part of its effect, at this length of a run.",
+        thresholds=BY_RUNS,
+        remedy="Cover whole checkpoint cycles with `measure.rounds`, or ask for `sustain`.",
+        source="METHOD 3.6 (the test), METHOD 12",
+        judge=_checkpoints,
+    ),
+    Rule(
+        code="autovacuum-differs",
+        engine=EngineName.POSTGRES,
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="Autovacuum worked in more runs of one side than of the other.",
+        why="It reads, writes and cleans; short runs count its cost and not its use.",
+        thresholds=BY_RUNS,
+        remedy="Restore the data per visit (`measure.reset`), or ask for `sustain`.",
+        source="METHOD 3.6 (the test)",
+        judge=_autovacuums,
+    ),
+    Rule(
+        code="trend-in-runs",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="The second half of the runs is faster or slower than the first, block after block.",
+        why="The value then depends on the length of the slice: warm-up that the discard and the"
+        " ramp left in, or a decline that goes on.",
+        thresholds=(
+            Threshold(
+                value=TREND,
+                shown=f"{format_share(TREND)} between the halves, at level {TREND_LEVEL} shared by"
+                f" treatments and workloads, from {TREND_FROM} blocks on",
+                reason="a guess: less than that hardly moves a ratio of two treatments",
+            ),
+        ),
+        remedy="Set a longer discard or ramp; ask for `sustain` to see where it leads.",
+        source="METHOD 3.3 (the interval), METHOD 3.7",
+        judge=_trend,
+    ),
+    Rule(
+        code="few-transactions",
+        judges=Judges.TREATMENT,
+        severity=Severity.WARNING,
+        what="Runs have few transactions.",
+        why="A run that ends just before or after one more transaction gives another value.",
+        thresholds=(
+            Threshold(
+                value=FEW_TRANSACTIONS,
+                shown=f"{FEW_TRANSACTIONS} in the median run of a cell",
+                reason="one more or less is then 1 %; METHOD 8 needs as many for a 90th percentile",
+            ),
+        ),
+        remedy="Set a longer slice.",
+        source="METHOD 8",
+        judge=_few_transactions,
+    ),
+    Rule(
+        code="round-trip-differs",
+        judges=Judges.COMPARISON,
+        severity=Severity.WARNING,
+        what="The round trip of an empty statement differs between the sides, as it was measured"
+        " before the first block.",
+        why="Every statement pays it. Where the treatments connect differently it is their effect;"
+        " elsewhere the servers are not compared over the same way.",
+        thresholds=(
+            Threshold(
+                value=TRIP_FACTOR,
+                shown=f"{TRIP_FACTOR:g} times as long, and {LEAST_TRIP_S * MS_PER_S:g} ms",
+                reason="a guess: by the socket of a busy machine it moves by less",
+            ),
+        ),
+        remedy="Connect both alike, or say that the way is what is compared.",
+        source="ceilings; threshold: a guess",
+        judge=_round_trip,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Campaigns in a cluster: packed, followed and fetched."""

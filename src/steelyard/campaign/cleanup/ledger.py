@@ -1,0 +1,482 @@
+"""What a campaign makes outside its record, and how it is undone after a death."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from steelyard.campaign.cleanup.leftovers import (
+    is_alive,
+    is_our_group,
+    our_mounts,
+    raise_all,
+    trouble_of,
+    turn_back,
+    undo_on_server,
+    undo_placed,
+    unmounted,
+)
+from steelyard.core.errors import (
+    LeftBehindError,
+    PreflightError,
+    RecordError,
+    SteelyardError,
+    TargetError,
+)
+from steelyard.core.outside import InCluster, OnServer, TurnedKnob, in_undoing_order, knob_label
+from steelyard.core.stack import Knob
+from steelyard.core.units import printable
+from steelyard.gateways.doors import Doors
+from steelyard.gateways.files import remove_tree, tree_bytes
+from steelyard.places.local.directories import MEMORY
+from steelyard.places.local.groups import remove_group
+from steelyard.places.local.pausing import is_frozen, thaw
+from steelyard.places.local.server import end_all
+from steelyard.record import registry
+from steelyard.record.directory import (
+    COPY_NOTE,
+    CampaignDirectory,
+    has_begun,
+    is_held,
+    left_behind,
+    may_be_there,
+    read_standing,
+)
+from steelyard.record.entries import Created, Removed
+from steelyard.record.journal import Journal, Standing
+from steelyard.systems.protocol import residue_of
+
+
+class JournalLedger:
+    """Writes into the journal what a platform makes, before it makes it.
+
+    The registry in the cache gets it before the journal: there ``clean`` finds it when the record
+    was deleted, and of what the journal alone names it cannot know that it is ours.
+    """
+
+    def __init__(self, journal: Journal, campaign_id: str) -> None:
+        self._journal = journal
+        self._campaign_id = campaign_id
+        self._turned: dict[str, str] = {}
+
+    def created(self, directory: Path) -> None:
+        """Note a directory about to be made."""
+        registry.note_directory(self._campaign_id, directory)
+        self._journal.append(Created(resource="directory", name=str(directory)))
+
+    def removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        self._journal.append(Removed(resource="directory", name=str(directory)))
+
+    def changed(self, thing: OnServer) -> None:
+        """Note what is about to be made or changed on a server."""
+        registry.note_thing(self._campaign_id, thing)
+        self._journal.append(Created(resource="on-server", name=thing.label, thing=thing))
+
+    def undone(self, thing: OnServer) -> None:
+        """Note that it is as it was."""
+        self._journal.append(Removed(resource="on-server", name=thing.label))
+
+    def group_made(self, directory: Path) -> None:
+        """Note a control group about to be made."""
+        registry.note_group(self._campaign_id, directory)
+        self._journal.append(Created(resource="cgroup", name=str(directory)))
+
+    def group_removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        self._journal.append(Removed(resource="cgroup", name=str(directory)))
+
+    def placed(self, thing: InCluster) -> None:
+        """Note what is about to be made or changed in a Kubernetes cluster."""
+        registry.note_placed(self._campaign_id, thing)
+        self._journal.append(Created(resource="in-cluster", name=thing.label, placed=thing))
+
+    def taken_away(self, thing: InCluster) -> None:
+        """Note that it is gone, or as it was."""
+        self._journal.append(Removed(resource="in-cluster", name=thing.label))
+
+    def kept(self, knob: Knob) -> str | None:
+        """Return what was at a knob's place before this session turned it; None: it did not."""
+        return self._turned.get(knob_label(knob))
+
+    def keep(self, knob: Knob, snapshot: str) -> None:
+        """Note what is there before a knob is turned for the first time."""
+        turned = TurnedKnob(knob=knob, snapshot=snapshot)
+        registry.note_knob(self._campaign_id, turned)
+        self._journal.append(Created(resource="knob", name=turned.label, knob=turned))
+        self._turned[turned.label] = snapshot
+
+    def put_back(self, knob: Knob) -> None:
+        """Note that it is as it was."""
+        self._journal.append(Removed(resource="knob", name=knob_label(knob)))
+        del self._turned[knob_label(knob)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What a dead campaign left behind.
+
+    Attributes:
+        campaign_id: Its id, or ``?`` for a directory without a record.
+        record: Directory of its record, or None when that is gone.
+        directories: Made and not removed; those that still exist.
+        processes: Ids of processes that still run in them.
+        things: Made or changed on servers and not undone.
+        groups: Control groups made and not removed; those that still exist.
+        knobs: Of the stack, turned and not put back.
+        placed: Made or changed in Kubernetes clusters and not undone.
+        foreign: What the record lists and this account's registry does not know: another account,
+            another cache or another machine has it, or nobody does. It is left alone.
+        mounts: Where file systems of a crash test are mounted.
+        frozen: Of the groups, those that are frozen.
+        stopped: Of the processes, those that a signal stopped.
+    """
+
+    campaign_id: str
+    record: Path | None
+    directories: tuple[Path, ...]
+    processes: tuple[int, ...]
+    size_bytes: int
+    things: tuple[OnServer, ...] = ()
+    groups: tuple[Path, ...] = ()
+    knobs: tuple[TurnedKnob, ...] = ()
+    placed: tuple[InCluster, ...] = ()
+    foreign: tuple[Created, ...] = ()
+    mounts: tuple[Path, ...] = ()
+    frozen: tuple[Path, ...] = ()
+    stopped: tuple[int, ...] = ()
+
+    @property
+    def has_ours(self) -> bool:
+        """Return whether there is anything to undo."""
+        return any((self.directories, self.things, self.groups, self.knobs, self.placed))
+
+
+def find_leftovers(doors: Doors, records: Sequence[Path] = ()) -> tuple[Leftover, ...]:
+    """Return what dead campaigns left behind; living ones are passed over.
+
+    Args:
+        doors: To find their processes.
+        records: Campaign directories to look at; empty means every one that is registered.
+
+    Raises:
+        RecordError: One of ``records`` holds no campaign, or is damaged.
+        PreflightError: One is a copy of a record that is in a cluster.
+    """
+    found = []
+    for campaign_id, record in _candidates(records):
+        leftover = _leftover(campaign_id, record, doors)
+        if leftover is not None:
+            found.append(leftover)
+        elif not records and not is_alive(record):
+            forget_if_over(campaign_id, record)
+    return tuple(found)
+
+
+def refuse_while_running() -> None:
+    """Raise when a living campaign may be using the cache.
+
+    Raises:
+        PreflightError: With the record of one that runs.
+    """
+    for campaign_id, record in _candidates(()):
+        if (record / "lock").exists() and is_held(record):
+            raise PreflightError(
+                f"campaign {campaign_id} in {record} is running and uses the cache",
+                hint="Wait for its end, or stop it.",
+            )
+
+
+def _candidates(records: Sequence[Path]) -> list[tuple[str, Path]]:
+    if not records:
+        return [(name, path) for name, path in registry.records() if not _is_copy(path)]
+    for path in records:
+        if _is_copy(path):
+            raise PreflightError(
+                f"{path} is a copy of a record whose campaign runs in a cluster",
+                hint="`steelyard attach NAME --remove` removes it there; the command is in"
+                f" {path / COPY_NOTE}.",
+            )
+    return [(read_standing(path).campaign_id, path) for path in records]
+
+
+def _is_copy(record: Path) -> bool:
+    return (record / COPY_NOTE).exists()
+
+
+def _leftover(campaign_id: str, record: Path, doors: Doors) -> Leftover | None:
+    if is_alive(record):
+        return None
+    foreign: tuple[Created, ...] = ()
+    stands = _standing(record)
+    is_anothers = stands is not None and stands.campaign_id != campaign_id  # in its place
+    if stands is None or is_anothers:
+        ours = registry.made(campaign_id)
+    else:
+        ours, foreign = registry.known(campaign_id, record, stands)
+    noted = registry.is_noted(campaign_id, record)
+    # A path that is not here is gone, unless it was made on another machine.
+    foreign = tuple(made for made in foreign if not (noted and _is_gone(made)))
+    names = [Path(made.name) for made in ours if made.resource == "directory"]
+    directories = tuple(path for path in names if _is_ours(path, campaign_id) and path.exists())
+    grouped = [Path(made.name) for made in ours if made.resource == "cgroup"]
+    groups = tuple(path for path in grouped if is_our_group(path, campaign_id, doors.cgroups))
+    # A slot's directory lies in that of its campaign.
+    outermost = [path for path in directories if not set(path.parents) & set(directories)]
+    processes = tuple(pid for path in outermost for pid in doors.processes.within(path))
+    leftover = Leftover(
+        campaign_id=campaign_id,
+        record=record if record.exists() and not is_anothers else None,
+        directories=directories,
+        processes=processes,
+        size_bytes=sum(tree_bytes(path) for path in outermost),
+        things=tuple(made.thing for made in ours if made.thing is not None),
+        groups=groups,
+        knobs=tuple(made.knob for made in ours if made.knob is not None),
+        placed=tuple(made.placed for made in ours if made.placed is not None),
+        foreign=foreign,
+        mounts=tuple(our_mounts(campaign_id, directories, doors)),
+        frozen=tuple(group for group in groups if is_frozen(group, doors.cgroups)),
+        stopped=doors.families.stopped(processes),
+    )
+    return leftover if leftover.has_ours or foreign else None
+
+
+def _is_gone(made: Created) -> bool:
+    return made.resource in ("directory", "cgroup") and not may_be_there(made.name)
+
+
+def _is_ours(path: Path, campaign_id: str) -> bool:
+    """Return whether a path has the form of what Steelyard makes.
+
+    A journal may come from somebody else: it must not be able to name what is removed.
+    """
+    is_slot = path.name != campaign_id and re.fullmatch(r"slot-[0-9]+", path.name)
+    campaign = path.parent if is_slot else path
+    if not path.is_absolute() or path.is_symlink() or campaign.is_symlink() or ".." in path.parts:
+        return False
+    if path.parent in (Path("/tmp"), MEMORY):  # noqa: S108 - compared, not made
+        return re.fullmatch(r"steelyard-[0-9a-f]{8}", path.name) is not None
+    return campaign.parent.name == "live" and campaign.name == campaign_id
+
+
+def undo(leftover: Leftover, doors: Doors) -> None:
+    """End a dead campaign's processes, undo what it did on servers, remove groups and directories.
+
+    Raises:
+        LeftBehindError: A process would not end, a directory or group could not be removed, a
+            server could not be reached, or a knob is not as it was, which keeps nothing else from
+            being undone; what was undone is noted.
+    """
+    _end_all_of(leftover, doors)
+    for place in leftover.mounts:  # before their directories
+        unmounted(place, doors)
+    raise_all([*_undone(leftover, doors), *_left_alone(leftover)])
+    if leftover.record is None:
+        registry.unregister(leftover.campaign_id)
+    else:
+        forget_if_over(leftover.campaign_id, leftover.record)
+
+
+def _end_all_of(leftover: Leftover, doors: Doors) -> None:
+    """End what works in its directories; thawed first, for what is frozen may not even die."""
+    for group in leftover.frozen:
+        with suppress(TargetError):  # then its processes are named as those that do not end
+            thaw(group, doors.cgroups)
+    for directory in leftover.directories:
+        end_processes(directory, doors)
+
+
+def release_frozen(doors: Doors, told: Callable[[str], None]) -> None:
+    """Thaw and end what dead campaigns left standing still, and remove their control groups.
+
+    It holds memory, ports and locks. Its data and what else there is stay for ``clean``, or for a
+    resume.
+
+    Args:
+        doors: To find it.
+        told: Gets a sentence that names it, before anything is done.
+
+    Raises:
+        LeftBehindError: It does not end.
+    """
+    still = [each for each in find_leftovers(doors) if each.frozen or each.stopped]
+    for leftover in still:
+        told(_named_still(leftover))
+    tried = [trouble_of(partial(_release, leftover, doors)) for leftover in still]
+    raise_all([trouble for trouble in tried if trouble is not None])
+
+
+def _release(leftover: Leftover, doors: Doors) -> None:
+    _end_all_of(leftover, doors)
+    groups = replace(leftover, things=(), placed=(), knobs=(), directories=())
+    raise_all([*_undone(groups, doors)])
+
+
+def _named_still(leftover: Leftover) -> str:
+    still = [f"control group {group}" for group in leftover.frozen]
+    still += [f"process {pid}" for pid in leftover.stopped]
+    return (
+        f"campaign {leftover.campaign_id}, which is dead, left frozen: {', '.join(still)}; they are"
+        " thawed and ended (`steelyard clean` shows what else it left)"
+    )
+
+
+def forget_if_over(campaign_id: str, record: Path, stands: Standing | None = None) -> None:
+    """Forget a campaign that left nothing behind, unless it may go on.
+
+    One whose record cannot be read stays: it may be mended. A copy or a stranger's record says
+    nothing of it.
+    """
+    stands = stands or _standing(record)
+    if stands is None and _may_be_mended(record):
+        return
+    is_here = stands is not None and stands.campaign_id == campaign_id
+    is_over = stands is not None and stands.status.is_finished
+    if not is_here or (is_over and registry.is_noted(campaign_id, record)):
+        registry.unregister(campaign_id)
+
+
+def settle(campaign_id: str, record: Path) -> None:
+    """Forget what a campaign made and undid, though it may go on; its record is still locked.
+
+    The record may be moved: then the registry alone says what is left.
+    """
+    stands = _standing(record)
+    if stands is None or not registry.is_noted(campaign_id, record):
+        return
+    if not registry.known(campaign_id, record, stands)[0]:
+        registry.settle(campaign_id)
+
+
+def _standing(record: Path) -> Standing | None:
+    """Return where a campaign stands; None where its record was deleted or is damaged."""
+    try:
+        return read_standing(record)
+    except RecordError:
+        return None
+
+
+def _may_be_mended(record: Path) -> bool:
+    """Return whether a journal is there and damaged; one without a whole line was never begun."""
+    try:
+        return (record / "journal.jsonl").exists() and has_begun(record)
+    except RecordError:
+        return True
+
+
+def _left_alone(leftover: Leftover) -> Iterator[LeftBehindError]:
+    """Yield that what the record lists and this account's campaign did not make is left alone."""
+    if leftover.foreign:
+        names = ", ".join(map(printable, dict.fromkeys(made.name for made in leftover.foreign)))
+        own = next(iter(registry.directories(leftover.campaign_id)), None)
+        where = f"; the campaign's own record is {own}" if own else ""
+        yield LeftBehindError(
+            f"{leftover.record} lists as left behind what this account did not make here, so it is"
+            f" left alone: {names}{where}",
+            hint="This was made elsewhere: run `steelyard clean` there, as the account that ran the"
+            " campaign. If that is gone, undo by hand what `steelyard clean --dry-run"
+            f" {leftover.record}` shows, then take the record over with `steelyard clean --adopt"
+            f" {leftover.record}`.",
+        )
+
+
+def undo_all(found: Sequence[Leftover], doors: Doors) -> None:
+    """Undo what several dead campaigns left behind; one that fails does not keep the others.
+
+    Raises:
+        LeftBehindError: Something is still there.
+    """
+    tried = [trouble_of(partial(undo, leftover, doors)) for leftover in found]
+    raise_all([trouble for trouble in tried if trouble is not None])
+
+
+def _undone(leftover: Leftover, doors: Doors) -> Iterator[LeftBehindError]:
+    """Undo what is ours, each whatever becomes of others, note it, and yield what is left."""
+    for noted, attempt in _attempts(leftover, doors):
+        trouble = trouble_of(attempt)
+        if trouble is not None:
+            yield trouble
+            continue
+        # Without a readable journal there is nowhere to note it, and nothing to note it for.
+        with suppress(RecordError):
+            _note(leftover, doors, noted)
+
+
+def _attempts(leftover: Leftover, doors: Doors) -> Iterator[tuple[Removed, Callable[[], None]]]:
+    # The servers first: a way to one may lead through what is taken away after it.
+    for thing in in_undoing_order(leftover.things):
+        noted = Removed(resource="on-server", name=thing.label)
+        yield noted, partial(undo_on_server, thing, doors)
+    for placed in leftover.placed:
+        yield Removed(resource="in-cluster", name=placed.label), partial(undo_placed, placed, doors)
+    for knob in leftover.knobs:
+        yield Removed(resource="knob", name=knob.label), partial(turn_back, knob, doors)
+    for group in leftover.groups:
+        noted = Removed(resource="cgroup", name=str(group))
+        yield noted, partial(remove_group, group, doors.cgroups, doors.clock)
+    for directory in leftover.directories:
+        noted = Removed(resource="directory", name=str(directory))
+        yield noted, partial(_remove, directory, doors)
+
+
+def _remove(directory: Path, doors: Doors) -> None:
+    _free_shared_memory(directory, doors)
+    remove_tree(directory)
+
+
+def _note(leftover: Leftover, doors: Doors, *removed: Removed) -> None:
+    if leftover.record is None:
+        return
+    directory = CampaignDirectory.reopen(leftover.record, doors.clock)
+    try:
+        for entry in removed:
+            directory.journal.append(entry)
+    finally:
+        directory.close()
+
+
+def note_gone(directory: CampaignDirectory) -> None:
+    """Note what a session removed, or never made, before it died without a word."""
+    for made in read_standing(directory.path).left:
+        if made.resource in ("directory", "cgroup") and not Path(made.name).exists():
+            directory.journal.append(Removed(resource=made.resource, name=made.name))
+
+
+def end_processes(directory: Path, doors: Doors) -> None:
+    """End every process that works in a directory: in order first, then by force.
+
+    Raises:
+        LeftBehindError: One is still there.
+    """
+    remaining = end_all(directory, doors.processes, doors.clock)
+    if remaining:
+        raise LeftBehindError(
+            f"processes {', '.join(map(str, remaining))} in {directory} do not end",
+            hint="They may wait for a disk that hangs; look at them with ps.",
+        )
+
+
+def _free_shared_memory(directory: Path, doors: Doors) -> None:
+    for data in directory.glob("*/data"):
+        for command in residue_of(data):
+            with suppress(SteelyardError):  # without ipcrm it stays until the machine restarts
+                doors.processes.run(command, timeout_s=10)
+
+
+def require_nothing_left(directory: Path) -> Standing:
+    """Return where a campaign stands whose journal lists nothing any more.
+
+    Raises:
+        LeftBehindError: With what it lists.
+        RecordError: It cannot be read.
+    """
+    stands = read_standing(directory)
+    names = left_behind(stands.left)
+    if names:
+        raise LeftBehindError(
+            f"left behind: {', '.join(names)}", hint="Remove it with `steelyard clean`."
+        )
+    return stands

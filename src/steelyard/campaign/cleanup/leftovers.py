@@ -1,0 +1,336 @@
+"""Records of others: what they claim is shown, never done; taking one over is the user's word.
+
+Several attempts of which each is made, whatever became of the others.
+
+What dead campaigns and crash tests left on this machine, and whether they are dead.
+
+What dead campaigns left on servers that are not their own: outside of clusters and inside.
+
+What dead campaigns left in Kubernetes clusters, by their records.
+
+The end of a file system of our own: whoever holds it for a moment yet is waited for.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import LeftBehindError, PreflightError, RecordError, SteelyardError
+from steelyard.core.experiment import Treatment, Workload
+from steelyard.core.kubernetes import CLUSTER, NAMESPACE, SECRET, SERVICE, ObjectRef
+from steelyard.core.outside import InCluster, OnServer, ServerInCluster, TurnedKnob
+from steelyard.gateways.cgroups import Cgroups
+from steelyard.gateways.doors import Doors
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.redis import own_password
+from steelyard.places.kubernetes.reaching import redis_knock, sql_knock
+from steelyard.places.kubernetes.undoing import undo as undo_cluster_leftovers
+from steelyard.record import registry
+from steelyard.record.directory import CampaignDirectory, is_held, read_campaign, read_standing
+from steelyard.record.entries import Created, Removed
+from steelyard.systems.postgres.existing import undoing
+from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.existing.undoing import undo
+from steelyard.systems.redis.existing import settings as redis_undoing
+from steelyard.systems.redis.existing.connection import RedisMeans
+from steelyard.systems.redis.existing.settings import undo_on_redis
+from steelyard.systems.service_place import reached
+from steelyard.tuning.apply.doors import stack_doors
+
+_TREATMENT: Final = TypeAdapter(Treatment)
+_WORKLOAD: Final = TypeAdapter(Workload)
+
+
+def require_ours(record: CampaignRecord, path: Path) -> None:
+    """Refuse to go on with a campaign that this account did not begin here.
+
+    Raises:
+        PreflightError: It would run somebody else's commands with this user's rights.
+    """
+    if not registry.began(record.campaign_id, path, record.experiment):
+        raise PreflightError(
+            f"{path} holds a campaign that this account did not begin here: its cache does not know"
+            " it, and going on would use its servers and run its commands with your rights",
+            hint=f"Look at what it does with `steelyard clean --adopt --dry-run {path}`; `steelyard"
+            f" clean --adopt {path}` takes it over.",
+        )
+
+
+def claim(made: Created) -> Iterator[str]:
+    """Yield what undoing would have done, exactly, for somebody who does it by hand or not."""
+    if made.thing is not None:
+        thing = made.thing
+        yield f"{thing.label}, as user {thing.user}"
+        of = redis_undoing if thing.resource.is_of_redis else undoing
+        yield from (f"  {line}" for line in of.described(thing))
+    elif made.placed is not None:
+        placed = made.placed
+        yield f"{placed.label} ({placed.server})"
+        where = f" -n {placed.ref.namespace}" if placed.ref.namespace else ""
+        what = f"{placed.ref.kind.name} {placed.ref.name}{where}"
+        patch = f" --type merge -p {shlex.quote(placed.before)}" if placed.before else ""
+        yield f"  kubectl {'patch' if placed.before else 'delete'} {what}{patch}"
+    elif made.knob is not None:
+        yield f"knob {made.knob.label}; it was"
+        yield f"  {made.knob.snapshot}"
+    else:
+        yield f"{'control group' if made.resource == 'cgroup' else made.resource} {made.name}"
+
+
+def does(record: CampaignRecord) -> Iterator[str]:
+    """Yield what going on with a campaign would use and run, by configuration."""
+    for treatment in record.experiment.treatments:
+        yield f"configuration {treatment.name}:"
+        yield f"  {_TREATMENT.dump_json(treatment, exclude_defaults=True).decode()}"
+    if record.experiment.generator_flags:
+        yield f"flags of the load generator: {shlex.join(record.experiment.generator_flags)}"
+    for workload in record.experiment.workloads:
+        yield f"workload {workload.name}:"
+        yield f"  {_WORKLOAD.dump_json(workload, exclude_defaults=True).decode()}"
+
+
+def adopt(path: Path, shown: CampaignRecord, doors: Doors) -> None:
+    """Take a record over: what it lists outside counts as dealt with, and nothing there is touched.
+
+    Args:
+        path: Its directory.
+        shown: As the user has seen it.
+        doors: For the clock.
+
+    Raises:
+        PreflightError: It is a copy of one that is here, lists what is this account's, or is not
+            what was shown any more.
+        RecordError: There is none, it is damaged, or another process holds it.
+    """
+    record = read_campaign(path)
+    if record != shown:
+        raise PreflightError(
+            f"{path} was changed while it was looked at", hint="Look at it again, when it is quiet."
+        )
+    own = registry.directories(record.campaign_id)[:1]
+    if own and not registry.is_noted(record.campaign_id, path):
+        raise PreflightError(
+            f"{path} is a copy of the record in {own[0]}",
+            hint=f"Go on with that one, or remove it first: steelyard clean {own[0]}",
+        )
+    stands = read_standing(path)
+    ours, others = registry.known(record.campaign_id, path, stands)
+    if ours:
+        raise PreflightError(
+            f"{path} lists {ours[0].name}, which this account's campaign left behind",
+            hint=f"Remove that first: steelyard clean {path}",
+        )
+    directory = CampaignDirectory.reopen(path, doors.clock)
+    try:
+        for made in others:
+            directory.journal.append(Removed(resource=made.resource, name=made.name))
+        if not stands.status.is_finished:
+            registry.register(record.campaign_id, path, record.experiment)
+    finally:
+        directory.close()
+
+
+def trouble_of(attempt: Callable[[], None]) -> LeftBehindError | None:
+    """Return why an attempt left something behind; None where it did not.
+
+    Raises:
+        Interrupted: Nothing more is to be tried.
+        RecordError: What is undone cannot be noted.
+    """
+    try:
+        attempt()
+    except RecordError:
+        raise
+    except LeftBehindError as error:
+        return error
+    except SteelyardError as error:
+        return LeftBehindError(error.message, hint=error.hint)
+    return None
+
+
+def raise_all(troubles: Sequence[SteelyardError]) -> None:
+    """Raise what is left behind as one error; nothing happens where nothing is.
+
+    Raises:
+        LeftBehindError: With all messages, and each hint once.
+    """
+    if troubles:
+        raise LeftBehindError(
+            "; ".join(error.message for error in troubles),
+            hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
+        )
+
+
+def is_alive(record: Path) -> bool:
+    """Return whether a living process has a record; a crash test has a lock and no journal."""
+    begun = (record / "journal.jsonl").exists() or (record / "lock").exists()
+    return begun and is_held(record)
+
+
+def our_mounts(campaign_id: str, directories: Sequence[Path], doors: Doors) -> Iterator[Path]:
+    """Yield where something of ours is mounted: a file of a directory of ours, inside the same."""
+    for place in registry.mounts(campaign_id):
+        image = doors.volumes.mounted_from(place)
+        if image is not None and place.parent == image.parent and place.parent in directories:
+            yield place
+
+
+def is_our_group(path: Path, campaign_id: str, cgroups: Cgroups) -> bool:
+    """Return whether a path is an existing group with the name of one that the campaign made."""
+    name = rf"steelyard-{re.escape(campaign_id)}(-[0-9]+)?-(server|generator)"
+    named = path.parent in cgroups.roots() and re.fullmatch(name, path.name) is not None
+    return named and cgroups.exists(path)
+
+
+def turn_back(turned: TurnedKnob, doors: Doors) -> None:
+    """Turn a knob of the stack back to what was there.
+
+    Raises:
+        LeftBehindError: It is not as it was.
+    """
+    try:
+        stack_doors(doors)[turned.knob.kind].revert(turned.knob, turned.snapshot)
+    except RecordError:
+        raise
+    except SteelyardError as error:
+        raise LeftBehindError(
+            f"{turned.label} is not as it was: {error.message}",
+            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
+        ) from error
+
+
+_OF_CLUSTERS: Final = ("-rw", "-ro", "-r")  # how CloudNativePG names the Services of a Cluster
+
+
+def undo_on_server(thing: OnServer, doors: Doors) -> None:
+    """Undo one thing on a server; one whose server is gone went with it.
+
+    Raises:
+        LeftBehindError: It is still there, or the server cannot be reached.
+    """
+    means = Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+    try:
+        if thing.inside is None and thing.resource.is_of_redis:
+            undo_on_redis(thing, _redis_means(doors), password=own_password())
+        elif thing.inside is None:
+            undo(thing, means)
+        else:
+            _undo_inside(thing, thing.inside, means, doors)
+    except RecordError:
+        raise
+    except SteelyardError as error:
+        raise LeftBehindError(
+            f"{thing.label} is left behind: {error.message}", hint=_hint(thing, error)
+        ) from error
+
+
+def _redis_means(doors: Doors) -> RedisMeans:
+    return RedisMeans(redis=doors.redis, processes=doors.processes, clock=doors.clock)
+
+
+def _undo_inside(thing: OnServer, inside: ServerInCluster, means: Means, doors: Doors) -> None:
+    api = doors.kubernetes.connect(inside.context or None)
+    is_sure = inside.server == api.server and (bool(inside.context) or api.is_inside)
+    if is_sure and _is_gone(inside, api):
+        return
+    if thing.resource.is_of_redis:
+        knock = redis_knock(doors.redis)
+        with reached(inside, api, knock, doors.clock, database="") as address:
+            undo_on_redis(thing, _redis_means(doors), reached=address)
+        return
+    with reached(inside, api, sql_knock(doors.sql), doors.clock) as address:
+        undo(thing, means, reached=address)
+
+
+def _is_gone(inside: ServerInCluster, api: KubernetesApi) -> bool:
+    """Return whether the server itself is gone, and not only the way to it.
+
+    A Cluster's Service goes with the Cluster. Another Service may be gone while its server is
+    there; that one counts as gone together with the Secret of its user.
+    """
+    if api.read(ObjectRef(kind=NAMESPACE, name=inside.namespace)) is None:
+        return True
+    if _is_there(api, ObjectRef(kind=SERVICE, name=inside.service, namespace=inside.namespace)):
+        return False
+    ending = next((each for each in _OF_CLUSTERS if inside.service.endswith(each)), "")
+    name = inside.service.removesuffix(ending)
+    if _is_there(api, ObjectRef(kind=CLUSTER, name=name, namespace=inside.namespace)):
+        return False
+    secret = inside.secret
+    return not _is_there(api, ObjectRef(kind=SECRET, name=secret.name, namespace=secret.namespace))
+
+
+def _is_there(api: KubernetesApi, ref: ObjectRef) -> bool:
+    return api.knows(ref.kind) and api.read(ref) is not None
+
+
+def _hint(thing: OnServer, error: SteelyardError) -> str:
+    if isinstance(error, LeftBehindError) and error.hint:
+        return error.hint
+    if thing.inside is None:
+        where = "REDISCLI_AUTH" if thing.resource.is_of_redis else "PGPASSWORD or ~/.pgpass"
+        return (
+            f"Run `steelyard clean` again with the password in {where}, when the server can be"
+            " reached."
+        )
+    way = (
+        f"Run `steelyard clean` again when the Service {thing.inside.service} in"
+        f" {thing.inside.namespace} leads to the server, with its Secret"
+        f" {thing.inside.secret.name}; where both are gone, the server counts as gone."
+    )
+    return f"{error.hint} {way}".strip()
+
+
+def undo_placed(thing: InCluster, doors: Doors) -> None:
+    """Remove or put back one thing in a cluster.
+
+    Raises:
+        LeftBehindError: It is still there; its context means another cluster, or leads to none.
+    """
+    try:
+        undo_cluster_leftovers(thing, _connected(thing, doors), clock=doors.clock)
+    except (RecordError, LeftBehindError):
+        raise
+    except SteelyardError as error:
+        raise LeftBehindError(
+            f"{thing.label} is left behind: {error.message}",
+            hint=f"{error.hint} Then run `steelyard clean` again.".strip(),
+        ) from error
+
+
+def _connected(thing: InCluster, doors: Doors) -> KubernetesApi:
+    api = doors.kubernetes.connect(thing.context or None)
+    if thing.before and not thing.context and not api.is_inside:
+        # What has no label cannot be told from its like in another cluster.
+        raise LeftBehindError(
+            f"{thing.label} are not as they were; they were changed from inside that cluster",
+            hint=f"Put them back there: kubectl patch --type merge -p '{thing.before}'.",
+        )
+    return api
+
+
+_BUSY_S: Final = 10.0  # until the last process let go of a file system; a guess
+_POLL_S: Final = 0.05
+
+
+def unmounted(place: Path, doors: Doors) -> None:
+    """Unmount; a process that was just killed may hold it for a moment yet.
+
+    Raises:
+        LeftBehindError: Somebody holds it for longer.
+    """
+    begun = doors.clock.monotonic()
+    while True:
+        try:
+            doors.volumes.unmount(place)
+        except LeftBehindError:
+            if doors.clock.monotonic() - begun > _BUSY_S:
+                raise
+            doors.clock.sleep(_POLL_S)
+        else:
+            return

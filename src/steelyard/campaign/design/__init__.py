@@ -1,0 +1,1 @@
+"""What is drawn and frozen before the first block: order, lengths, noise profiles."""

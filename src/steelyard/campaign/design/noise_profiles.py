@@ -1,0 +1,256 @@
+"""Noise profiles in the cache: what A/A campaigns measured, for the plans of later campaigns.
+
+One file per campaign in ``noise/``. A file that is damaged, or of another place or work, is no
+obstacle: a plan then goes by an older one, or by the assumed noise.
+"""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.core.experiment import Experiment, Workload
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.core.redis import stored_key
+from steelyard.core.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    Target,
+)
+from steelyard.core.target import place_of as place_in_cluster
+from steelyard.gateways.doors import system_doors
+from steelyard.gateways.files import cache_directory, make_directory, read_text, write_text
+from steelyard.gateways.host import Host
+from steelyard.places.local.machine import capacity, machine_facts
+
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredProfile:
+    """A profile as it lies in the cache.
+
+    Attributes:
+        place: Machine and target in words: where it holds.
+        contents: What each of the profile's workloads does, as a hash, in their order.
+    """
+
+    place: str
+    contents: tuple[str, ...]
+    profile: NoiseProfile
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The profile to plan with, and what stood in the way of others."""
+
+    profile: NoiseProfile
+    findings: tuple[Finding, ...] = ()
+
+
+_STORED = TypeAdapter(StoredProfile)
+
+
+def profile_for(experiment: Experiment, *, in_turns: bool = False) -> NoiseProfile:
+    """Return the newest profile measured at an experiment's place, else the assumed one."""
+    return find_profile(experiment, in_turns=in_turns).profile
+
+
+def find_profile(
+    experiment: Experiment, host: Host | None = None, *, in_turns: bool = False
+) -> Found:
+    """Return the profile to plan an experiment with; its workloads have the experiment's names.
+
+    One that covers more of the workloads comes first, then one of the design that is planned, then
+    a newer one. One of the other design comes before none.
+    """
+    place = place_of(experiment, host or system_doors().host)
+    candidates: list[NoiseProfile] = []
+    findings: list[Finding] = []
+    for path in sorted(_home().glob("*.json")):
+        stored = _read(path)
+        if stored is None:
+            findings.append(_unreadable(path))
+        elif stored.place == place:
+            candidates.append(_for(experiment, stored))
+    matching = [candidate for candidate in candidates if candidate.workloads]
+    best = max(matching, key=partial(_worth, in_turns=in_turns), default=ASSUMED_NOISE)
+    return Found(profile=best, findings=tuple(findings))
+
+
+def _worth(profile: NoiseProfile, *, in_turns: bool) -> tuple[int, bool, float]:
+    of_design = profile.is_of_turns is in_turns
+    return len(profile.workloads), of_design, profile.measured_at or 0.0
+
+
+def keep_profile(analysis: CampaignAnalysis, host: Host | None = None) -> Path | None:
+    """Store what an A/A campaign measured and return where; None when it measured no parts.
+
+    Raises:
+        PreflightError: The cache cannot be written.
+    """
+    noises = _noises(analysis)
+    if not noises:
+        return None
+    experiment = analysis.experiment
+    place = place_of(experiment, host or system_doors().host)
+    stored = StoredProfile(
+        place=place,
+        contents=tuple(content_of(experiment.workload(noise.workload)) for noise in noises),
+        profile=_profile(analysis, noises, place),
+    )
+    path = _home() / f"{analysis.campaign_id}.json"
+    make_directory(path.parent)
+    write_text(path, _STORED.dump_json(stored, indent=1).decode() + "\n")
+    return path
+
+
+def _noises(analysis: CampaignAnalysis) -> tuple[WorkloadNoise, ...]:
+    workloads = analysis.noise.workloads if analysis.noise is not None else ()
+    return tuple(workload.noise for workload in workloads if workload.noise is not None)
+
+
+def _profile(
+    analysis: CampaignAnalysis, noises: tuple[WorkloadNoise, ...], place: str
+) -> NoiseProfile:
+    plan = analysis.plan
+    return NoiseProfile(
+        origin=NoiseOrigin.MEASURED,
+        workloads=noises,
+        mode=None if plan is None else plan.mode,
+        block_s=None if analysis.noise is None else analysis.noise.block_s,
+        switch=None if plan is None else plan.switch,
+        start_s=None if plan is None else plan.start_s,
+        restore_s=None if plan is None else plan.data_s,
+        discard_s=None if plan is None else plan.discard.discard_s,
+        blocks=analysis.blocks,
+        campaign_id=analysis.campaign_id,
+        measured_at=analysis.started_at,
+        place=place,
+    )
+
+
+def place_of(experiment: Experiment, host: Host) -> str:
+    """Return machine and target of an experiment's baseline, in words that tell places apart."""
+    target = experiment.treatment(experiment.baseline).target
+    if experiment.is_in_kubernetes:
+        return _in_kubernetes(target)
+    facts = {fact.name: fact.value for fact in machine_facts(host, Path("/"))}
+    usable = capacity(host)
+    memory_gib = usable.memory_bytes / 1024**3
+    machine = f"{facts['cpu model']}, {usable.cpus:g} CPUs, {memory_gib:.1f} GiB"
+    return f"{machine}; {_target(target)}"
+
+
+def _in_kubernetes(target: Target) -> str:
+    """Return cluster, Cluster and generators; this machine has no part in what is measured."""
+    place = place_in_cluster(target)
+    context = "the current context" if place is None or place.context is None else place.context
+    namespace = "" if place is None or place.namespace is None else f"/{place.namespace}"
+    # Every key counts: another class, node or limit is another place.
+    digest = stored_key(target)
+    return f"Kubernetes {context}{namespace}; {_target(target)}, {digest}"
+
+
+def _target(target: Target) -> str:
+    if isinstance(target, AnyLocalTarget):
+        where = f" in {target.directory}" if target.directory else ""
+        return f"local, {target.bin} by {target.connection}{where}"
+    if isinstance(target, CloudNativePgTarget):
+        return f"{target.kind}, {target.label}"
+    if isinstance(target, RedisKubernetesTarget):
+        return f"{target.kind}, {target.label}"
+    if isinstance(target, RedisEndpointTarget):
+        return f"{target.kind}, {target.place}"
+    named = f", database {target.dbname}" if target.allow_existing else ""
+    return f"{target.kind}, {target.place}{named}"
+
+
+def content_of(workload: Workload) -> str:
+    """Return what a workload does as a hash: its name and the names of its files do not count."""
+    said = (
+        workload.builtin,
+        workload.scale_factor,
+        [script.text for script in workload.prepare],
+        [(script.text, script.weight) for script in workload.scripts],
+        *(() if workload.redis is None else (workload.redis,)),
+    )
+    return stored_key(said)
+
+
+def _for(experiment: Experiment, stored: StoredProfile) -> NoiseProfile:
+    """Return the part of a profile that is about an experiment's workloads, under their names."""
+    by_content = dict(zip(stored.contents, stored.profile.workloads, strict=True))
+    found = (
+        (workload.name, by_content.get(content_of(workload))) for workload in experiment.workloads
+    )
+    return replace(
+        stored.profile,
+        workloads=tuple(
+            replace(noise, workload=name) for name, noise in found if noise is not None
+        ),
+    )
+
+
+def _home() -> Path:
+    return cache_directory() / "noise"
+
+
+def _read(path: Path) -> StoredProfile | None:
+    """Return a stored profile, or None when the file is none."""
+    try:
+        stored = _STORED.validate_json(read_text(path) or "")
+    except ValueError:
+        return None
+    return stored if _is_sound(stored) else None
+
+
+def _is_sound(stored: StoredProfile) -> bool:
+    """Return whether every number can be what it says."""
+    profile = stored.profile
+    known = (FORMAT, ASSUMED_NOISE.format)
+    if (stored.format, profile.format) != known or len(stored.contents) != len(profile.workloads):
+        return False
+    times = (
+        *(profile.start_s, profile.restore_s, profile.discard_s),
+        *(profile.measured_at, profile.block_s),
+    )
+    return all(_is_size(value) for value in times if value is not None) and all(
+        _is_sound_noise(noise) for noise in profile.workloads
+    )
+
+
+def _is_sound_noise(noise: WorkloadNoise) -> bool:
+    parts = asdict(noise)
+    turns = parts.pop("turns") or {}
+    known = {**parts, **{f"turns.{name}": value for name, value in turns.items()}}
+    sizes = {name: value for name, value in known.items() if name.endswith("_sd")}
+    trend = noise.trend_per_h
+    return (
+        all(value is None or _is_size(value) for value in sizes.values())
+        and -1.0 <= noise.autocorrelation <= 1.0
+        and (trend is None or math.isfinite(trend))
+        and math.isfinite(noise.unnamed)
+        and noise.unnamed >= 1.0
+    )
+
+
+def _is_size(value: float) -> bool:
+    return math.isfinite(value) and value >= 0.0
+
+
+def _unreadable(path: Path) -> Finding:
+    return Finding(
+        code="noise-profile-unreadable",
+        severity=Severity.INFO,
+        message=f"{path} is no noise profile that this version can read; it was passed over",
+        remedy="Remove it, or measure again: steelyard noise.",
+        subject="campaign",
+    )

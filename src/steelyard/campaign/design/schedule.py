@@ -1,0 +1,531 @@
+"""The order of runs, drawn by coin before the first of them (METHOD 3.1).
+
+The comparison is valid because of this coin, whatever the noise: never replace it by a pattern.
+
+How long things take, before and after they were measured.
+
+How many rounds a visit has: one, as many as a checkpoint cycle needs, or the best for instances.
+
+A round is one run in every cell (back to back: of every treatment). What a visit costs before its
+first run is paid once, whatever the rounds.
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from steelyard.answers.result.stopping import blocks_within
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Experiment, Reset, SwitchCost, Treatment
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import ServerEnvironment
+from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.core.plan import RoundsFor, settling_s
+from steelyard.core.schedule import (
+    CONNECTION_S,
+    CellKey,
+    Load,
+    Mode,
+    PlannedBlock,
+    PlannedRun,
+    PlannedVisit,
+    Schedule,
+)
+from steelyard.core.units import format_duration, format_percent, parse_duration_s
+from steelyard.stats.noise import mean_variance
+from steelyard.stats.two_level import instances_needed, optimal_runs
+from steelyard.systems.protocol import Engine
+from steelyard.targets.differences import differing_settings
+
+
+def mode_for(switch: SwitchCost, *, single_pass: bool = False, alternates: bool = False) -> Mode:
+    """Return how blocks are made: back to back where a running server can change sides."""
+    if single_pass:
+        return Mode.VISITS
+    if alternates:
+        return Mode.ALTERNATING
+    if switch in (SwitchCost.SESSION, SwitchCost.RELOAD):
+        return Mode.BACK_TO_BACK
+    return Mode.VISITS
+
+
+def blocks_planned(experiment: Experiment, left_s: float, block_s: float) -> int:
+    """Return how many blocks a campaign may take; a single pass is one, however long it takes."""
+    return 1 if experiment.is_single_pass else blocks_within(left_s, block_s)
+
+
+def cells_of(experiment: Experiment) -> tuple[CellKey, ...]:
+    """Return every workload under every load, in file order."""
+    return tuple(
+        CellKey(workload=workload.name, load=load)
+        for workload in experiment.workloads
+        for load in experiment.loads
+    )
+
+
+def schedule_of(
+    experiment: Experiment,
+    *,
+    mode: Mode,
+    blocks: int,
+    rounds: int = 1,
+    reading: Collection[str] = (),
+) -> Schedule:
+    """Return the order of an experiment's runs, as its design asks.
+
+    Workloads that only read are named in ``reading``: alternating blocks begin with them.
+    """
+    names = [treatment.name for treatment in experiment.treatments]
+    if experiment.is_single_pass:
+        return single_pass(names[0], cells_of(experiment), seed=experiment.seed)
+    drawn = make_schedule(
+        treatments=names,
+        cells=cells_of(experiment),
+        seed=experiment.seed,
+        mode=mode,
+        blocks=blocks,
+        rounds=rounds,
+    )
+    if mode is not Mode.ALTERNATING:
+        return drawn
+    return replace(drawn, blocks=tuple(_reads_first(block, reading) for block in drawn.blocks))
+
+
+def single_pass(treatment: str, cells: Sequence[CellKey], *, seed: int) -> Schedule:
+    """Return one visit with every cell once, in the order given: no coin is tossed.
+
+    It copies what is usually published, order and time confounded with the load, so that it can
+    be put beside it. Nothing may be compared by it.
+    """
+    runs = tuple(PlannedRun(treatment=treatment, cell=cell) for cell in cells)
+    visit = PlannedVisit(treatment=treatment, runs=runs)
+    block = PlannedBlock(index=0, visits=(visit,))
+    return Schedule(seed=seed, mode=Mode.VISITS, blocks=(block,))
+
+
+def make_schedule(
+    *,
+    treatments: Sequence[str],
+    cells: Sequence[CellKey],
+    seed: int,
+    mode: Mode,
+    blocks: int,
+    rounds: int = 1,
+) -> Schedule:
+    """Return complete blocks in random order, a function of the arguments alone.
+
+    Every block holds each treatment in each cell exactly ``rounds`` times. Block i is the same
+    however many blocks are asked for, so a longer campaign continues a shorter one.
+
+    Args:
+        treatments: Names, the baseline among them; with two, a coin says which goes first.
+        cells: In a block's visits they come in one random order, the same in all its visits, so
+            that warm-up and checkpoints meet both sides alike. Every round has an order of its own.
+        seed: Not negative.
+        mode: Visits: one visit per treatment. Alternating: likewise, and all of them at the same
+            time, the first in the first slot. Back to back: one visit in which each cell runs all
+            treatments, with a coin of its own.
+        blocks: How many to plan.
+        rounds: Passes over the cells in one visit.
+
+    Raises:
+        ValueError: The seed is negative, or there is no treatment, no cell or no round.
+    """
+    if not treatments or not cells or rounds < 1:
+        raise ValueError(
+            f"no block from {len(treatments)} treatments in {len(cells)} cells, {rounds} times"
+        )
+    draw = _back_to_back if mode is Mode.BACK_TO_BACK else _visits
+    planned = tuple(
+        PlannedBlock(index=index, visits=draw(treatments, cells, block_coin(seed, index), rounds))
+        for index in range(blocks)
+    )
+    return Schedule(seed=seed, mode=mode, blocks=planned)
+
+
+def _reads_first(block: PlannedBlock, reading: Collection[str]) -> PlannedBlock:
+    """Return a block in whose visits what only reads comes first, else in the order drawn."""
+
+    def place(run: PlannedRun) -> bool:
+        return run.cell.workload not in reading
+
+    visits = [replace(visit, runs=tuple(sorted(visit.runs, key=place))) for visit in block.visits]
+    return replace(block, visits=tuple(visits))
+
+
+def block_coin(seed: int, index: int, *further: int) -> np.random.Generator:
+    """Return the random numbers of one block, or of a part of it, independent of all others."""
+    sequence = np.random.SeedSequence(seed, spawn_key=(index, *further))
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+def _visits(
+    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
+) -> tuple[PlannedVisit, ...]:
+    first_to_last = [treatments[place] for place in coin.permutation(len(treatments))]
+    order = [cells[place] for _ in range(rounds) for place in coin.permutation(len(cells))]
+    return tuple(
+        PlannedVisit(
+            treatment=treatment,
+            runs=tuple(PlannedRun(treatment=treatment, cell=cell) for cell in order),
+        )
+        for treatment in first_to_last
+    )
+
+
+def _back_to_back(
+    treatments: Sequence[str], cells: Sequence[CellKey], coin: np.random.Generator, rounds: int
+) -> tuple[PlannedVisit, ...]:
+    runs = tuple(
+        PlannedRun(treatment=treatments[side], cell=cells[place])
+        for _ in range(rounds)
+        for place in coin.permutation(len(cells))
+        for side in coin.permutation(len(treatments))
+    )
+    return (PlannedVisit(treatment=runs[0].treatment, runs=runs),)
+
+
+# From research on one machine; replaced by measured values before the plan is frozen.
+GUESSED_START_S = 0.5
+GUESSED_RESTORE_S_PER_GIB = 3.0
+GUESSED_PREPARE_S_PER_SCALE = 0.1
+GUESSED_PREPARE_S = 2.0
+GUESSED_SWITCH_S = 0.1
+# Measured with Redis 7.0.15 on two busy CPUs: 16,000 keys/s, and 30 MB/s of large ones with their
+# dump and append-only file.
+GUESSED_FILL_S_PER_KEY = 1 / 16_000
+GUESSED_FILL_S_PER_GIB = 35.0
+# Of Clusters: seen on one small cluster with local volumes (23 to 58 s to healthy, 3 to 20 s for a
+# restart); what a storage product needs to make a volume comes on top and is not known before.
+GUESSED_CLUSTER_S = 60.0
+GUESSED_STANDBY_S = 30.0
+GUESSED_ROLLOUT_S = 15.0
+# Of Redis servers in pods: 11 s to make one with a local volume, 6 to 8 s for a start were seen.
+GUESSED_REDIS_SET_S = 15.0
+GUESSED_POD_START_S = 8.0
+# Process start, connections and the last transactions of a run: measured at 8 clients, rounded up.
+RUN_OVERHEAD_S = 0.25
+# Placing an order in a pod, agreeing on an instant, fetching what came of it: 1 to 3 s were seen on
+# a small busy cluster.
+POD_RUN_OVERHEAD_S = 2.0
+DEFAULT_DISCARD_S = 20.0  # METHOD 3.7
+# Seconds under load where treatments alternate. Measured: with 2 s an effect of 16 against 512 MB
+# of shared buffers (160 MB of data) is the same as in long turns, with 1 s it is smaller.
+TURNS_DISCARD_S = 2.0
+# Under load after new generators of a run in turns, of which nothing counts: connecting 50 clients
+# took 0.1 s. Rounds in which a client still connected do not count.
+CONNECT_S = 0.25
+# An open loop goes on for so long, because pgbench forgets what was due and not sent at its end.
+TAIL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchTimes:
+    """Seconds of one activation's parts.
+
+    Attributes:
+        restore_s: Bringing the data back, per visit in which it happens.
+        start_s: From the server's start to verified and prewarmed.
+        switch_s: From one treatment to another on a running server.
+    """
+
+    restore_s: float
+    start_s: float
+    switch_s: float = GUESSED_SWITCH_S
+
+
+def tail_s(load: Load) -> float:
+    """Return how long a load goes on after the measured part of its run."""
+    return TAIL_S if load.is_open else 0.0
+
+
+def run_overhead_s(experiment: Experiment) -> float:
+    """Return the seconds that a run takes beside the time that it measures."""
+    return POD_RUN_OVERHEAD_S if experiment.is_in_kubernetes else RUN_OVERHEAD_S
+
+
+def run_s(experiment: Experiment) -> float:
+    """Return the seconds one run of a closed loop takes, ramp and overhead included."""
+    return experiment.measure.ramp_s + experiment.measure.slice_s + run_overhead_s(experiment)
+
+
+def cells_s(experiment: Experiment) -> float:
+    """Return the seconds that one run of every cell takes, the tails of open loops included."""
+    each = run_s(experiment)
+    return len(experiment.workloads) * sum(each + tail_s(load) for load in experiment.loads)
+
+
+def block_s(
+    experiment: Experiment,
+    *,
+    mode: Mode,
+    reset: Reset,
+    discard_s: float,
+    times: SwitchTimes,
+    rounds: int = 1,
+) -> float:
+    """Return the seconds one block takes, by arithmetic from its parts."""
+    arms = len(experiment.treatments)
+    cells = len(experiment.workloads) * len(experiment.loads) * rounds
+    runs = arms * rounds * cells_s(experiment)
+    between_s = len(experiment.workloads) * run_overhead_s(experiment)
+    discards = discard_s + between_s if discard_s else 0.0
+    if mode is Mode.ALTERNATING:
+        return alternating_block_s(experiment, discard_s=discard_s, times=times)
+    if mode is Mode.BACK_TO_BACK:
+        again = times.restore_s + times.start_s + discards if reset is not Reset.CAMPAIGN else 0.0
+        settling = float(settling_s(experiment.engine, discard_s))
+        settling += run_overhead_s(experiment) if settling else 0.0
+        return again + runs + arms * cells * (times.switch_s + settling)
+    restores = {Reset.VISIT: arms, Reset.BLOCK: 1, Reset.CAMPAIGN: 0}[reset]
+    return restores * times.restore_s + arms * (times.start_s + discards) + runs
+
+
+def alternating_block_s(experiment: Experiment, *, discard_s: float, times: SwitchTimes) -> float:
+    """Return the seconds of one block in turns.
+
+    Servers are brought up side by side, and take as long as one after another: they copy from one
+    disk on to one, with the CPUs that there are. Measured with two and three of them on two CPUs.
+    """
+    arms, workloads = len(experiment.treatments), len(experiment.workloads)
+    run_s = experiment.measure.slice_s + connecting_s(experiment)
+    warming_s = _warming_s(experiment, discard_s) if discard_s else 0.0
+    cells_s = workloads * (warming_s + len(experiment.loads) * run_s)
+    return arms * (times.restore_s + times.start_s + cells_s)
+
+
+def _warming_s(experiment: Experiment, discard_s: float) -> float:
+    """Return the seconds of warming a server up for one workload.
+
+    The generators of its first cell do it while they connect, if that cell has the largest load;
+    else generators of its own do.
+    """
+    own = 1.0 - 1.0 / len(experiment.loads)  # the share of blocks in which another cell is first
+    return discard_s + own * RUN_OVERHEAD_S - (1.0 - own) * CONNECT_S
+
+
+def connecting_s(experiment: Experiment) -> float:
+    """Return the seconds that the connections of a run in turns take, all times together."""
+    return (experiment.measure.turns.reconnections + 1) * CONNECTION_S
+
+
+# Between instances of one kind: a guess; METHOD 3.8 simulates 1.4 %, and 1 to 4 % are expected.
+ASSUMED_INSTANCE_SD = 0.02
+DEFAULT_CYCLE_S = 300.0  # PostgreSQL's default checkpoint_timeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitFrame:
+    """What is known of a campaign's visits when their rounds are chosen.
+
+    Attributes:
+        times: Guessed before the start, measured before the plan is frozen.
+        cycle_s: The longest checkpoint cycle of the treatments.
+    """
+
+    mode: Mode
+    switch: SwitchCost
+    reset: Reset
+    discard_s: float
+    times: SwitchTimes
+    cycle_s: float
+
+    @property
+    def instance_s(self) -> float:
+        """Return the seconds from nothing to a server that can be measured."""
+        return self.times.restore_s + self.times.start_s + self.discard_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How many rounds each visit has.
+
+    Attributes:
+        chosen_for: Why not one; ``reason`` says it in a sentence.
+        early_only: Settings whose effect changes over a checkpoint cycle that one visit's runs do
+            not cover; empty where they do, or where it does not matter.
+        covered_s: Seconds from the first run of a visit to the end of its last.
+        least_instances: Per side, to find the effect worth deciding, at the least; None where no
+            servers are made anew.
+    """
+
+    number: int = 1
+    chosen_for: RoundsFor = RoundsFor.ONE
+    reason: str = ""
+    early_only: tuple[str, ...] = ()
+    covered_s: float = 0.0
+    least_instances: int | None = None
+
+
+def choose_rounds(
+    experiment: Experiment,
+    engine: Engine,
+    frame: VisitFrame,
+    noise: NoiseProfile = ASSUMED_NOISE,
+) -> Rounds:
+    """Return the rounds asked for, else as many as the differences and the switch call for."""
+    if experiment.is_single_pass:
+        return Rounds()
+    names = _cycle_settings(experiment, engine, frame)
+    round_s = _round_s(experiment, frame)
+    needed = math.ceil(frame.cycle_s / _least_round_s(experiment, frame)) if names else 1
+    asked = experiment.measure.rounds
+    if asked is not None:
+        return Rounds(
+            number=asked,
+            chosen_for=RoundsFor.ASKED,
+            reason="as the experiment asks",
+            early_only=names if asked < needed else (),
+            covered_s=asked * round_s,
+        )
+    chosen = _for_instances(experiment, frame, noise)
+    if needed > chosen.number:
+        return Rounds(
+            number=needed,
+            chosen_for=RoundsFor.CYCLE,
+            reason=f"the effect of {', '.join(names)} changes over a checkpoint cycle, and the runs"
+            f" of one visit cover a whole one of {format_duration(frame.cycle_s)}",
+            covered_s=needed * round_s,
+        )
+    return chosen
+
+
+def _for_instances(experiment: Experiment, frame: VisitFrame, noise: NoiseProfile) -> Rounds:
+    """Return the best number of runs in a newly made server; one where none are made."""
+    if frame.switch is not SwitchCost.REPROVISION:
+        return Rounds()
+    round_s = _round_s(experiment, frame)
+    levels = [_levels(experiment, noise, workload.name) for workload in experiment.workloads]
+    number = max(
+        optimal_runs(
+            instance_cost=frame.instance_s,
+            run_cost=round_s,
+            instance_sd=instance_sd,
+            run_sd=run_sd,
+        )
+        for instance_sd, run_sd in levels
+    )
+    return Rounds(
+        number=number,
+        chosen_for=RoundsFor.INSTANCES,
+        reason=f"best where a new server takes {format_duration(frame.instance_s)} to the first"
+        f" run and a round {format_duration(round_s)}, with {_deviations(levels, noise)}",
+        covered_s=number * round_s,
+        least_instances=max(
+            instances_needed(
+                experiment.stop.decide, instance_sd=instance_sd, run_sd=run_sd, runs=number
+            )
+            for instance_sd, run_sd in levels
+        ),
+    )
+
+
+def _levels(experiment: Experiment, noise: NoiseProfile, workload: str) -> tuple[float, float]:
+    """Return the deviations between instances and between rounds, of the mean over the loads.
+
+    What restarts differ by says nothing of newly made servers.
+    """
+    part = noise.of(workload)
+    remade = noise.switch is SwitchCost.REPROVISION
+    cells = max(len(experiment.closed_loads), 1)
+    run_sd = _run_sd(part, experiment.measure.slice_s) / math.sqrt(cells)
+    return part.visit_sd if remade else ASSUMED_INSTANCE_SD, run_sd
+
+
+def _deviations(levels: Sequence[tuple[float, float]], noise: NoiseProfile) -> str:
+    """Return the deviations in words, with where they come from."""
+    measured = noise.origin is NoiseOrigin.MEASURED
+    of_servers = measured and noise.switch is SwitchCost.REPROVISION
+    instance_sd, run_sd = (
+        format_percent(max(level), signed=False) for level in zip(*levels, strict=True)
+    )
+    return (
+        f"a standard deviation of {instance_sd} between servers"
+        f" ({'measured' if of_servers else 'assumed'}) and {run_sd} between rounds"
+        f" ({'measured' if measured else 'assumed'})"
+    )
+
+
+def _run_sd(noise: WorkloadNoise, slice_s: float) -> float:
+    """Return the noise of a slice: its own, and its seconds with their autocorrelation."""
+    seconds = mean_variance(noise.second_sd, noise.autocorrelation, slice_s)
+    return math.sqrt(noise.slice_sd**2 + seconds)
+
+
+def _round_s(experiment: Experiment, frame: VisitFrame) -> float:
+    """Return the seconds of one round in a visit."""
+    cells = len(experiment.workloads) * len(experiment.loads)
+    runs_s = cells_s(experiment)
+    arms = len(experiment.treatments)
+    if frame.mode is Mode.BACK_TO_BACK:
+        return arms * (runs_s + cells * frame.times.switch_s)
+    if frame.mode is Mode.ALTERNATING:
+        return arms * cells * (experiment.measure.slice_s + connecting_s(experiment))
+    return runs_s
+
+
+def _least_round_s(experiment: Experiment, frame: VisitFrame) -> float:
+    """Return the seconds that one round takes at least: what its runs last, and nothing guessed.
+
+    A cycle that is to be covered must be covered also where starting a run takes no time.
+    """
+    cells = len(experiment.workloads) * len(experiment.loads)
+    if frame.mode is Mode.ALTERNATING:
+        return len(experiment.treatments) * cells * experiment.measure.slice_s
+    arms = len(experiment.treatments) if frame.mode is Mode.BACK_TO_BACK else 1
+    return arms * cells * (experiment.measure.ramp_s + experiment.measure.slice_s)
+
+
+def _cycle_settings(experiment: Experiment, engine: Engine, frame: VisitFrame) -> tuple[str, ...]:
+    """Return the differing settings for which the phase of the cycle matters here.
+
+    Not where nothing is written. Not on a server that runs on from block to block, for then the
+    blocks themselves are spread over whole cycles.
+    """
+    runs_on = frame.mode is Mode.BACK_TO_BACK and frame.reset is Reset.CAMPAIGN
+    if runs_on or not engine.writes():
+        return ()
+    names = {
+        name
+        for one, other in combinations(experiment.treatments, 2)
+        for name in differing_settings(one, other)
+    }
+    return engine.checkpoint_settings(sorted(names))
+
+
+def asked_cycle_s(experiment: Experiment) -> float:
+    """Return the longest checkpoint cycle asked for, PostgreSQL's default where none is."""
+    return max(_cycle_s(treatment) for treatment in experiment.treatments)
+
+
+def _cycle_s(treatment: Treatment) -> float:
+    try:
+        return parse_duration_s(treatment.asked_folded()["checkpoint_timeout"])
+    except (KeyError, InputError):
+        return DEFAULT_CYCLE_S
+
+
+def cycle_in_force_s(engine: Engine, servers: Sequence[ServerEnvironment]) -> float:
+    """Return the longest checkpoint cycle in force; PostgreSQL's default where none is shown."""
+    shown = [engine.checkpoint_cycle_s(server.settings) for server in servers]
+    return max((cycle_s for cycle_s in shown if cycle_s is not None), default=DEFAULT_CYCLE_S)
+
+
+def early_phase_finding(rounds: Rounds, cycle_s: float) -> Finding | None:
+    """Return what a report must say when the cycle matters and was not covered."""
+    if not rounds.early_only:
+        return None
+    return Finding(
+        code="early-checkpoint-phase",
+        severity=Severity.WARNING,
+        message=f"only the early phase of the checkpoint cycle was measured: the effect of"
+        f" {', '.join(rounds.early_only)} changes over a cycle of {format_duration(cycle_s)}, and"
+        f" the runs of one visit cover {format_duration(rounds.covered_s)} of it",
+        remedy="Leave `measure.rounds` out, so that each visit covers a whole cycle, or ask for"
+        " `sustain:` runs.",
+        source="METHOD 3.7 and 12",
+        subject="campaign",
+    )

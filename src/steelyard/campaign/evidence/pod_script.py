@@ -1,0 +1,465 @@
+"""What containers and their nodes have used so far, from files that were read in them.
+
+Control groups are those of the container, in version 1 or 2: what they count is all that runs in
+it, with what is started to watch it.
+
+What is run in containers to watch them: bash alone, which starts no program.
+
+A program started in a control group with a CPU quota costs its server more than what it reads is
+worth: a turn of the loop uses 0.4 ms of CPU, the start of one `cat` alone 1 ms (measured).
+
+The seconds of a run as a container's loop prints them.
+"""
+
+import re
+import shlex
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.campaign.evidence.placement import Throttling, anonymous_huge_bytes, parse_throttling
+from steelyard.campaign.evidence.processes import parse_scheduled
+from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
+from steelyard.core.errors import InputError, SteelyardError
+from steelyard.core.kubernetes import ContainerRef
+from steelyard.core.linux import parse_cpu_list
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi, Lines
+from steelyard.gateways.placed_files import FetchedHost, new_mark, parse_fetched
+from steelyard.gateways.procfs import (
+    TICKS_PER_S,
+    cpu_times,
+    named_numbers,
+    whole_number,
+    whole_numbers,
+)
+from steelyard.tuning.facts.machine import mount_of
+
+BOOT: Final = "/proc/sys/kernel/random/boot_id"  # tells kernels apart
+# Files of a control group in both versions; what is absent is passed over.
+_OF_GROUP: Final = (
+    *("cpu.stat", "cpuacct.usage", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"),
+    *("cpuset.cpus.effective", "cpuset.effective_cpus"),
+    *("memory.current", "memory.usage_in_bytes", "memory.stat"),
+    *("io.stat", "blkio.throttle.io_service_bytes_recursive"),
+)
+_OF_NODE: Final = (
+    *("/proc/stat", "/proc/uptime", BOOT, "/proc/meminfo", "/proc/vmstat", "/proc/diskstats"),
+    *("/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory"),
+    "/proc/self/mountinfo",
+)
+_OF_GENERATOR: Final = ("/proc/stat", "/proc/uptime", BOOT)
+
+# `name:N` are the first N lines of a file. mapfile reads in large pieces, `read` byte by byte.
+_HEAD: Final = r"""exec 2>/dev/null
+LC_ALL=C; IFS=$'\n'; shopt -s nullglob
+show() {
+  local f l n
+  for f do
+    n=${f##*:}; if [[ $n == *[!0-9]* ]]; then n=0; else f=${f%:*}; fi
+    l=(); mapfile -t -n "$n" l <"$f"
+    ((${#l[@]})) && out+=$'\n'"$m file $f"$'\n'"${l[*]}"$'\n'
+  done
+}
+# state parent group: what of a process's stat comes after its name; see proc_pid_stat(5)
+look() {
+  local s=(); mapfile -t -n 1 s <"$1/stat"; s=${s[0]}
+  called=${s#*\(}; called=${called%)*}; s=${s##*) }; s=${s#* }
+  parent=${s%% *}; s=${s#* }; group=${s%% *}
+}
+# What this costs: all that was started with it, in its process group.
+look "/proc/$$"; mine=$group; own=()
+"""
+_OWN: Final = r"""
+for d in /proc/[0-9]*; do look "$d"; [[ $group == "$mine" ]] && own+=("$d/schedstat"); done
+"""
+# The control groups of this container; of the tree it mostly sees its own alone, as the root.
+_GROUPS: Final = r"""
+mapfile -t lines </proc/self/cgroup
+for l in "${lines[@]}"; do
+  c=${l#*:}; p=${c#*:}; c=${c%%:*}; c=${c#name=}
+  if [[ $c ]]; then roots=("/sys/fs/cgroup/$c"); else roots=(/sys/fs/cgroup{,/unified}); fi
+  for d in "${roots[@]}"; do
+    [[ $p != / && -d $d$p ]] && d=$d$p
+    [[ -e $d/cgroup.procs ]] && show "${of_group[@]/#/$d/}" "$d"/hugetlb.*.{current,usage_in_bytes}
+  done
+done
+"""
+# The first process of a server is one whose parent is none of it.
+_SERVER: Final = r"""
+declare -A names parents; servers=" postgres redis-server valkey-server "
+for d in /proc/[0-9]*; do
+  look "$d"; [[ $group == "$mine" ]] && own+=("$d/schedstat")
+  d=${d#/proc/}; names[$d]=$called; parents[$d]=$parent
+done
+for d in "${!names[@]}"; do
+  n=${names[$d]}
+  [[ $servers == *" $n "* && ${names[${parents[$d]}]-} != "$n" ]] && pid=$d
+done
+if [[ $pid ]]; then
+  out+=$'\n'"$m number pid $pid"$'\n'
+  cd -P "/proc/$pid/cwd" && data=$PWD && out+=$'\n'"$m directory data"$'\n'"$PWD"$'\n'
+  cd -P pg_wal && out+=$'\n'"$m directory wal"$'\n'"$PWD"$'\n'
+fi
+show /sys/dev/block/*/partition /sys/devices/system/node/node[0-9]*/cpulist
+"""
+# Once, when the run is over; `stat` is the only program that is started.
+_LEVELS: Final = r"""
+if [[ $pid ]]; then
+  show "/proc/$pid/maps" "/proc/$pid/smaps_rollup"
+  s=$(stat -f -c '%S %b %a' "$data") && out+=$'\n'"$m file space"$'\n'"$s"$'\n'
+fi
+"""
+_TELL: Final = r"""
+show "${own[@]}"
+printf '%s\n%s end\n' "$out" "$m"
+"""
+# A pipe that nobody writes to is a sleep without a program. Whoever watches says now and then that
+# it is still there: else the loop ends, also where nobody told it that the connection was lost.
+_LOOP: Final = r"""
+trap 'SECONDS=0' USR1
+exec {{nap}}<> <(:)
+while out= && ((SECONDS < {lease_s})); do
+  show {files} "${{own[@]}}"
+  printf '%s\n%s number pid %s\n\n%s end\n' "$out" "$m" "$$" "$m" || exit
+  read -r -t 1 -u "$nap"
+done
+exit 0
+"""
+
+
+def server_script(mark: str, *, at_end: bool, ending: int | None = None) -> str:
+    """Return what prints the account of a server's container, and of its node.
+
+    Args:
+        mark: Parts what is printed; see `gateways.placed_files`.
+        at_end: With what is read at the end of a run alone: memory map, free disk.
+        ending: Process id of a loop that is ended first.
+    """
+    return "".join(
+        (
+            _begin(mark, ending),
+            _GROUPS,
+            _SERVER,
+            _LEVELS if at_end else "",
+            f"show {' '.join(_OF_NODE)}",
+            _TELL,
+        )
+    )
+
+
+def generator_script(mark: str) -> str:
+    """Return what prints the account of a generator's container."""
+    files = " ".join(_OF_GENERATOR)
+    return f"{_begin(mark)}{_OWN}{_GROUPS}show {files}{_TELL}"
+
+
+def loop_script(mark: str, files: Sequence[str], *, lease_s: int) -> str:
+    """Return what prints some files once a second, until nobody renews the lease.
+
+    Args:
+        mark: Parts what is printed.
+        files: By path; ``path:N`` for the first N lines.
+        lease_s: How long it lasts without a SIGUSR1.
+    """
+    named = " ".join(map(shlex.quote, files))
+    return f"{_HEAD}{_OWN}m={mark}{_LOOP.format(files=named, lease_s=lease_s)}"
+
+
+def renewal(pid: int) -> str:
+    """Return what tells a loop that it is still wanted."""
+    return f"kill -USR1 {pid}"
+
+
+def _begin(mark: str, ending: int | None = None) -> str:
+    end = "" if ending is None else f"kill {ending}\n"
+    return f"{_HEAD}{end}m={mark}; out=; of_group=({' '.join(_OF_GROUP)})"
+
+
+GROUPS: Final = "/sys/fs/cgroup/"
+_SCHEDULED: Final = re.compile(r"/proc/[0-9]+/schedstat")
+_NS_PER_S: Final = 1e9
+_US_PER_S: Final = 1e6
+_READ_BYTES: Final = re.compile(r"^\S+ Read ([0-9]{1,20})$", re.MULTILINE)  # blkio of version 1
+_IO_STAT: Final = re.compile(r"\b([rw])bytes=([0-9]{1,20})")
+_DEVICE: Final = re.compile(r"[1-9][0-9]*:[0-9]+")  # major 0 is no disk
+_IRQ_FIELDS: Final = slice(5, 7)  # irq and softirq of the line of all CPUs; proc_stat(5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One reading of a container's files."""
+
+    host: FetchedHost
+
+    @property
+    def pid(self) -> int | None:
+        """Return the first process of the server, as the container counts them."""
+        return self.host.number("pid")
+
+    @property
+    def uptime_s(self) -> float | None:
+        """Return when it was taken, by a clock of the node that nobody sets."""
+        first = (self.host.read("/proc/uptime") or "").partition(" ")[0]
+        return float(first) if re.fullmatch(r"[0-9]{1,12}\.[0-9]{1,3}", first) else None
+
+    @property
+    def boot(self) -> str:
+        """Return what tells its kernel from others; empty where it may not be read."""
+        return (self.host.read(BOOT) or "").strip()
+
+    @property
+    def own_cost_s(self) -> float | None:
+        """Return the CPU time that it took to start those who read, and to read."""
+        texts = [text for path, text in self.host.files.items() if _SCHEDULED.fullmatch(path)]
+        known = [each for each in map(parse_scheduled, texts) if each is not None]
+        return sum(each.run_s for each in known) if known else None
+
+    def of_group(self, name: str) -> str | None:
+        """Return a file of the container's control groups."""
+        path = self.path_of_group(name)
+        return None if path is None else self.host.read(path)
+
+    def path_of_group(self, name: str) -> str | None:
+        """Return where that file is."""
+        found = (
+            path
+            for path in self.host.files
+            if path.startswith(GROUPS) and path.endswith(f"/{name}")
+        )
+        return next(found, None)
+
+
+def seconds_between(before: Account, after: Account) -> float | None:
+    """Return how long it was from one reading to the next, by the node's clock."""
+    if before.uptime_s is None or after.uptime_s is None:
+        return None
+    return after.uptime_s - before.uptime_s
+
+
+def cpu_s(account: Account) -> float | None:
+    """Return the CPU time that everything in a container has used."""
+    nanoseconds = whole_number((account.of_group("cpuacct.usage") or "").strip())
+    if nanoseconds is not None:
+        return nanoseconds / _NS_PER_S
+    microseconds = named_numbers(account.of_group("cpu.stat")).get("usage_usec")
+    return None if microseconds is None else microseconds / _US_PER_S
+
+
+def quota_cpus(account: Account) -> float | None:
+    """Return how many CPUs the quota of a container is worth; None without one."""
+    both = (account.of_group("cpu.max") or "").split()
+    if not both:
+        files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        both = [(account.of_group(name) or "").strip() for name in files]
+    quota, period = (whole_number(text) for text in (*both, "", "")[:2])
+    return quota / period if quota and period else None
+
+
+def throttled(account: Account) -> Throttling | None:
+    """Return how often the quota of a container held it back; None without a quota.
+
+    The kernel counts periods only while there is one.
+    """
+    found = parse_throttling(account.of_group("cpu.stat"))
+    return found if found and (found.periods or quota_cpus(account)) else None
+
+
+def usable_cpus(account: Account) -> float | None:
+    """Return how many CPUs a container can use: its quota, its CPU set, or those of its node."""
+    known = [quota_cpus(account), _cpus_of_set(account)]
+    times = cpu_times(account.host.read("/proc/stat"))
+    known.append(None if times is None else float(times.cpus))
+    return min((each for each in known if each), default=None)
+
+
+def _cpus_of_set(account: Account) -> float | None:
+    names = ("cpuset.cpus.effective", "cpuset.effective_cpus")
+    text = next((found for name in names if (found := account.of_group(name))), "")
+    try:
+        return float(len(parse_cpu_list(text.strip()))) if text.strip() else None
+    except InputError:
+        return None
+
+
+def interrupts_s(account: Account) -> float | None:
+    """Return the time that the CPUs of the node spent in interrupts."""
+    line = (account.host.read("/proc/stat") or "").partition("\n")[0]
+    ticks = whole_numbers(line.removeprefix("cpu "))
+    return None if ticks is None else sum(ticks[_IRQ_FIELDS]) / TICKS_PER_S
+
+
+def memory(account: Account) -> tuple[int | None, int | None]:
+    """Return what a container is charged for, and its working set as the kubelet counts it."""
+    names = ("memory.current", "memory.usage_in_bytes")
+    text = next((found for name in names if (found := account.of_group(name))), "")
+    used = whole_number(text.strip())
+    stat = named_numbers(account.of_group("memory.stat"))
+    inactive = stat.get("total_inactive_file", stat.get("inactive_file"))
+    if used is None or inactive is None:
+        return used, None
+    return used, max(used - inactive, 0)
+
+
+def device_bytes(account: Account) -> tuple[float | None, float | None]:
+    """Return what a container had read from and written to devices.
+
+    Version 1 counts no write that the kernel does later in its place, so there is no figure.
+    """
+    text = account.of_group("io.stat")
+    if text is not None:
+        sums = {"r": 0.0, "w": 0.0}
+        for kind, number in _IO_STAT.findall(text):
+            sums[kind] += float(number)
+        return sums["r"], sums["w"]
+    old = account.of_group("blkio.throttle.io_service_bytes_recursive")
+    return (None if old is None else float(sum(map(int, _READ_BYTES.findall(old))))), None
+
+
+def device_numbers(account: Account, directory: str) -> str | None:
+    """Return the numbers of the device below ``data`` or ``wal``: ``254:0``; None without one."""
+    path = account.host.resolved.get(directory)
+    try:
+        mount = None if path is None else mount_of(account.host, path)
+    except (ValueError, LookupError):  # mountinfo is torn
+        return None
+    if mount is None or not _DEVICE.fullmatch(mount.number):
+        return None
+    return mount.number
+
+
+def device(account: Account, numbers: str | None) -> DeviceCounters | None:
+    """Return the counters of a device of the node."""
+    if numbers is None:
+        return None
+    place = f"/sys/dev/block/{numbers}"
+    partition = account.host.read(f"{place}/partition") is not None
+    text = account.host.read(f"{place}/stat") or _disk_line(account, numbers)
+    return parse_device(text, is_partition=partition)
+
+
+def _disk_line(account: Account, numbers: str) -> str | None:
+    major, _, minor = numbers.partition(":")
+    for line in (account.host.read("/proc/diskstats") or "").splitlines():
+        fields = line.split(None, 3)
+        if fields[:2] == [major, minor] and len(fields) > 3:
+            return fields[3]
+    return None
+
+
+def huge_bytes(account: Account) -> int | None:
+    """Return how much of the server's shared memory is on huge pages; None where unseen."""
+    place = f"/proc/{account.pid}"
+    return anonymous_huge_bytes(
+        account.host.read(f"{place}/maps"), account.host.read(f"{place}/smaps_rollup")
+    )
+
+
+def space(account: Account) -> tuple[float, float] | None:
+    """Return size and free bytes of the file system with the data; None where unseen."""
+    numbers = whole_numbers(account.host.read("space"))
+    if numbers is None or len(numbers) != 3:
+        return None
+    size, blocks, free = numbers
+    return float(size * blocks), float(size * free)
+
+
+# Of a loop that nobody ends: its connection was lost, or Steelyard died. Guesses.
+LEASE_S: Final = 600
+_RENEWED_AFTER_S: Final = 200.0
+_TIMEOUT_S: Final = 10.0
+_OF_GROUP_POD_TIMELINE: Final = ("cpuacct.usage", "cpu.stat")
+
+
+class PodLoop:
+    """Reads what a loop in a container prints, in a thread of its own."""
+
+    def __init__(self, api: KubernetesApi, where: ContainerRef, clock: Clock) -> None:
+        self._api = api
+        self._where = where
+        self._clock = clock
+        self._mark = new_mark()
+        self._lines: Lines | None = None
+        self._closed = False
+        self._renewed_at = clock.monotonic()
+        self.taken: list[tuple[float, Account]] = []
+        self.failure = ""
+
+    def start(self, first: Account, device: str | None) -> None:
+        """Start the loop over the files that the first account of the container has.
+
+        Raises:
+            SteelyardError: It cannot be started.
+        """
+        found = [
+            path
+            for name in _OF_GROUP_POD_TIMELINE
+            if (path := first.path_of_group(name)) is not None
+        ]
+        files = ["/proc/uptime", "/proc/stat:2", *found]
+        if device is not None:
+            files += [f"/sys/dev/block/{device}/stat"]
+        script = loop_script(self._mark, files, lease_s=LEASE_S)
+        self._lines = self._api.lines(self._where, ("bash", "-c", script))
+        threading.Thread(target=self._read, name="probe loop", daemon=True).start()
+
+    @property
+    def pid(self) -> int | None:
+        """Return its process id, as the container counts them; None before it said so."""
+        return self.taken[0][1].pid if self.taken else None
+
+    def renew(self) -> None:
+        """Tell the loop that it is still wanted, where it is time to."""
+        now = self._clock.monotonic()
+        if self.pid is None or now - self._renewed_at < _RENEWED_AFTER_S:
+            return
+        self._renewed_at = now
+        self._api.run(self._where, ("bash", "-c", renewal(self.pid)), timeout_s=_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Hang up; the loop itself is ended by what reads last."""
+        self._closed = True
+        if self._lines is not None:
+            self._lines.close()
+
+    def _read(self) -> None:
+        lines: list[str] = []
+        try:
+            for line in self._lines or ():
+                lines.append(line)
+                if line == f"{self._mark} end":
+                    self._keep("\n".join(["", *lines]))
+                    lines = []
+            self._fail("its connection was closed")
+        except SteelyardError as error:
+            self._fail(error.message)
+        except Exception as error:  # noqa: BLE001 - whatever fails here must not end a run
+            self._fail(f"{type(error).__name__}: {error}")
+
+    def _fail(self, reason: str) -> None:
+        if not self._closed:
+            self.failure = reason
+
+    def _keep(self, text: str) -> None:
+        host = parse_fetched(text, self._mark)
+        if host is not None and not self._closed:
+            self.taken.append((self._clock.monotonic(), Account(host=host)))
+
+
+def placed(taken: Sequence[tuple[float, Account]], begun_at: float) -> list[tuple[float, Account]]:
+    """Return accounts with their seconds since the run's start, by the node's own clock.
+
+    When the first of them arrived ties that clock to ours; later ones may have been held up on
+    their way.
+    """
+    if not taken:
+        return []
+    arrived, first = taken[0]
+    found = []
+    for _, account in taken:
+        if account.uptime_s is not None and first.uptime_s is not None:
+            at_s = arrived - begun_at + account.uptime_s - first.uptime_s
+            if at_s > 0:
+                found.append((at_s, account))
+    return found

@@ -1,0 +1,529 @@
+"""The rules for single runs: only causes from outside the treatments make one invalid.
+
+What a treatment brings about itself stays in; the rules for that are in ``answers.validity``.
+
+The rule for open loops: was done what was due?
+
+Whether a run may be believed: only causes from outside the treatments make it invalid.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from steelyard.campaign.evidence.generator_rules import (
+    APART,
+    LOG_UNUSABLE,
+    SATURATED,
+    SLICE_LENGTH,
+    THROTTLED,
+)
+from steelyard.campaign.evidence.run_facts import RunFacts
+from steelyard.core.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
+from steelyard.core.experiment import DEFAULT_NEIGHBOURS
+from steelyard.core.findings import (
+    ENVIRONMENT,
+    FOREIGN_DISK,
+    KEPT,
+    NEIGHBOUR_CPU,
+    NOTHING_TO_JUDGE,
+    STEAL,
+    Finding,
+    Judges,
+    Rule,
+    Ruling,
+    Severity,
+    Standing,
+    Threshold,
+    Validity,
+    broken,
+    lacking,
+)
+from steelyard.core.measurement import Measurement
+from steelyard.core.plan import RUN_NEEDS
+from steelyard.core.units import MS_PER_S, format_bytes, format_share
+
+DONE_SHARE: Final = 0.98
+POISSON_DEVIATIONS: Final = 4.0
+
+
+def least_done(due: float) -> float:
+    """Return how many transactions are done at least where a server keeps up.
+
+    Args:
+        due: Transactions due on average; how many there are is a Poisson number.
+    """
+    return min(DONE_SHARE * due, due - POISSON_DEVIATIONS * math.sqrt(due))
+
+
+def _failed(taken: Measurement) -> float:
+    """Return about how many failed in the measured part: they were tried, and nothing waited.
+
+    The generator counts them over the whole run; they are taken as spread evenly over it.
+    """
+    whole_s = sum(second.seconds for second in taken.series)
+    return taken.failed * min(taken.seconds / whole_s, 1.0) if whole_s else taken.failed
+
+
+def _rate_not_reached(facts: RunFacts) -> Iterator[Ruling]:
+    taken, due = facts.measurement, facts.offered
+    if not facts.load.is_open:
+        yield NOTHING_TO_JUDGE
+    elif taken is None or due is None:
+        yield lacking("a result" if taken is None else "the rate that the load's share became")
+    elif taken.transactions + (facts.skipped or 0) + _failed(taken) < least_done(due):
+        yield broken(
+            f"{taken.transactions:.0f} transactions were done of about {due:.0f} that were due"
+            f" ({format_share(taken.transactions / due)}): the server did not keep up; latency then"
+            " grows with the length of the run"
+        )
+    elif facts.skipped and taken.transactions < least_done(due):
+        limit_s = facts.load.latency_limit_s or 0.0
+        yield broken(
+            f"{facts.skipped} of about {due:.0f} transactions were skipped, because they were"
+            f" {limit_s * MS_PER_S:g} ms late already: the server did not keep up"
+        )
+    else:
+        yield KEPT
+
+
+RATE_NOT_REACHED: Final[Rule[RunFacts]] = Rule(
+    code="rate-not-reached",
+    judges=Judges.RUN,
+    severity=Severity.WARNING,
+    what="In an open loop fewer transactions were done (with those skipped) than were due by"
+    " its rate, or fewer without them because many were skipped. It stays in: the treatment"
+    " may be the cause.",
+    why="What is not done waits: latency then grows with the length of the run, and its"
+    " percentiles are those of this length alone.",
+    thresholds=(
+        Threshold(
+            value=DONE_SHARE,
+            shown=f"{format_share(DONE_SHARE)} of rate times length",
+            reason="a guess: a queue that grows by 2 % of the rate adds 100 ms to the latency"
+            " in 5 s",
+        ),
+        Threshold(
+            value=POISSON_DEVIATIONS,
+            shown="4 standard deviations of a Poisson number below it, where that is less",
+            reason="pgbench schedules a Poisson process, whose number has the deviation of its"
+            " root; fewer by 4 of them is seen in at most 1 of 30,000 runs that keep up"
+            " (exact probabilities)",
+        ),
+    ),
+    remedy="Lower the rate, add clients (all of them were busy), or read it as what this"
+    " treatment does at this rate.",
+    source="PostgreSQL's documentation, pgbench --rate; thresholds as above",
+    judge=_rate_not_reached,
+)
+
+
+CLOCK_JUMP_S: Final = 0.5  # wall against monotonic clock over one run; NTP slews by far less
+STEAL_SHARE: Final = 0.05
+_ON: Final = frozenset({"on", "true", "yes", "1"})
+_OWN_NODE: Final = (
+    "Give the database a node of its own (a taint, `node_selector` and `tolerations`), or allow"
+    " more with `measure.neighbours`."
+)
+_LOG: Final = "Look into the server's log in raw/."
+
+
+def _generator_failed(facts: RunFacts) -> Iterator[Ruling]:
+    yield broken(facts.failure) if facts.failure and not facts.server_died else KEPT
+
+
+def _server_died(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.server_died:
+        how = facts.failure or f"{facts.words.generator} still ended normally"
+        said = f"; its last words: {facts.last_words}" if facts.last_words else ""
+        yield broken(f"the server died or was out of reach during the run ({how}){said}")
+    else:
+        yield KEPT
+
+
+def _clock_jump(facts: RunFacts) -> Iterator[Ruling]:
+    jump_s = facts.clock_jump_s
+    if jump_s is None:
+        yield lacking("both clocks")
+    elif abs(jump_s) > CLOCK_JUMP_S:
+        yield broken(
+            f"the clock was set by {jump_s:+.1f} s during the run (more than {CLOCK_JUMP_S} s)"
+        )
+    else:
+        yield KEPT
+
+
+def _not_in_force(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.deviations:
+        told = "; ".join(facts.deviations)
+        yield broken(f"treatment `{facts.treatment}` is not in force: {told}")
+    else:
+        yield KEPT
+
+
+def _no_huge_pages(facts: RunFacts) -> Iterator[Ruling]:
+    if facts.asked.get("huge_pages", "").lower() not in _ON:
+        yield NOTHING_TO_JUDGE
+        return
+    status = facts.in_force.get("huge_pages_status", "")
+    used = facts.level(Quantity.SERVER_HUGE_BYTES)
+    if status not in ("on", "off") and used is None:
+        yield lacking("huge_pages_status or server_huge_bytes")
+    elif status == "off" or used == 0:
+        yield broken("huge_pages = on was asked for, and the server's memory is on none")
+    else:
+        yield KEPT
+
+
+def _neighbour_cpu(facts: RunFacts) -> Iterator[Ruling]:
+    used, had = facts.total(Quantity.OTHERS_CPU_S), facts.cpu_seconds
+    if facts.evidence is None or used is None or had is None:
+        yield _unmeasured(NEIGHBOUR_CPU)
+        return
+    if any(absence.subject == SERVERS_MACHINE for absence in facts.evidence.absent):
+        # It may be this machine: then the server itself would be taken for a neighbour.
+        yield lacking("the server's processes")
+        return
+    # Threads of the kernel, in brackets, also work for the server.
+    kernel_s = sum(other.cpu_s for other in facts.evidence.others if other.name.startswith("["))
+    share = (used - kernel_s) / had
+    if share <= facts.allowance:
+        yield KEPT
+        return
+    others = [other for other in facts.evidence.others if not other.name.startswith("[")]
+    heaviest = max(others, key=lambda other: other.cpu_s, default=None)
+    named = (
+        f", most of it {heaviest.name} ({format_share(heaviest.cpu_s / had)})" if heaviest else ""
+    )
+    yield broken(
+        f"other processes used {format_share(share)} of the machine's CPU time"
+        f" (more than {format_share(facts.allowance)}){named}",
+        remedy=_OWN_NODE if facts.level(Quantity.SERVER_CPUS) is not None else "",
+    )
+
+
+def _steal(facts: RunFacts) -> Iterator[Ruling]:
+    stolen, had = facts.total(Quantity.CPU_STEAL_S), facts.cpu_seconds
+    if stolen is None or had is None:
+        yield _unmeasured(STEAL)
+        return
+    share = stolen / had
+    if share <= STEAL_SHARE:
+        yield KEPT
+        return
+    yield broken(
+        f"the hypervisor gave {format_share(share)} of the machine's CPU time to others"
+        f" (more than {format_share(STEAL_SHARE)})"
+    )
+
+
+def _foreign_disk(facts: RunFacts) -> Iterator[Ruling]:
+    busy_s, device, own = (
+        facts.total(Quantity.DEVICE_BUSY_S),
+        _sum(facts, Quantity.DEVICE_READ_BYTES, Quantity.DEVICE_WRITE_BYTES),
+        _sum(facts, Quantity.SERVER_READ_BYTES, Quantity.SERVER_WRITTEN_BYTES),
+    )
+    visible = _with_known_io(facts.evidence)
+    if facts.evidence is None or busy_s is None or device is None or own is None or not visible:
+        yield _unmeasured(FOREIGN_DISK)
+        return
+    if own > device:  # nobody asked the device for more than it did; see server_written_bytes
+        yield lacking("bytes that the server asked of the device: more are counted than it moved")
+        return
+    # A device also writes its file system's journal, and what was dirty before the run: what no
+    # other process asked for is nobody's neighbour.
+    foreign = min(max(device - own, 0.0), sum(io for _, io in visible))
+    share = foreign / device * busy_s / facts.evidence.seconds if device > 0 else 0.0
+    if share <= facts.allowance:
+        yield KEPT
+        return
+    heaviest, io_bytes = max(visible, key=lambda each: each[1])
+    yield broken(
+        f"other processes kept the data's disk busy for {format_share(share)} of the run"
+        f" (more than {format_share(facts.allowance)}), most of it {heaviest.name}"
+        f" ({format_bytes(io_bytes)})"
+    )
+
+
+def _unmeasured(code: str) -> Ruling:
+    return lacking(", ".join(RUN_NEEDS[code]))
+
+
+def _sum(facts: RunFacts, one: Quantity, other: Quantity) -> float | None:
+    first, second = facts.total(one), facts.total(other)
+    return None if first is None or second is None else first + second
+
+
+def _with_known_io(evidence: Evidence | None) -> list[tuple[OtherProcess, float]]:
+    others = () if evidence is None else evidence.others
+    return [(other, other.io_bytes) for other in others if other.io_bytes is not None]
+
+
+def _shared_cpus(facts: RunFacts) -> Iterator[Ruling]:
+    mine, theirs = (facts.limits.get(name) for name in ("generator_cpuset", "cpuset"))
+    if mine is None and theirs is None:
+        yield NOTHING_TO_JUDGE
+    elif mine is None:
+        yield broken(f"the load generator may run on the server's CPUs ({theirs}), unasked")
+    elif theirs is None:
+        yield broken(f"the server may run on the load generator's CPUs ({mine}), unasked")
+    else:
+        yield KEPT  # where they overlap, the treatment asks for it
+
+
+def _no_transactions(facts: RunFacts) -> Iterator[Ruling]:
+    taken = facts.measurement
+    if taken is None:
+        yield lacking("a result")
+    elif taken.transactions < 1:
+        yield broken(f"no {facts.words.one} ended in {taken.seconds:.1f} s; it counts as a stall")
+    else:
+        yield KEPT
+
+
+def _failed_transactions(facts: RunFacts) -> Iterator[Ruling]:
+    taken = facts.measurement
+    if taken is None:
+        yield lacking("a result")
+    elif taken.failed:
+        yield broken(f"{taken.failed} {facts.words.many} failed; they are not counted")
+    else:
+        yield KEPT
+
+
+_NEIGHBOURS_SHARE: Final = Threshold(
+    value=DEFAULT_NEIGHBOURS,
+    shown=f"{format_share(DEFAULT_NEIGHBOURS)} (`measure.neighbours`)",
+    reason="a guess: on a machine of 2 CPUs it is a third of one, and what runs on any machine"
+    " (system services, a shell) stays far below it",
+)
+_QUIETEN: Final = "Quieten the machine, or allow more with `measure.neighbours`."
+
+RUN_RULES: Final[tuple[Rule[RunFacts], ...]] = (
+    Rule(
+        code="generator-failed",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The load generator ended with an error: a failed connection, an aborted client, no"
+        " end in time.",
+        why="There is no result, or one of fewer clients than asked for.",
+        remedy=_LOG,
+        source="METHOD 3.1",
+        judge=_generator_failed,
+    ),
+    Rule(
+        code="server-died",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The server was not there any more at the end of the run.",
+        why="Sessions outlive the death of their server for a while and count transactions that"
+        " no working server would have done.",
+        remedy=_LOG,
+        source="METHOD 3.1",
+        judge=_server_died,
+    ),
+    Rule(
+        code="clock-jump",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The wall clock moved against the monotonic clock during the run.",
+        why="The load generator divides by seconds of the wall clock.",
+        thresholds=(
+            Threshold(
+                value=CLOCK_JUMP_S,
+                shown=f"{CLOCK_JUMP_S} s over one run",
+                reason="NTP slews by 0.5 ms a second at most; anything above is a step",
+            ),
+        ),
+        remedy="Let the clock be slewed, not stepped.",
+        source="METHOD 3.1",
+        judge=_clock_jump,
+    ),
+    Rule(
+        code="not-in-force",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="A setting that the treatment asks for is not in force on the running server.",
+        why="Something else than the treatment would be measured.",
+        remedy="Correct the setting, or what keeps the server from taking it.",
+        source="METHOD 3.1",
+        judge=_not_in_force,
+    ),
+    Rule(
+        code="no-huge-pages",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="`huge_pages = on` is asked for, and none of the server's shared memory is on huge"
+        " pages.",
+        why="The treatment would be compared without what it is about.",
+        remedy="Reserve the pages (vm.nr_hugepages).",
+        source="PostgreSQL's documentation, huge_pages and huge_pages_status",
+        judge=_no_huge_pages,
+    ),
+    Rule(
+        code=NEIGHBOUR_CPU,
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="Processes that are neither server, load generator nor Steelyard used more than a"
+        " share of the machine's CPU time.",
+        why="What they take comes from the arm that happens to run. Their share is measured, not"
+        " the pressure (PSI), which says nothing while the own load fills the machine.",
+        thresholds=(_NEIGHBOURS_SHARE,),
+        remedy=_QUIETEN,
+        source="METHOD 3.1; threshold: a guess",
+        judge=_neighbour_cpu,
+    ),
+    Rule(
+        code=STEAL,
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="The hypervisor gave CPU time to others that this machine had asked for.",
+        why="The machine was smaller during this run than during others. Where the own load has"
+        " used up a budget of CPU credits the cause is the treatment; then steal falls under one"
+        " treatment alone, and the finding blocks-redone says so.",
+        thresholds=(
+            Threshold(
+                value=STEAL_SHARE,
+                shown=f"{format_share(STEAL_SHARE)} of the machine's CPU time",
+                reason="a guess: below it a slice of some seconds varies as much by itself",
+            ),
+        ),
+        remedy="Use a host that is not overcommitted.",
+        source="METHOD 3.1; threshold: a guess",
+        judge=_steal,
+    ),
+    Rule(
+        code=FOREIGN_DISK,
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="Other processes kept the device of the data busy for a share of the run: the part"
+        " of its bytes that the server did not ask for and that other processes did, times the"
+        " time it was busy.",
+        why="Reads and syncs of the server waited behind them.",
+        thresholds=(
+            Threshold(
+                value=DEFAULT_NEIGHBOURS,
+                shown=f"{format_share(DEFAULT_NEIGHBOURS)} of the run's time"
+                " (`measure.neighbours`)",
+                reason="a guess: the same share as for CPU",
+            ),
+        ),
+        remedy=_QUIETEN,
+        source="METHOD 3.1; threshold: a guess",
+        judge=_foreign_disk,
+    ),
+    SATURATED,
+    THROTTLED,
+    APART,
+    LOG_UNUSABLE,
+    SLICE_LENGTH,
+    Rule(
+        code="shared-cpus",
+        judges=Judges.RUN,
+        severity=Severity.ERROR,
+        what="Only one of server and load generator is bound to CPUs, so that the other may run"
+        " there too.",
+        why="Whoever binds one of them wants them apart; the scheduler would decide from run to"
+        " run whether they are.",
+        remedy="Give both `cgroup: {cpuset: ..., generator_cpuset: ...}`: the same CPUs where"
+        " sharing is what you want to measure.",
+        source="PostgreSQL's documentation, pgbench, Good Practices",
+        judge=_shared_cpus,
+    ),
+    Rule(
+        code="no-transactions",
+        judges=Judges.RUN,
+        severity=Severity.WARNING,
+        what="No transaction ended in the measured part of the run.",
+        why="The server stood still, or the slice is too short. It counts as one transaction.",
+        thresholds=(
+            Threshold(value=1.0, shown="1 transaction", reason="a rate of none has no logarithm"),
+        ),
+        remedy="If both arms do it, the slice is too short for this workload.",
+        source="METHOD 3.6",
+        judge=_no_transactions,
+    ),
+    Rule(
+        code="failed-transactions",
+        judges=Judges.RUN,
+        severity=Severity.WARNING,
+        what="Transactions failed (serialisation, deadlock, an error of the script).",
+        why="They are not counted as done, and what they cost is in the run.",
+        thresholds=(Threshold(value=0.0, shown="any", reason="each of them is a lost result"),),
+        remedy="See pgbench's --max-tries, or lower the isolation of the script.",
+        source="the load generator's own count",
+        judge=_failed_transactions,
+    ),
+    RATE_NOT_REACHED,
+)
+
+
+_REDONE: Final = "The block is redone in all arms."
+_BORNE: Final = (
+    "It counts and is suspect: redone as often as is allowed. Quieten the machine for the next"
+    " campaign."
+)
+_ASKED_FOR: Final = "None: `measure.neighbours: ignore` asks for it."
+
+
+def validity_of(findings: Sequence[Finding]) -> Validity:
+    """Return what the findings of a run make of it."""
+    severities = {finding.severity for finding in findings}
+    if Severity.ERROR in severities:
+        return Validity.INVALID
+    return Validity.SUSPECT if Severity.WARNING in severities else Validity.VALID
+
+
+def rule_of(code: str) -> Rule[RunFacts]:
+    """Return the rule for runs of that code."""
+    return next(rule for rule in RUN_RULES if rule.code == code)
+
+
+def judge(facts: RunFacts, *, bearing: bool = False) -> tuple[Finding, ...]:
+    """Return what the rules find in a run; what they lack is told once for the whole campaign.
+
+    Args:
+        facts: Of the run. Of one without a result only why there is none is judged.
+        bearing: Count it also beside a neighbour: then it is suspect, not invalid.
+    """
+    if facts.failure or facts.server_died:
+        return _found(rule_of("server-died" if facts.server_died else "generator-failed"), facts)
+    return tuple(
+        _borne(finding, facts, bearing=bearing)
+        for rule in RUN_RULES
+        for finding in _found(rule, facts)
+    )
+
+
+def _found(rule: Rule[RunFacts], facts: RunFacts) -> tuple[Finding, ...]:
+    rulings = [ruling for ruling in rule.judge(facts) if ruling.standing is Standing.BROKEN]
+    return tuple(_told(rule.finding(ruling)) for ruling in rulings)
+
+
+def _told(finding: Finding) -> Finding:
+    """Return a run's finding with what is done about it, where something is."""
+    if finding.severity is not Severity.ERROR:
+        return finding
+    return replace(finding, remedy=f"{_REDONE} {finding.remedy}")
+
+
+def _borne(finding: Finding, facts: RunFacts, *, bearing: bool) -> Finding:
+    """Return a neighbour's finding as it weighs here, every other as it is."""
+    if finding.code not in ENVIRONMENT:
+        return finding
+    if facts.neighbours is None:
+        return replace(finding, severity=Severity.INFO, remedy=_ASKED_FOR)
+    return replace(finding, severity=Severity.WARNING, remedy=_BORNE) if bearing else finding
+
+
+def generator_failed(message: str, *, server_died: bool, last_words: str = "") -> Finding:
+    """Return the finding that a run has no result."""
+    (finding,) = judge(RunFacts(failure=message, server_died=server_died, last_words=last_words))
+    return finding
+
+
+def not_in_force(treatment: str, deviations: tuple[str, ...]) -> Finding | None:
+    """Return the finding that a treatment is not what is measured; None when it is."""
+    facts = RunFacts(treatment=treatment, deviations=deviations)
+    return next(iter(_found(rule_of("not-in-force"), facts)), None)

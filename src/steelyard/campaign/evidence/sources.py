@@ -1,0 +1,322 @@
+"""Everything of the machine that is counted during a run, read at one moment.
+
+Pressure stall information: how long somebody waited for CPU, storage or memory.
+
+A block device and the kernel's counters of it.
+"""
+
+import re
+from dataclasses import dataclass
+
+from steelyard.campaign.evidence.placement import group_with_quota, throttling
+from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, process, tree
+from steelyard.core.evidence import Absence, Quantity, Vantage
+from steelyard.gateways.host import Host
+from steelyard.gateways.procfs import CpuTimes, cpu_times, named_number, whole_number, whole_numbers
+
+_SOME = re.compile(r"^some .*\btotal=([0-9]+)\s*$", re.MULTILINE)
+
+
+def pressure_s(text: str | None) -> float | None:
+    """Return the seconds in which some task waited, since the start; None where it is odd."""
+    match = _SOME.search(text or "")
+    total_us = whole_number(match[1]) if match else None
+    return None if total_us is None else total_us / 1e6
+
+
+_SECTOR_BYTES = 512  # whatever the device's own are: Documentation/block/stat.rst
+_MS_PER_S = 1000.0
+_FIELDS = 11  # the first eleven are there since Linux 2.6
+_FIELDS_WITH_FLUSHES = 17  # since Linux 5.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCounters:
+    """Since the start of the machine, or a difference.
+
+    Attributes:
+        read_s: Time that reads took, summed over requests.
+        busy_s: Time in which there was any request.
+        queue_s: Requests in flight, integrated over time.
+        flushes: None where the kernel does not count them: before 5.5, and on partitions.
+    """
+
+    reads: float
+    read_bytes: float
+    read_s: float
+    writes: float
+    write_bytes: float
+    write_s: float
+    busy_s: float
+    queue_s: float
+    flushes: float | None
+
+    def __sub__(self, other: "DeviceCounters") -> "DeviceCounters":
+        flushes = None
+        if self.flushes is not None and other.flushes is not None:
+            flushes = self.flushes - other.flushes
+        return DeviceCounters(
+            reads=self.reads - other.reads,
+            read_bytes=self.read_bytes - other.read_bytes,
+            read_s=self.read_s - other.read_s,
+            writes=self.writes - other.writes,
+            write_bytes=self.write_bytes - other.write_bytes,
+            write_s=self.write_s - other.write_s,
+            busy_s=self.busy_s - other.busy_s,
+            queue_s=self.queue_s - other.queue_s,
+            flushes=flushes,
+        )
+
+
+def parse_device(text: str | None, *, is_partition: bool = False) -> DeviceCounters | None:
+    """Return the counters of a device's ``stat``, or of its line in /proc/diskstats after the name.
+
+    The kernel counts flushes of whole devices alone (Documentation/admin-guide/iostats.rst).
+    """
+    numbers = whole_numbers(text)
+    if numbers is None or len(numbers) < _FIELDS:
+        return None
+    reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms = numbers[:8]
+    counts_flushes = len(numbers) >= _FIELDS_WITH_FLUSHES and not is_partition
+    return DeviceCounters(
+        reads=reads,
+        read_bytes=sectors_read * _SECTOR_BYTES,
+        read_s=read_ms / _MS_PER_S,
+        writes=writes,
+        write_bytes=sectors_written * _SECTOR_BYTES,
+        write_s=write_ms / _MS_PER_S,
+        busy_s=numbers[9] / _MS_PER_S,
+        queue_s=numbers[10] / _MS_PER_S,
+        flushes=numbers[15] if counts_flushes else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockDevice:
+    """A device or partition by its numbers; its ``stat`` is its line of /proc/diskstats."""
+
+    host: Host
+    numbers: tuple[int, int]
+    is_partition: bool
+
+    @classmethod
+    def of(cls, host: Host, path: str) -> "BlockDevice | None":
+        """Return the device that holds a file; None where its file system has none of its own."""
+        numbers = host.device(path)
+        if numbers is None:
+            return None
+        partition = host.read(f"{_directory(numbers)}/partition")
+        device = cls(
+            host=host,
+            numbers=numbers,
+            is_partition=whole_number((partition or "").strip()) is not None,
+        )
+        return device if device.counters() is not None else None
+
+    def counters(self) -> DeviceCounters | None:
+        """Return what it did since the start of the machine."""
+        text = self.host.read(f"{_directory(self.numbers)}/stat")
+        return parse_device(text, is_partition=self.is_partition)
+
+
+def _directory(numbers: tuple[int, int]) -> str:
+    return f"/sys/dev/block/{numbers[0]}:{numbers[1]}"
+
+
+Counted = dict[Quantity, float]
+_WAL = "pg_wal"  # below the data directory: a directory, or a link to one on another device
+PRESSURE = {
+    Quantity.CPU_PRESSURE_S: "cpu",
+    Quantity.IO_PRESSURE_S: "io",
+    Quantity.MEMORY_PRESSURE_S: "memory",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What can be counted here: the machine and the generator always, the rest with a vantage.
+
+    Attributes:
+        beside: First processes of replicas beside the server.
+        wal: Only where it is another device than that of the data.
+        quota: Directory of the control group whose CPU quota binds the server.
+    """
+
+    host: Host
+    generator: GeneratorProcesses
+    server: ServerProcesses | None = None
+    beside: tuple[int, ...] = ()
+    device: BlockDevice | None = None
+    wal: BlockDevice | None = None
+    quota: str | None = None
+
+    @classmethod
+    def of(
+        cls, host: Host, vantage: Vantage | None, generator: GeneratorProcesses | None = None
+    ) -> "Sources":
+        """Return what can be counted of a server, or of this machine alone."""
+        generator = generator or GeneratorProcesses(host=host)
+        if vantage is None:
+            return cls(host=host, generator=generator)
+        wal = BlockDevice.of(host, f"{vantage.data}/{_WAL}")
+        device = BlockDevice.of(host, str(vantage.data))
+        return cls(
+            host=host,
+            generator=generator,
+            server=ServerProcesses(host=host, pid=vantage.pid),
+            beside=vantage.beside,
+            device=device,
+            wal=wal if wal != device else None,
+            quota=group_with_quota(host, vantage),
+        )
+
+    def used(self) -> Counted:
+        """Return all counters; what is missing cannot be read."""
+        return {**self.passing(), **self.own()}
+
+    def passing(self) -> Counted:
+        """Return the counters that go on while server and generator stand still."""
+        counted = {**self._common(), **self.generator.ended()}
+        virtual = self.host.read("/proc/vmstat")
+        swapped_in, swapped_out = named_number(virtual, "pswpin"), named_number(virtual, "pswpout")
+        if swapped_in is not None and swapped_out is not None:
+            counted[Quantity.SWAPPED_PAGES] = float(swapped_in + swapped_out)
+        for quantity, name in PRESSURE.items():
+            waited_s = pressure_s(self.host.read(f"/proc/pressure/{name}"))
+            if waited_s is not None:
+                counted[quantity] = waited_s
+        return counted
+
+    def own(self) -> Counted:
+        """Return the counters of the processes of server and generator, which stand with them."""
+        server = self.server.used() if self.server else {}
+        return {**server, **self.generator.queued()}
+
+    def sampled(self) -> Counted:
+        """Return what a look in passing shows: the sources of a timeline."""
+        return {**self._common(), **self.own_sampled()}
+
+    def own_sampled(self) -> Counted:
+        """Return what a look in passing shows of the processes of server and generator."""
+        server = self.server.sampled() if self.server else {}
+        return {**server, **self.generator.sampled()}
+
+    def device_counts(self) -> Counted:
+        """Return the counters of the data's device alone, at the cost of one small file."""
+        return {} if self.device is None else of_the_device(self.device.counters())
+
+    def absent(self, used: Counted) -> tuple[Absence, ...]:
+        """Return what a reading does not show, and why."""
+        found = []
+        if Quantity.CPU_IDLE_S not in used:
+            found.append(("CPU of the machine", "/proc/stat cannot be read here"))
+        if Quantity.CPU_PRESSURE_S not in used:
+            reason = "the kernel counts none: /proc/pressure is absent or switched off"
+            found.append(("pressure", reason))
+        if Quantity.SWAPPED_PAGES not in used:
+            found.append(("swapping", "/proc/vmstat cannot be read here"))
+        found += self._absent_of_the_server(used) if self.server else ()
+        absent = tuple(Absence(subject=subject, reason=reason) for subject, reason in found)
+        of_server = self.server.absent(used) if self.server else ()
+        return (*absent, *of_server, *self.generator.absent())
+
+    def unsampled(self, totals: Counted) -> dict[Quantity, Absence]:
+        """Return which of the totals leave out most of what happened, and why."""
+        of_server = self.server.unsampled(totals) if self.server else ()
+        return {
+            quantity: Absence(
+                subject=quantity.value.replace("_", " ").removesuffix(" s"),
+                reason="most of its processes ended before a sample could see what they did",
+            )
+            for quantity in (*of_server, *self.generator.unsampled(totals))
+            if quantity in totals
+        }
+
+    def _absent_of_the_server(self, used: Counted) -> list[tuple[str, str]]:
+        found = []
+        if self.device is None:
+            reason = "the file system of the data directory has no block device of its own"
+            found.append(("device of the data directory", reason))
+        elif Quantity.DEVICE_FLUSHES not in used:
+            reason = "the kernel counts those of whole devices since 5.5, not of partitions"
+            found.append(("flushes of the data device", reason))
+        if self.quota is not None and Quantity.THROTTLED_S not in used:
+            found.append(("throttling", f"{self.quota}/cpu.stat cannot be read"))
+        return found
+
+    def _common(self) -> Counted:
+        """Return what both kinds of reading hold."""
+        counted = of_the_machine(cpu_times(self.host.read("/proc/stat")))
+        counted[Quantity.STEELYARD_CPU_S] = self.host.own_cpu_s()
+        if self.beside:
+            counted[Quantity.REPLICA_CPU_S] = self._beside_cpu_s()
+        if self.device is not None:
+            counted |= of_the_device(self.device.counters())
+        if self.wal is not None:
+            counted |= of_the_wal(self.wal.counters())
+        held_back = throttling(self.host, self.quota) if self.quota else None
+        if held_back is not None:
+            counted[Quantity.QUOTA_PERIODS] = float(held_back.periods)
+            counted[Quantity.THROTTLED_PERIODS] = float(held_back.throttled)
+            counted[Quantity.THROTTLED_S] = held_back.throttled_s
+        return counted
+
+    def _beside_cpu_s(self) -> float:
+        """Return what replicas used, with their children that ended; one that died is missing."""
+        pids = [pid for first in self.beside for pid in tree(self.host, first)]
+        found = [process(self.host, pid) for pid in pids]
+        return sum(each.whole_cpu_s for each in found if each is not None)
+
+
+def of_the_machine(times: CpuTimes | None) -> Counted:
+    """Return the counters of all CPUs."""
+    if times is None:
+        return {}
+    switches = times.context_switches
+    return {
+        Quantity.CPU_USER_S: times.user_s,
+        Quantity.CPU_SYSTEM_S: times.system_s,
+        Quantity.CPU_IOWAIT_S: times.iowait_s,
+        Quantity.CPU_IDLE_S: times.idle_s,
+        Quantity.CPU_STEAL_S: times.steal_s,
+        **({} if switches is None else {Quantity.CONTEXT_SWITCHES: float(switches)}),
+    }
+
+
+def of_the_device(did: DeviceCounters | None) -> Counted:
+    """Return the counters of the device of the data."""
+    if did is None:
+        return {}
+    return _known(
+        {
+            Quantity.DEVICE_READS: did.reads,
+            Quantity.DEVICE_READ_BYTES: did.read_bytes,
+            Quantity.DEVICE_READ_S: did.read_s,
+            Quantity.DEVICE_WRITES: did.writes,
+            Quantity.DEVICE_WRITE_BYTES: did.write_bytes,
+            Quantity.DEVICE_WRITE_S: did.write_s,
+            Quantity.DEVICE_FLUSHES: did.flushes,
+            Quantity.DEVICE_BUSY_S: did.busy_s,
+            Quantity.DEVICE_QUEUE_S: did.queue_s,
+        }
+    )
+
+
+def of_the_wal(did: DeviceCounters | None) -> Counted:
+    """Return the counters of the device of the WAL."""
+    if did is None:
+        return {}
+    return _known(
+        {
+            Quantity.WAL_DEVICE_WRITES: did.writes,
+            Quantity.WAL_DEVICE_WRITE_BYTES: did.write_bytes,
+            Quantity.WAL_DEVICE_WRITE_S: did.write_s,
+            Quantity.WAL_DEVICE_FLUSHES: did.flushes,
+            Quantity.WAL_DEVICE_BUSY_S: did.busy_s,
+            Quantity.WAL_DEVICE_QUEUE_S: did.queue_s,
+        }
+    )
+
+
+def _known(values: dict[Quantity, float | None]) -> Counted:
+    return {quantity: value for quantity, value in values.items() if value is not None}

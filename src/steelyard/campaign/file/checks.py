@@ -1,0 +1,438 @@
+"""What takes two places of the file to see: names, pairs of loads, rules that exclude each other.
+
+Each check yields issues and none raises; together they are all that stands between a sound form
+and an experiment, besides ``lineage`` (inheritance) and ``scripts`` (files).
+
+What takes two places of the file to see about loads: rates, goals, generators, the capacity.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from steelyard.campaign.file.document import Issue, KeyPath, Value
+from steelyard.campaign.file.form import WorkloadForm
+from steelyard.campaign.file.form_parts import CLOSED, LoadsForm, MeasureForm, Rate, asked_rates
+from steelyard.campaign.file.form_target import POSTGRES_TARGETS, REDIS_TARGETS
+from steelyard.campaign.file.form_values import (
+    BUILTINS,
+    COMMAND_SECRET,
+    SECRET,
+    shown,
+    strings,
+    word,
+)
+from steelyard.campaign.file.redis_checks import (
+    builtin_issues,
+    engine_issues,
+    redis_work_issues,
+    stray_keys,
+)
+from steelyard.campaign.file.target_checks import linux_issues, manual_issues
+from steelyard.campaign.file.validation import Draft, level_paths, password_source
+from steelyard.core.experiment import Design, EngineName, SwitchCost
+from steelyard.core.latency import LogPolicy
+from steelyard.core.spelling import choice, listed
+from steelyard.systems.postgres.settings import refused_names
+
+_ONCE = "Give each once."
+
+
+def load_issues(draft: Draft) -> Iterator[Issue]:
+    """Yield everything that is wrong between the loads of a file and what goes with them."""
+    if draft.loads is not None:
+        yield from _repeated(draft.loads)
+        yield from _threads(draft.loads)
+        yield from _generators(draft.loads)
+        yield from _rates(draft, draft.loads)
+        yield from _capacity(draft, draft.loads)
+        yield from _precision(draft)
+    yield from _goal(draft)
+    yield from _log(draft)
+
+
+def compares(draft: Draft) -> bool:
+    """Return whether throughput is compared: several treatments, and a closed loop among the loads.
+
+    Loads that are not sound are taken to be closed unless a rate stands there.
+    """
+    several = bool(draft.factor_kinds) or len(draft.treatment_names) > 1
+    return several and not measures_open_loops_only(draft)
+
+
+def measures_open_loops_only(draft: Draft) -> bool:
+    """Return whether every load has a rate, as far as the file can be understood."""
+    if draft.loads is None:
+        return draft.document.at(("loads", "rate")) is not None
+    return not any(rate.is_closed for rate in asked_rates(draft.loads, draft.goal))
+
+
+def _repeated(loads: LoadsForm) -> Iterator[Issue]:
+    counted = (("clients", loads.clients), ("threads", loads.threads or ()))
+    for key, numbers in counted:
+        yield from _twice(("loads", key), numbers, "Give each number once.")
+    yield from _twice(("loads", "rate"), [str(rate) for rate in loads.rate or ()], _ONCE)
+
+
+def _twice(path: KeyPath, given: Sequence[object], hint: str) -> Iterator[Issue]:
+    for each, times in Counter(given).items():
+        if times > 1:
+            yield Issue(path=path, message=f"{each} is given {times} times", hint=hint)
+
+
+def _threads(loads: LoadsForm) -> Iterator[Issue]:
+    threads = loads.threads
+    if not threads:
+        return
+    path = ("loads", "threads")
+    hint = "The generator needs at least one client per thread; `threads: auto` always fits."
+    if idle := [clients for clients in loads.clients if clients < min(threads)]:
+        message = f"no thread count fits clients {', '.join(map(str, idle))}"
+        yield Issue(path=path, message=message, hint=hint)
+    if excess := [count for count in threads if count > max(loads.clients)]:
+        message = f"threads {', '.join(map(str, excess))} exceed every number of clients"
+        yield Issue(path=path, message=message, hint=hint)
+
+
+def _generators(loads: LoadsForm) -> Iterator[Issue]:
+    path = ("loads", "generators")
+    if loads.generators > min(loads.clients):
+        message = (
+            f"{loads.generators} generators need as many clients, and the smallest load has"
+            f" {min(loads.clients)}"
+        )
+        hint = "Lower `generators`, or remove the loads with fewer clients."
+        yield Issue(path=path, message=message, hint=hint)
+    if few := [count for count in loads.threads or () if count < loads.generators]:
+        message = (
+            f"threads {', '.join(map(str, few))} are fewer than the {loads.generators} generators"
+        )
+        hint = "Each generator needs a thread of its own; `threads: auto` always fits."
+        yield Issue(path=("loads", "threads"), message=message, hint=hint)
+
+
+def _rates(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
+    rates = asked_rates(loads, draft.goal)
+    if loads.latency_limit is not None:
+        yield from _latency_limit(draft, loads.latency_limit, rates)
+    shares = [str(rate) for rate in loads.rate or () if rate.share is not None]
+    if shares and draft.document.at(("design",)) == Design.ONCE:
+        message = f"a single pass measures no capacity, so {', '.join(shares)} of it is not known"
+        hint = "Write rates as transactions per second, or remove `design`."
+        yield Issue(path=("loads", "rate"), message=message, hint=hint)
+
+
+def _latency_limit(draft: Draft, limit_s: float, rates: Sequence[Rate]) -> Iterator[Issue]:
+    path = ("loads", "latency_limit")
+    if all(rate.is_closed for rate in rates):
+        message = "`latency_limit` needs a rate: a closed loop is never late"
+        hint = "Add `rate`, or remove it."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    elif draft.goal is not None and limit_s < draft.goal.limit_s:
+        message = (
+            f"transactions are skipped when they are {limit_s:g} s late, and `slo` asks about"
+            f" {draft.goal.limit_s:g} s"
+        )
+        hint = f"Write at least {draft.goal.limit_s * 1e3:g}ms, or leave it out."
+        yield Issue(path=path, message=message, hint=hint)
+
+
+def _capacity(draft: Draft, loads: LoadsForm) -> Iterator[Issue]:
+    if draft.document.at(("capacity",)) is None:
+        return
+    if not any(rate.share is not None for rate in asked_rates(loads, draft.goal)):
+        message = "no load is a share of the capacity, so it is not measured"
+        hint = "Write a share as in `rate: 70%`, or remove it."
+        yield Issue(path=("capacity",), message=message, hint=hint, at_key=True)
+    clients = draft.capacity.clients if draft.capacity else None
+    path = ("capacity", "clients")
+    yield from _twice(path, clients or (), "Give each number once.")
+    if excess := [count for count in clients or () if count > max(loads.clients)]:
+        message = f"clients {', '.join(map(str, excess))} exceed every number in `loads.clients`"
+        hint = "Shares of the capacity are offered with those; a load must be able to reach it."
+        yield Issue(path=path, message=message, hint=hint)
+
+
+def _precision(draft: Draft) -> Iterator[Issue]:
+    """Yield that a width is asked of an interval that there will not be."""
+    single = draft.document.at(("design",)) == Design.ONCE
+    if draft.stop is None or draft.stop.precision is None or single or compares(draft):
+        return
+    why = "there is one treatment"
+    if measures_open_loops_only(draft):
+        why = "the throughput of an open loop is what was asked for"
+    elif not draft.goal:
+        return  # one treatment in closed loops is refused as such
+    message = f"`precision` is the width of a comparison of throughput, and {why}"
+    hint = "Remove it: the campaign then ends at its budget."
+    yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
+
+
+def _goal(draft: Draft) -> Iterator[Issue]:
+    if draft.goal is None:
+        return
+    rates = draft.loads.rate if draft.loads else None
+    if rates and all(rate.is_closed for rate in rates):
+        message = f"`slo` asks for a rate, and all loads are {CLOSED}"
+        hint = "Remove `rate`: the loads then become shares of the capacity."
+        yield Issue(path=("slo",), message=message, hint=hint, at_key=True)
+    if draft.document.at(("design",)) == Design.ONCE:
+        message = "a single pass has no interval, so `slo` has no answer"
+        hint = "Remove one of the two."
+        yield Issue(path=("slo",), message=message, hint=hint, at_key=True)
+
+
+def _log(draft: Draft) -> Iterator[Issue]:
+    measure = draft.measure
+    if measure is None or measure.log != LogPolicy.OFF:
+        return
+    if draft.goal is not None:
+        message = "`slo` is about percentiles, which come from the log, and it is off"
+        hint = "Remove `log: off`."
+        yield Issue(path=("measure", "log"), message=message, hint=hint)
+    if measure.log_sampling < 1.0:
+        message = "`log_sampling` says how much is logged, and the log is off"
+        hint = "Remove one of the two."
+        yield Issue(path=("measure", "log_sampling"), message=message, hint=hint, at_key=True)
+
+
+_SETTING_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*", re.ASCII)
+_COMMANDS: Final = ("command", "restart_command")
+_OF_TURNS: Final = ("turn", "settling", "reconnections")
+
+
+def checked(draft: Draft) -> Iterator[Issue]:
+    """Yield everything that is wrong between the parts of a file."""
+    kinds = REDIS_TARGETS if draft.engine is EngineName.REDIS else POSTGRES_TARGETS
+    yield from _secrets(draft.document.value, (), password_source(kinds[0]))
+    yield from engine_issues(draft)
+    yield from _workloads(draft)
+    yield from load_issues(draft)
+    yield from _measure(draft)
+    yield from _stop(draft)
+    yield from _treatment_names(draft)
+    for name in draft.treatment_names:
+        yield from _settings(draft, ("treatments", name))
+    for path in level_paths(draft.document):
+        yield from _settings(draft, path)
+    for name, treatment in draft.treatments.items():
+        yield from manual_issues(("treatments", name), treatment)
+    for path, level in draft.levels.items():
+        yield from manual_issues(path, level)
+
+
+def _in_command(value: Value) -> bool:
+    """Return whether a command has a password; its words may be a list."""
+    words = " ".join(strings(value))
+    return bool(SECRET.search(words) or COMMAND_SECRET.search(words))
+
+
+def _secrets(value: Value, path: KeyPath, source: str) -> Iterator[Issue]:
+    if path and path[-1] in _COMMANDS and _in_command(value):
+        hint = "Records carry no secrets: let the command read it from a file of its own."
+        yield Issue(path=path, message="the command has a password in it", hint=hint)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _secrets(item, (*path, key), source)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _secrets(item, (*path, index), source)
+    elif path[-2:] == ("target", "uri"):
+        return  # its own form says so
+    elif any(SECRET.search(text) for text in strings(value)):
+        hint = f"Records carry no secrets: use {source}."
+        yield Issue(path=path, message="the value has a password in it", hint=hint)
+
+
+def _workloads(draft: Draft) -> Iterator[Issue]:
+    raw = draft.document.at(("workloads",))
+    items = raw if isinstance(raw, list) else []
+    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    for index, name in _repeated_checks(names):
+        message = f"there are two workloads called {shown(name)}"
+        hint = "Give each its own name."
+        yield Issue(path=("workloads", index, "name"), message=message, hint=hint)
+    for index, item in enumerate(items):
+        builtin = item.get("builtin") if isinstance(item, dict) else None
+        if isinstance(builtin, str):
+            yield from builtin_issues(("workloads", index, "builtin"), builtin.strip(), draft)
+    for index, workload in draft.workloads.items():
+        path = ("workloads", index)
+        yield from stray_keys(path, workload, draft.engine)
+        if draft.engine is EngineName.REDIS:
+            yield from redis_work_issues(draft, path, workload)
+        else:
+            yield from _workload(path, workload)
+
+
+def _repeated_checks(names: list[Value]) -> Iterator[tuple[int, Value]]:
+    seen: list[Value] = []
+    for index, name in enumerate(names):
+        if name is not None and name in seen:
+            yield index, name
+        seen.append(name)
+
+
+def _workload(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    if workload.builtin and workload.scripts:
+        message = "`builtin` and `scripts` exclude each other"
+        hint = "Make two workloads of them."
+        yield Issue(path=(*path, "scripts"), message=message, hint=hint, at_key=True)
+    strays = any(key in workload.model_fields_set for key in ("command", "read_share"))
+    if workload.builtin is None and not workload.scripts and not strays:
+        message = "the workload has neither `builtin` nor `scripts`"
+        hint = f"Add `builtin`: {listed(BUILTINS)}."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    if workload.builtin in BUILTINS and workload.scale_factor is None:
+        message = f"`{workload.builtin}` needs pgbench's tables, and `scale_factor` is missing"
+        hint = "Add `scale_factor: 10` (about 150 MB) or what your memory calls for."
+        yield Issue(path=(*path, "builtin"), message=message, hint=hint)
+
+
+def _measure(draft: Draft) -> Iterator[Issue]:
+    if draft.measure is not None:
+        yield from _visits(draft, draft.measure)
+        yield from _turns(draft, draft.measure)
+        yield from _calibration(draft.measure)
+
+
+def _visits(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
+    if measure.switch == SwitchCost.REPROVISION and measure.reset in ("block", "campaign"):
+        message = f"data cannot be kept for a {measure.reset} where every visit makes its server"
+        yield Issue(path=("measure", "reset"), message=message, hint="Leave `reset` out.")
+    single = draft.document.at(("design",)) == Design.ONCE
+    if single and measure.rounds is not None and measure.rounds > 1:
+        message = f"a single pass runs every cell once, not {measure.rounds} times"
+        yield Issue(path=("measure", "rounds"), message=message, hint="Remove one of the two.")
+
+
+def _turns(draft: Draft, measure: MeasureForm) -> Iterator[Issue]:
+    if measure.settling >= measure.turn:
+        message = (
+            f"settling ({measure.settling:g} s) takes the whole turn ({measure.turn:g} s), so"
+            " nothing of it would count"
+        )
+        key = "settling" if "settling" in measure.model_fields_set else "turn"
+        hint = "Make `turn` longer: at least twice `settling`."
+        yield Issue(path=("measure", key), message=message, hint=hint)
+    if 2 * measure.turn > measure.slice:
+        message = f"{measure.slice:g} s hold fewer than two turns of {measure.turn:g} s"
+        hint = "Make `slice` longer or `turn` shorter."
+        yield Issue(path=("measure", "turn"), message=message, hint=hint)
+    design = draft.document.at(("design",))
+    if design not in (Design.ONE_BY_ONE, Design.ONCE):
+        return
+    for key in _OF_TURNS:
+        if key in measure.model_fields_set:
+            message = f"`{key}` says how turns are taken, and `design: {design}` takes none"
+            hint = f"Remove it, or `design: {design}`."
+            yield Issue(path=("measure", key), message=message, hint=hint, at_key=True)
+
+
+def _calibration(measure: MeasureForm) -> Iterator[Issue]:
+    if measure.calibration is None:
+        return
+    path = ("measure", "calibration")
+    if measure.discard is not None:
+        message = "a calibration measures the discard, and `discard` already declares it"
+        hint = "Remove one of the two, or write `discard: auto`."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    calibration = measure.calibration
+    if calibration.at_least > calibration.run:
+        message = (
+            f"at_least ({calibration.at_least:g} s) is longer than run ({calibration.run:g} s), "
+            "so the calibration could change nothing"
+        )
+        hint = "Make `run` longer, or declare the discard."
+        yield Issue(path=(*path, "at_least"), message=message, hint=hint)
+
+
+def _stop(draft: Draft) -> Iterator[Issue]:
+    stop = draft.stop
+    if stop and stop.decide is not None and stop.precision is not None:
+        message = "`decide` and `precision` exclude each other"
+        hint = "Keep `decide` to stop at a verdict, `precision` to stop at a width."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
+
+
+def _treatment_names(draft: Draft) -> Iterator[Issue]:
+    names = draft.treatment_names
+    for name in names:
+        try:
+            word(name)
+        except ValueError as error:
+            hint = "Use up to 40 letters, digits, hyphens and underscores."
+            yield Issue(path=("treatments", name), message=str(error), hint=hint, at_key=True)
+    if draft.factor_kinds:
+        return  # ``factors`` says what fits beside them
+    if draft.document.at(("design",)) == Design.ONCE:
+        yield from _single_pass(draft, names)
+    elif len(names) == 1 and not _measures_latency(draft):
+        message = "there is one treatment, and a comparison needs two"
+        hint = (
+            f"Add another; `again: {{extends: {names[0]}}}` compares it with itself. `design:"
+            " single-pass` runs one without comparing it; with `loads.rate` or `slo` its"
+            " latency is measured."
+        )
+        yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
+    yield from _baseline(draft, names)
+
+
+def _measures_latency(draft: Draft) -> bool:
+    """Return whether one treatment is enough; a goal that cannot be read may say so."""
+    return draft.document.at(("slo",)) is not None or measures_open_loops_only(draft)
+
+
+def _single_pass(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
+    if len(names) > 1:
+        message = f"a single pass takes one treatment, and there are {len(names)}"
+        hint = "Remove `design`: blocks are what compares treatments."
+        yield Issue(path=("treatments",), message=message, hint=hint, at_key=True)
+    if draft.stop is not None and draft.stop.precision is not None:
+        message = "a single pass has no interval, so `precision` can never be reached"
+        hint = "Remove one of the two."
+        yield Issue(path=("stop", "precision"), message=message, hint=hint, at_key=True)
+
+
+def _baseline(draft: Draft, names: tuple[str, ...]) -> Iterator[Issue]:
+    baseline = draft.document.at(("baseline",))
+    if isinstance(baseline, str) and names and baseline not in names:
+        message = f"there is no treatment {shown(baseline)}"
+        yield Issue(path=("baseline",), message=message, hint=choice(baseline, names))
+    if baseline is None and len(names) > 1 and implied_baseline(names) is None:
+        message = "`baseline` is missing"
+        hint = f"Add `baseline: {names[0]}`, or call one treatment `baseline` or `default`."
+        yield Issue(path=("baseline",), message=message, hint=hint, at_key=True)
+
+
+def implied_baseline(names: tuple[str, ...]) -> str | None:
+    """Return the treatment that is the baseline by its name, None when none or two are."""
+    called = [name for name in names if name in ("baseline", "default")]
+    return called[0] if len(called) == 1 else None
+
+
+def _settings(draft: Draft, path: KeyPath) -> Iterator[Issue]:
+    yield from _setting_names(draft, (*path, "postgres"))
+    yield from linux_issues(draft, path)
+
+
+def _setting_names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
+    settings = draft.document.at(path)
+    names = list(settings) if isinstance(settings, dict) else []
+    refused = refused_names(names)
+    seen: set[str] = set()
+    for name in names:
+        folded = name.lower()
+        if not _SETTING_NAME.fullmatch(name):
+            message = f"{shown(name)} is no name of a PostgreSQL setting"
+            hint = "Write it as in postgresql.conf."
+            yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
+        elif name in refused:
+            message = f"Steelyard sets `{name}` itself"
+            yield Issue(path=(*path, name), message=message, hint=refused[name], at_key=True)
+        elif folded in seen:
+            message = f"`{name}` is given twice: PostgreSQL ignores upper and lower case"
+            hint = "Keep one of the two."
+            yield Issue(path=(*path, name), message=message, hint=hint, at_key=True)
+        seen.add(folded)

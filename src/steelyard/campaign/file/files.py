@@ -1,0 +1,291 @@
+"""Experiments from files and presets: the one door through which they are loaded.
+
+text -> document (places of everything) -> overrides -> form -> checks -> experiment. Every stage
+adds its problems to those of the stages before; they are raised together, in line order.
+
+Whether the settings of an experiment exist: only the servers know, so this comes later.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from steelyard.campaign.file.checks import checked
+from steelyard.campaign.file.document import Document, Issue, KeyPath, parse_document
+from steelyard.campaign.file.factors import (
+    Combined,
+    combined,
+    factor_issues,
+    relocated,
+    spelled_out,
+)
+from steelyard.campaign.file.inheritance import (
+    Merged,
+    extends_issues,
+    merged_issues,
+    merged_treatments,
+)
+from steelyard.campaign.file.overrides import apply_overrides
+from steelyard.campaign.file.presets import preset_names, preset_text, read_scripts
+from steelyard.campaign.file.redis_checks import memory_issues
+from steelyard.campaign.file.resolution import Surroundings, resolve
+from steelyard.campaign.file.validation import Draft, validate
+from steelyard.core.errors import ExperimentFileError, InputError, Problem
+from steelyard.core.experiment import Experiment, Layer, Treatment
+from steelyard.core.spelling import closest, did_you_mean
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    EndpointTarget,
+    LocalTarget,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    RedisLocalTarget,
+    Target,
+)
+from steelyard.tuning.profiles import MachineFacts
+
+PRESET = "preset:"
+MAX_FILE_BYTES = 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedExperiment:
+    """An experiment with the text it came from, so that later problems find their line too.
+
+    Attributes:
+        source: Name of the file, or ``preset:NAME``.
+        text: As given, for the record.
+        parents: What each treatment extends.
+        written_in: For combinations of factors, where the keys of each may be written.
+    """
+
+    experiment: Experiment
+    source: str
+    text: str
+    document: Document
+    parents: Mapping[str, str | None]
+    written_in: Mapping[str, tuple[KeyPath, ...]] = field(default_factory=dict)
+
+    def problem(
+        self, path: Sequence[str | int], message: str, hint: str = "", *, at_key: bool = False
+    ) -> Problem:
+        """Return a problem at a place such as ``("treatments", "a", "postgres", "work_mem")``.
+
+        A value that a treatment inherits is found where it was written. ``at_key`` points at
+        the key, not at its value.
+        """
+        written = self._written(tuple(path))
+        issue = Issue(path=written, message=message, hint=hint, at_key=at_key)
+        return self.document.problem(issue)
+
+    def only_extends(self, treatment: str) -> bool:
+        """Return whether the file has nothing of a treatment but what it extends."""
+        written = self.document.at(("treatments", treatment))
+        return isinstance(written, dict) and list(written) == ["extends"]
+
+    def error(self, problems: Sequence[Problem]) -> ExperimentFileError:
+        """Return the error that says these problems, in line order."""
+        return ExperimentFileError(self.source, in_line_order(problems))
+
+    def _written(self, path: KeyPath) -> KeyPath:
+        if len(path) < 3 or path[0] != "treatments":
+            return path
+        for source in self.written_in.get(str(path[1]), ()):
+            if (*source, *path[2:]) in self.document.places:
+                return (*source, *path[2:])
+        owner: str | None = str(path[1])
+        while owner is not None:
+            candidate = ("treatments", owner, *path[2:])
+            if candidate in self.document.places:
+                return candidate
+            owner = self.parents.get(owner)
+        return path
+
+
+def load_experiment(
+    source: str | Path,
+    *,
+    facts: MachineFacts,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    generator_flags: Sequence[str] = (),
+) -> LoadedExperiment:
+    """Return the experiment of a file or of ``preset:NAME``.
+
+    Names in a file are relative to it, those in overrides of a preset to the current directory.
+
+    Raises:
+        InputError: There is no such preset.
+        ExperimentFileError: With all problems at once, in line order.
+    """
+    preset = _preset(source)
+    text = _file_text(Path(source)) if preset is None else preset_text(preset)
+    base = Path(source).absolute().parent if preset is None else Path.cwd()
+    surroundings = Surroundings(base=base, facts=facts, seed=seed, generator_flags=generator_flags)
+    return load_text(text, str(source), surroundings, overrides)
+
+
+def _preset(source: str | Path) -> str | None:
+    """Return the name of a preset, None for a file."""
+    named = isinstance(source, str) and source.startswith(PRESET)
+    return str(source).removeprefix(PRESET) if named else None
+
+
+def load_text(
+    text: str, source: str, surroundings: Surroundings, overrides: Sequence[str] = ()
+) -> LoadedExperiment:
+    """Return the experiment of a text.
+
+    Raises:
+        ExperimentFileError: With all problems at once, in line order.
+    """
+    document = spelled_out(apply_overrides(parse_document(text), overrides))
+    if document.value is None and document.problems:
+        raise ExperimentFileError(source, document.problems)
+    draft, issues = validate(document)
+    scripts = read_scripts(draft, surroundings.base)
+    unsound = (*issues, *factor_issues(draft, surroundings.facts))
+    plan = None if unsound or document.problems else combined(draft, surroundings.facts)
+    own = merged_treatments(draft, surroundings.facts)
+    between = (*_between_sections(draft, own, plan), *memory_issues(draft, surroundings.facts))
+    found = (*unsound, *between, *scripts.issues)
+    problems = [*document.problems, *map(document.problem, found)]
+    if problems or draft.form is None:
+        raise ExperimentFileError(source, in_line_order(problems))
+    merged = plan.merged if plan else own
+    experiment = resolve(draft.form, merged, scripts.texts, surroundings)
+    if plan is not None:
+        experiment = replace(experiment, baseline=plan.baseline, attribution=plan.attribution)
+    return LoadedExperiment(
+        experiment=experiment,
+        source=source,
+        text=text,
+        document=document,
+        parents={name: form.extends for name, form in draft.treatments.items()},
+        written_in=plan.written_in if plan else {},
+    )
+
+
+def _between_sections(
+    draft: Draft, merged: Mapping[str, Merged], plan: Combined | None
+) -> tuple[Issue, ...]:
+    found = [*merged_issues(draft, merged)]
+    if plan is not None:
+        found = relocated([*found, *merged_issues(draft, plan.merged)], plan, draft)
+    return (*checked(draft), *extends_issues(draft), *found)
+
+
+def in_line_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems by line and column, those without a line (``--set``) last, each once.
+
+    What an option says of every target is one problem, however many there are.
+    """
+    return sorted(
+        dict.fromkeys(problems),
+        key=lambda problem: (problem.line is None, problem.line or 0, problem.column or 0),
+    )
+
+
+def _file_text(path: Path) -> str:
+    source = str(path)
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            message = "it is larger than 1 MiB, which no experiment is"
+            raise ExperimentFileError(source, [Problem(message=message, hint="Name another file.")])
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        column = error.start - (error.object.rfind(b"\n", 0, error.start) + 1) + 1
+        problem = Problem(
+            message="it is not UTF-8 text", hint="Convert it.", line=line, column=column
+        )
+        raise ExperimentFileError(source, [problem]) from error
+    except FileNotFoundError as error:
+        near = closest(path.stem, preset_names())
+        hint = f"did you mean `{PRESET}{near}`?" if near else f"A preset is `{PRESET}NAME`."
+        raise InputError(
+            f"there is no file {source}", hint=f"{hint} `steelyard presets` lists all presets."
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"{source} cannot be read: {error.strerror}",
+            hint="Name a file that this account may read, or a preset: `steelyard presets`.",
+        ) from error
+
+
+def allow_existing(loaded: LoadedExperiment) -> LoadedExperiment:
+    """Return the experiment with what it names on servers that are there allowed: their use.
+
+    That is a database of an endpoint, or the settings of a Cluster.
+
+    Raises:
+        InputError: It has neither.
+    """
+    experiment = loaded.experiment
+    there = [t.name for t in experiment.treatments if _is_there(t.target)]
+    if not there:
+        raise InputError(
+            "--allow-existing is for servers that are there, and the experiment has none",
+            hint="Leave it out.",
+        )
+    treatments = tuple(
+        replace(treatment, target=_allowed(treatment.target)) for treatment in experiment.treatments
+    )
+    return replace(loaded, experiment=replace(experiment, treatments=treatments))
+
+
+def _is_there(target: Target) -> bool:
+    if isinstance(target, RedisKubernetesTarget | CloudNativePgTarget):
+        return not target.is_made
+    return isinstance(target, EndpointTarget | RedisEndpointTarget)
+
+
+def _allowed(target: Target) -> Target:
+    if isinstance(target, LocalTarget | RedisLocalTarget) or not _is_there(target):
+        return target
+    return replace(target, allow_existing=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingCatalogue:
+    """The settings that one server knows.
+
+    Attributes:
+        names: As the server spells them.
+        server: What to call it: ``PostgreSQL 15.18``.
+    """
+
+    names: frozenset[str]
+    server: str = "this server"
+
+
+def check_settings(
+    loaded: LoadedExperiment, catalogues: Mapping[str, SettingCatalogue]
+) -> tuple[Problem, ...]:
+    """Return a problem for every setting that its treatment's server does not know.
+
+    PostgreSQL's names with a dot belong to extensions, which are not loaded yet: they pass.
+    Treatments without a catalogue are not checked.
+    """
+    problems = dict.fromkeys(
+        problem
+        for treatment in loaded.experiment.treatments
+        if treatment.name in catalogues
+        for problem in _unknown(loaded, treatment, catalogues[treatment.name])
+    )
+    return tuple(problems)
+
+
+def _unknown(
+    loaded: LoadedExperiment, treatment: Treatment, catalogue: SettingCatalogue
+) -> Iterator[Problem]:
+    known = {name.lower() for name in catalogue.names}
+    for setting in treatment.settings:
+        if setting.layer is treatment.server_layer:
+            of_extension = setting.layer is Layer.POSTGRES and "." in setting.name
+            if of_extension or setting.name.lower() in known:
+                continue
+            path = ("treatments", treatment.name, setting.layer.value, setting.name)
+            hint = did_you_mean(setting.name, sorted(catalogue.names))
+            message = f"`{setting.name}` is not a setting of {catalogue.server}"
+            yield loaded.problem(path, message, hint or "Remove it.", at_key=True)

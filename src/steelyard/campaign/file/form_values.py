@@ -1,0 +1,566 @@
+"""The scalars of an experiment file: how each is read, refused, and described to editors.
+
+The way out of a misspelling, and how offending values are shown.
+
+The scalars and fragments of a Kubernetes target: how each is read, refused and described.
+
+Limits are those of Kubernetes itself. Sources: Kubernetes, "Object Names and IDs", "Labels and
+Selectors", "Quantity" and "Taints and Tolerations"; the OCI distribution specification for names
+of images.
+"""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final, NoReturn
+
+from annotated_types import MinLen
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from steelyard.campaign.file.document import Value, WrittenFloat, WrittenInt
+from steelyard.core.errors import InputError
+from steelyard.core.kubernetes import DNS_LABEL, DNS_SUBDOMAIN, IMAGE_REFERENCE, LABEL
+from steelyard.core.schedule import LEAST_SETTLING_S, SHORTEST_TURN_S
+from steelyard.core.spelling import choice, did_you_mean, listed
+from steelyard.core.units import page_bytes_of, parse_duration_s, parse_fraction, parse_quantity
+
+_SHOWN_LENGTH: Final = 60
+# A password in a URI (scheme://user:password@) or in a libpq keyword string.
+SECRET: Final = re.compile(r"://[^\s/:@]*:[^\s/@]+@|\bpassword\s*=\s*[^\s&]", re.IGNORECASE)
+# A password among the words of a command, or set for it: --password x, --token=x, PGPASSWORD=x.
+COMMAND_SECRET: Final = re.compile(
+    r"(?<!\S)--?(?:password|passwd|passphrase|pass|secret|token)(?:\s+|=)[^\s-]"
+    r"|(?:password|passwd|passphrase|secret|token)=\S|\bsshpass\s+-p",
+    re.IGNORECASE,
+)
+
+
+def shown(value: object) -> str:
+    """Return a value as the user wrote it, short, and never with a password in it."""
+    text = written(value)
+    if SECRET.search(text) or COMMAND_SECRET.search(text):
+        return "a value with a password in it"
+    return f"`{text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 3] + '...'}`"
+
+
+def written(value: object) -> str:
+    """Return a value in YAML's words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, WrittenInt | WrittenFloat):
+        return value.text
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(written(item) for item in value) + "]"
+    return str(value)
+
+
+def strings(value: Value) -> Iterable[str]:
+    """Yield every text inside a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+
+
+REFUSED: Final = "refused"
+SEED_LIMIT: Final = 2**31
+BUILTINS: Final = ("select-only", "simple-update", "tpcb-like")
+_EVERYTHING: Final = re.compile(r"\s*(100\s*%|1(\.0+)?)\s*")
+PROTOCOLS: Final = ("simple", "extended", "prepared")
+DESIGNS: Final = ("auto", "alternating", "one-by-one", "single-pass")
+
+
+class Form(BaseModel):
+    """A section of the file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def refusal(message: str, hint: str = "") -> PydanticCustomError:
+    """Return the error that a validator raises; ``validation`` makes it a problem."""
+    return PydanticCustomError(REFUSED, "{message}", {"message": message, "hint": hint})
+
+
+def whole_number(low: int, high: int | None = None) -> Callable[[object], int]:
+    """Return a validator for whole numbers in a range, both ends included."""
+    bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+
+    def read(value: object) -> int:
+        # `--set` and comma lists hand numbers over as text.
+        if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise refusal(f"{shown(value)} is not a whole number", f"Write a number {bounds}.")
+        if value < low or (high is not None and value > high):
+            raise refusal(f"{shown(value)} is out of range", f"Write a number {bounds}.")
+        return int(value)
+
+    return read
+
+
+def version(value: object) -> int:
+    """Return the version of the file format; there is one so far."""
+    if isinstance(value, bool) or value != 1:
+        message = f"version {shown(value)} of the file format is not known here"
+        raise refusal(message, "Write `version: 1`, or use a newer Steelyard.")
+    return 1
+
+
+def duration(
+    low_s: float, *, above: bool = False, whole: bool = False
+) -> Callable[[object], float]:
+    """Return a validator for durations of at least (or above) a bound, in seconds."""
+
+    def read(value: object) -> float:
+        seconds = _seconds(value)
+        if seconds < low_s or (above and seconds == low_s):
+            limit = f"{'more than' if above else 'at least'} {low_s:g} s"
+            raise refusal(f"{shown(value)} is too short", f"Write {limit}.")
+        if whole and seconds != int(seconds):
+            hint = "The load generator counts in whole seconds: write 5s, not 5.5s."
+            raise refusal(f"{shown(value)} is not a whole number of seconds", hint)
+        return seconds
+
+    return read
+
+
+def _seconds(value: object) -> float:
+    usable = isinstance(value, str | int | float) and not isinstance(value, bool)
+    try:
+        seconds = parse_duration_s(value) if usable else math.nan  # type: ignore[arg-type]
+    except InputError as error:
+        raise refusal(f"{shown(value)} is not a duration", error.hint) from error
+    if not math.isfinite(seconds):
+        raise refusal(f"{shown(value)} is not a duration", "Write it as 90s, 20m or 1h30m.")
+    return seconds
+
+
+def discard(value: object) -> float | None:
+    """Return seconds, or None for ``auto``."""
+    return None if value == "auto" else duration(0.0)(value)
+
+
+def rounds(value: object) -> int | None:
+    """Return a number of rounds, or None for ``auto``."""
+    return None if value == "auto" else whole_number(1)(value)
+
+
+def share(value: object) -> float:
+    """Return a fraction between 0 and 1, exclusive."""
+    as_text = value.text if isinstance(value, WrittenInt | WrittenFloat) else value
+    try:
+        return parse_fraction(as_text if isinstance(as_text, str) else str(as_text))
+    except InputError as error:
+        message = f"{shown(value)} is not a share between 0 % and 100 %"
+        raise refusal(message, error.hint) from error
+
+
+def log_sampling(value: object) -> float:
+    """Return a share, or 1 for all transactions."""
+    return 1.0 if _EVERYTHING.fullmatch(str(value)) else share(value)
+
+
+def neighbours(value: object) -> float | None:
+    """Return a share, or None for ``ignore``."""
+    return None if value == "ignore" else share(value)
+
+
+def switch(value: object) -> bool:
+    """Return a boolean from YAML 1.2's words and from those of YAML 1.1 that people still write."""
+    words = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise refusal(f"{shown(value)} is neither true nor false", "Write true or false.")
+
+
+def as_text(value: object) -> str:
+    """Return non-empty text; numbers are taken as they are written."""
+    if isinstance(value, WrittenInt | WrittenFloat):
+        value = value.text
+    if not isinstance(value, str) or not value.strip():
+        raise refusal(f"{shown(value)} is not text", "Write some words.")
+    if "\0" in value:
+        raise refusal("the text holds a NUL character", "Remove it.")
+    return value.strip()
+
+
+def word(value: object) -> str:
+    """Return a name: letters, digits, hyphens and underscores."""
+    name = as_text(value)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", name, re.ASCII):
+        hint = "Use up to 40 letters, digits, hyphens and underscores, as in `huge-pages`."
+        raise refusal(f"{shown(name)} is no name for tables and file names", hint)
+    return name
+
+
+def one_of(*options: str) -> Callable[[object], str]:
+    """Return a validator for one of some words."""
+
+    def read(value: object) -> str:
+        name = as_text(value)
+        if name not in options:
+            raise refusal(f"{shown(value)} is not known", choice(name, options))
+        return name
+
+    return read
+
+
+def split_words(value: object) -> list[object]:
+    """Return a list: of the parts of a comma list, or of the single value."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return value if isinstance(value, list) else [value]
+
+
+def thread_counts(value: object) -> tuple[int, ...] | None:
+    """Return thread counts, or None for ``auto``."""
+    if value == "auto":
+        return None
+    read = whole_number(1)
+    return tuple(read(item) for item in split_words(value)) or _no_threads()
+
+
+def _no_threads() -> NoReturn:
+    raise refusal("`threads` is empty", "Write `threads: auto`.")
+
+
+def setting_value(value: object) -> str | None:
+    """Return the text that goes into the server's configuration, None to remove the setting."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, WrittenInt | WrittenFloat):
+        return value.text
+    if not isinstance(value, str):
+        hint = "Write lists as text: 'a, b'."
+        raise refusal(f"{shown(value)} is a list or mapping, not a setting's value", hint)
+    if re.search(r"[\0\r\n]", value):
+        raise refusal("the value has a line break or NUL in it", "Write it on one line.")
+    return value
+
+
+def command_words(value: object) -> tuple[str, ...]:
+    """Return the words of a command: of a list, or of one line in the shell's quoting."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise refusal(f"{shown(value)} has an open quote", "Write a list of words.") from error
+    if not isinstance(words, list | tuple) or not words:
+        raise refusal(f"{shown(value)} is no command", "Write a list of words.")
+    return tuple(as_text(word) for word in words)
+
+
+def empty_as_mapping(value: object) -> object:
+    """Return an empty mapping for ``key:`` with nothing after it."""
+    return {} if value is None else value
+
+
+_DURATION = {"type": ["string", "number"], "examples": ["5s", "20m", "1h30m"]}
+_SHARE = {"type": ["string", "number"], "examples": ["3%", 0.03]}
+_ALLOWANCE = {"type": ["string", "number"], "examples": ["15%", "ignore"]}
+_COUNT = {"type": "integer", "minimum": 1}
+_COMMA_LIST = {"type": "string", "pattern": r"^\s*[0-9]+(\s*,\s*[0-9]+)*\s*$"}
+_COUNTS = [_COUNT, _COMMA_LIST, {"type": "array", "items": _COUNT, "minItems": 1}]
+TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+_SETTING = {"type": ["string", "number", "boolean", "null"]}
+
+
+def _schema(**keywords: object) -> WithJsonSchema:
+    return WithJsonSchema(dict(keywords))
+
+
+Text = Annotated[str, PlainValidator(as_text), _schema(type="string")]
+Name = Annotated[str, PlainValidator(word), _schema(type=["string", "integer"])]
+Count = Annotated[int, PlainValidator(whole_number(1)), _schema(**_COUNT)]
+Port = Annotated[
+    int, PlainValidator(whole_number(1, 65535)), _schema(type="integer", minimum=1, maximum=65535)
+]
+Seed = Annotated[
+    int,
+    PlainValidator(whole_number(0, SEED_LIMIT - 1)),
+    _schema(type="integer", minimum=0, maximum=SEED_LIMIT - 1),
+]
+Version = Annotated[int, PlainValidator(version), _schema(const=1)]
+Counts = Annotated[list[Count], BeforeValidator(split_words), MinLen(1), _schema(anyOf=_COUNTS)]
+ThreadCounts = Annotated[
+    tuple[int, ...] | None,
+    PlainValidator(thread_counts),
+    _schema(anyOf=[{"const": "auto"}, *_COUNTS]),
+]
+Slice = Annotated[float, PlainValidator(duration(1.0, whole=True)), _schema(**_DURATION)]
+Ramp = Annotated[float, PlainValidator(duration(0.0, whole=True)), _schema(**_DURATION)]
+Length = Annotated[float, PlainValidator(duration(0.0)), _schema(**_DURATION)]
+Turn = Annotated[float, PlainValidator(duration(SHORTEST_TURN_S)), _schema(**_DURATION)]
+Settling = Annotated[float, PlainValidator(duration(LEAST_SETTLING_S)), _schema(**_DURATION)]
+Reconnections = Annotated[
+    int, PlainValidator(whole_number(0, 100)), _schema(type="integer", minimum=0)
+]
+LongLength = Annotated[float, PlainValidator(duration(5.0, whole=True)), _schema(**_DURATION)]
+Budget = Annotated[float, PlainValidator(duration(0.0, above=True)), _schema(**_DURATION)]
+Discard = Annotated[float | None, PlainValidator(discard), _schema(**_DURATION)]
+Share = Annotated[float, PlainValidator(share), _schema(**_SHARE)]
+LogSampling = Annotated[float, PlainValidator(log_sampling), _schema(**_SHARE)]
+Neighbours = Annotated[float | None, PlainValidator(neighbours), _schema(**_ALLOWANCE)]
+Switch = Annotated[bool, PlainValidator(switch), _schema(type="boolean")]
+Texts = Annotated[list[Text], BeforeValidator(split_words), _schema(**TEXTS)]
+SettingValue = Annotated[str | None, PlainValidator(setting_value), _schema(**_SETTING)]
+Protocol = Annotated[str, PlainValidator(one_of(*PROTOCOLS)), _schema(enum=list(PROTOCOLS))]
+Connection = Annotated[
+    str, PlainValidator(one_of("socket", "tcp")), _schema(enum=["socket", "tcp"])
+]
+Restore = Annotated[
+    str,
+    PlainValidator(one_of("reflink", "copy", "template", "vacuum")),
+    _schema(enum=["reflink", "copy", "template", "vacuum"]),
+]
+DesignWord = Annotated[
+    str,
+    PlainValidator(one_of(*DESIGNS)),
+    _schema(enum=list(DESIGNS)),
+]
+ResetWord = Annotated[
+    str,
+    PlainValidator(one_of("auto", "visit", "block", "campaign")),
+    _schema(enum=["auto", "visit", "block", "campaign"]),
+]
+SwitchWord = Annotated[
+    str,
+    PlainValidator(one_of("auto", "session", "reload", "restart", "reprovision")),
+    _schema(enum=["auto", "session", "reload", "restart", "reprovision"]),
+]
+CeilingsWord = Annotated[
+    str,
+    PlainValidator(one_of("auto", "on", "off")),
+    _schema(enum=["auto", "on", "off"]),
+]
+LogWord = Annotated[
+    str,
+    PlainValidator(one_of("histograms", "keep", "off")),
+    _schema(enum=["histograms", "keep", "off"]),
+]
+Rounds = Annotated[int | None, PlainValidator(rounds), _schema(anyOf=[{"const": "auto"}, _COUNT])]
+
+
+_SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1035: no digit in front
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_LABEL_KEY: Final = re.compile(
+    rf"({LABEL}(\.{LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}"
+    r"[A-Za-z0-9])?"
+)
+_CLUSTER_LENGTH: Final = 50  # the operator adds suffixes and refuses longer names
+_KEY_OF_SECRET: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
+_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "hugepages-1Gi")
+_HUGE: Final = "hugepages-"
+_TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_OWN_KEYS: Final = {"nodeSelector": "node_selector", "tolerations": "tolerations"}
+
+
+def _named(form: re.Pattern[str], what: str, hint: str) -> Callable[[object], str]:
+    """Return a validator for names of one form."""
+
+    def read(value: object) -> str:
+        name = as_text(value)
+        if not form.fullmatch(name):
+            raise refusal(f"{shown(name)} is no {what}", hint)
+        return name
+
+    return read
+
+
+def is_service_name(name: str) -> bool:
+    """Return whether a Service can have this name."""
+    return _SERVICE.fullmatch(name) is not None
+
+
+def _cluster(value: object) -> str:
+    name = _object_name(value)
+    if len(name) > _CLUSTER_LENGTH or "." in name:
+        hint = f"Names of Clusters have up to {_CLUSTER_LENGTH} characters and no dot."
+        raise refusal(f"{shown(name)} is no name of a Cluster", hint)
+    return name
+
+
+def quantity(value: object) -> str:
+    """Return an amount as written; one that is not above zero is refused."""
+    text = as_text(value)
+    try:
+        amount = parse_quantity(text)
+    except InputError as error:
+        raise refusal(f"{shown(value)} is no quantity of Kubernetes", error.hint) from None
+    if not amount:
+        raise refusal(f"{shown(value)} is nothing", "Write more than 0.")
+    return text
+
+
+def _storage(value: object) -> str:
+    text = quantity(value)
+    if parse_quantity(text) % 1:
+        raise refusal(f"{shown(value)} is no size of a volume", "Write it as 20Gi.")
+    return text
+
+
+def amounts(value: object) -> dict[str, str]:
+    """Return amounts by resource, as Kubernetes names them."""
+    if not isinstance(value, dict) or not value:
+        hint = "Write it as in `{cpu: 2, memory: 4Gi}`."
+        raise refusal(f"{shown(value)} names no resources", hint)
+    for name in value:
+        if name in _RESOURCES or _is_extended(name):
+            continue
+        hint = did_you_mean(name, _RESOURCES) or f"known: {listed(_RESOURCES)}"
+        raise refusal(f"{shown(name)} is no resource of a container", hint)
+    return {name: quantity(amount) for name, amount in value.items()}
+
+
+def _is_extended(name: str) -> bool:
+    """Return whether a resource is of a device plugin, or huge pages of another size."""
+    if name.startswith(_HUGE):
+        return page_bytes_of(name) is not None
+    return "/" in name and _LABEL_KEY.fullmatch(name) is not None
+
+
+def labels(value: object) -> dict[str, str]:
+    """Return labels that a node must have, as Kubernetes takes them: text by text."""
+    if not isinstance(value, dict):
+        raise refusal(f"{shown(value)} is no mapping of labels", "Write it as {disk: nvme}.")
+    found = {}
+    for key, given in value.items():
+        if not _LABEL_KEY.fullmatch(key):
+            hint = "Write it as `disk` or `example.com/disk`."
+            raise refusal(f"{shown(key)} is no key of a label", hint)
+        text = "" if given == "" else _label_value(key, given)
+        found[key] = text
+    return found
+
+
+def _label_value(key: str, given: object) -> str:
+    if isinstance(given, bool):  # YAML's true; a label is text
+        given = "true" if given else "false"
+    text = as_text(given)
+    if not _LABEL_VALUE.fullmatch(text):
+        hint = "Labels have up to 63 letters, digits, hyphens, underscores and dots."
+        raise refusal(f"{shown(given)} is no value of the label `{key}`", hint)
+    return text
+
+
+def canonical(value: object) -> str:
+    """Return YAML's plain values as JSON whose text is the same wherever the meaning is."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _fragment(value: object) -> object:
+    """Return a fragment as plain values; one that was read already is JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        hint = "Write it as in a manifest."
+        raise refusal(f"{shown(value)} is no YAML of a manifest", hint) from None
+
+
+def tolerations(value: object) -> str:
+    """Return tolerations as Kubernetes takes them, a JSON list."""
+    items = _fragment(value)
+    if not isinstance(items, list):
+        hint = "Write it as in `[{key: dedicated, operator: Exists}]`."
+        raise refusal(f"{shown(value)} is no list of tolerations", hint)
+    for item in items:
+        _check_toleration(item)
+    return canonical(items)
+
+
+def _check_toleration(item: object) -> None:
+    if not isinstance(item, dict):
+        hint = "Write it as in `[{key: dedicated, operator: Exists}]`."
+        raise refusal(f"{shown(item)} is no toleration", hint)
+    for key in item:
+        if key not in _TOLERATION:
+            raise refusal(f"a toleration has no key {shown(key)}", choice(key, _TOLERATION))
+    operator, effect = item.get("operator", "Equal"), item.get("effect")
+    if operator not in ("Exists", "Equal"):
+        hint = "Use `Exists` or `Equal`."
+        raise refusal(f"{shown(operator)} is no operator of a toleration", hint)
+    if operator == "Equal" and not item.get("key"):
+        hint = "Name the `key` of the taint, or write `operator: Exists`."
+        raise refusal("a toleration without `key` fits no taint", hint)
+    if effect is not None and effect not in _EFFECTS:
+        hint = choice(str(effect), _EFFECTS)
+        raise refusal(f"{shown(effect)} is no effect of a taint", hint)
+
+
+def affinity(value: object) -> str:
+    """Return further keys of a Cluster's ``spec.affinity``, a JSON object."""
+    keys = _fragment(value)
+    if not isinstance(keys, dict):
+        hint = "Write it as below `spec.affinity` of a Cluster."
+        raise refusal(f"{shown(value)} is no mapping", hint)
+    for theirs, ours in _OWN_KEYS.items():
+        if theirs in keys:
+            hint = f"Write it below `{ours}` of the target."
+            raise refusal(f"`{theirs}` has a key of its own", hint)
+    return canonical(keys)
+
+
+_object_name = _named(
+    DNS_SUBDOMAIN,
+    "name of an object in Kubernetes",
+    "Use small letters, digits, hyphens and dots, with a letter or digit at both ends.",
+)
+_namespace = _named(
+    DNS_LABEL, "name of a namespace", "Use up to 63 small letters, digits and hyphens."
+)
+_image = _named(
+    IMAGE_REFERENCE, "reference of an image", "Write it as registry.example.com/name:tag."
+)
+_service = _named(
+    _SERVICE, "name of a Service", "Use up to 63 small letters, digits and hyphens, a letter first."
+)
+_secret_key = _named(
+    _KEY_OF_SECRET, "key of a Secret", "Use letters, digits, hyphens, underscores and dots."
+)
+
+_TEXT: Final = {"type": "string"}
+_AMOUNT: Final[Mapping[str, Any]] = {"type": ["string", "number"], "examples": ["500m", "8Gi", 2]}
+ObjectName = Annotated[str, PlainValidator(_object_name), _schema(**_TEXT)]
+ClusterName = Annotated[str, PlainValidator(_cluster), _schema(**_TEXT, maxLength=_CLUSTER_LENGTH)]
+NamespaceName = Annotated[str, PlainValidator(_namespace), _schema(**_TEXT, maxLength=63)]
+ServiceName = Annotated[str, PlainValidator(_service), _schema(**_TEXT, maxLength=63)]
+SecretKey = Annotated[str, PlainValidator(_secret_key), _schema(**_TEXT)]
+Image = Annotated[str, PlainValidator(_image), _schema(**_TEXT)]
+Storage = Annotated[str, PlainValidator(_storage), _schema(**_AMOUNT)]
+Amounts = Annotated[
+    dict[str, str],
+    PlainValidator(amounts),
+    _schema(type="object", additionalProperties=dict(_AMOUNT), minProperties=1),
+]
+Labels = Annotated[
+    dict[str, str],
+    PlainValidator(labels),
+    _schema(type="object", additionalProperties={"type": ["string", "number", "boolean"]}),
+]
+Tolerations = Annotated[
+    str, PlainValidator(tolerations), _schema(type="array", items={"type": "object"})
+]
+Affinity = Annotated[str, PlainValidator(affinity), _schema(type="object")]
+Method = Annotated[str, PlainValidator(one_of("any", "first")), _schema(enum=["any", "first"])]
+Durability = Annotated[
+    str,
+    PlainValidator(one_of("required", "preferred")),
+    _schema(enum=["required", "preferred"]),
+]

@@ -1,0 +1,501 @@
+"""``--set path=value``: one value of an experiment file, replaced on the command line.
+
+``--target``: one target for the whole experiment, in place of those in the file.
+
+The experiment file that ``steelyard capacity`` writes: one server, under shares of its capacity.
+
+It is whole, so that ``experiment.yaml`` of the record repeats the campaign without the verb.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.campaign.file.document import Document, KeyPath, Place, Value, parse_document
+from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, WHAT_IS_COMPARED
+from steelyard.campaign.file.form_target import (
+    LATER_TARGETS,
+    REDIS_SERVERS,
+    REDIS_TARGETS,
+    REDIS_WORK_KEYS,
+    TARGETS,
+    is_directory,
+    is_version,
+)
+from steelyard.campaign.file.form_values import BUILTINS, shown
+from steelyard.campaign.file.target_checks import CLUSTER
+from steelyard.core.errors import InputError, Problem
+from steelyard.core.experiment import AttributionKind
+from steelyard.core.redis import is_redis_uri
+from steelyard.core.spelling import choice, listed
+from steelyard.systems.redis.redis_benchmark import BUILTINS as TESTS
+
+_EXCLUDING: Final = "Change them one by one: `--set treatments.NAME.target={kind: ..., ...}`."
+_KINDS: Final = tuple(kind.value for kind in AttributionKind)
+_IN_KUBERNETES: Final = "kubernetes://"
+_EMBEDDED: Final = "embedded"
+_SHARED: Final = "default"  # what the combination of all first levels is called by itself
+_ROOM: Final = "max_connections"  # what a preset asks for so that its clients fit
+
+
+def retargeted(treatments: Mapping[str, Value], target: Mapping[str, Value]) -> dict[str, Value]:
+    """Return treatments that all run on one target.
+
+    On a server that is there already and that nobody restarts, ``max_connections`` is left as it
+    is where all treatments ask for the same: it makes room there and is not what is compared.
+
+    Raises:
+        InputError: The treatments differ by their targets.
+    """
+    own = [form.get("target") for form in treatments.values() if isinstance(form, dict)]
+    stated = [target for target in own if target is not None]
+    if any(each != stated[0] for each in stated):
+        raise InputError("the treatments have targets of their own", hint=_EXCLUDING)
+    replaced = {name: _on(dict(target), form) for name, form in treatments.items()}
+    if _keeps_its_settings(target):
+        _leave_room_to_server(replaced)
+    return replaced
+
+
+def _keeps_its_settings(target: Mapping[str, Value]) -> bool:
+    """Return whether a server is there already and nobody restarts it for an experiment."""
+    if target.get("kind") == CLUSTER:
+        return "cluster" in target and not target.get("allow_existing")
+    return target.get("kind") != "local" and "restart_command" not in target
+
+
+def treatments_of(root: Mapping[str, Value]) -> dict[str, Value] | None:
+    """Return the treatments of a file; where factors make them, the one that they all share.
+
+    A file of factors need not write it. None where there is nothing that could have a target.
+    """
+    treatments = root.get("treatments")
+    if isinstance(treatments, dict) and treatments:
+        return treatments
+    factors = [name for kind in _KINDS for name in _mapping(root.get(kind))]
+    if not factors:
+        return treatments if isinstance(treatments, dict) else None
+    return {_SHARED if _SHARED not in factors else f"{_SHARED}-target": {}}
+
+
+def require_no_targets_below(root: Mapping[str, Value]) -> None:
+    """Raise when a level of a factor has a target of its own.
+
+    Raises:
+        InputError: One target for all would compare a server with itself, or mix two targets.
+    """
+    for kind in _KINDS:
+        for factor, levels in _mapping(root.get(kind)).items():
+            own = [name for name, level in _mapping(levels).items() if _has(level, "target")]
+            if own:
+                raise InputError(
+                    f"the factor `{factor}` has targets of its own (level {shown(own[0])})",
+                    hint="Leave that factor out of the file, or change its levels one by one:"
+                    f" `--set {kind}.{factor}.LEVEL.target={{kind: ..., ...}}`.",
+                )
+
+
+def fitting_target(root: Mapping[str, Value], text: str) -> dict[str, Value]:
+    """Return the target of a text for the work of a file; a directory has that work's programs.
+
+    Raises:
+        InputError: The text is no target, or one of another database system.
+    """
+    target = target_of(text)
+    items = root.get("workloads")
+    works = [work for work in (items if isinstance(items, list) else []) if isinstance(work, dict)]
+    for_redis = any(_is_of(work, redis=True) for work in works)
+    for_postgres = any(_is_of(work, redis=False) for work in works)
+    if for_redis == for_postgres:
+        return target  # nothing says which, or the file is told of what does not fit
+    if target.get("kind") == "local" and "bin" in target:
+        programs = str(target["bin"])
+        if is_directory(programs):
+            return {"kind": "redis-local", "bin": programs} if for_redis else target
+        if programs != _EMBEDDED and not is_version(programs):
+            return target  # no programs at all, which its form tells
+    if (target.get("kind") in REDIS_TARGETS) == for_redis:
+        return target
+    system, here = ("Redis", "PostgreSQL") if for_redis else ("PostgreSQL", "Redis")
+    hint = "`steelyard presets` lists experiments; those for Redis begin with `redis-`."
+    message = f"the experiment puts load on {system}, and the target is a server of {here}"
+    raise InputError(message, hint=hint)
+
+
+def _is_of(work: Mapping[str, Value], *, redis: bool) -> bool:
+    """Return whether a workload is for Redis, or for PostgreSQL, and for nothing else."""
+    keys, builtins = (REDIS_WORK_KEYS, TESTS) if redis else (POSTGRES_WORK_KEYS, BUILTINS)
+    return any(key in work for key in keys) or work.get("builtin") in builtins
+
+
+def _mapping(value: Value) -> Mapping[str, Value]:
+    return value if isinstance(value, dict) else {}
+
+
+def target_of(text: str) -> dict[str, Value]:
+    """Return the section ``target`` that a word, a URI or a YAML mapping stands for.
+
+    Raises:
+        InputError: It is none of them.
+    """
+    text = text.strip()
+    if text.startswith("{"):
+        value = parse_document(text).value
+        if isinstance(value, dict):
+            return value
+        raise InputError("the target is not a YAML mapping", hint="Quote it for the shell.")
+    if not text:
+        raise InputError(
+            "the target is empty", hint=f"Name a URI, a version, or {listed(TARGETS)}."
+        )
+    return _at(text) if "://" in text else _by_word(text)
+
+
+def _at(uri: str) -> dict[str, Value]:
+    if uri.startswith(_IN_KUBERNETES):
+        return _existing_cluster(uri.removeprefix(_IN_KUBERNETES))
+    return {"kind": "redis-endpoint" if is_redis_uri(uri) else "endpoint", "uri": uri}
+
+
+def _by_word(text: str) -> dict[str, Value]:
+    if text in (*TARGETS, *LATER_TARGETS):
+        return {"kind": text}
+    return {"kind": "redis-local" if text in REDIS_SERVERS else "local", "bin": text}
+
+
+def _existing_cluster(path: str) -> dict[str, Value]:
+    """Return the target that ``kubernetes://NAMESPACE/CLUSTER`` stands for."""
+    *namespace, cluster = path.split("/")
+    if len(namespace) > 1 or not all((*namespace, cluster)):
+        raise InputError(
+            f"{shown(_IN_KUBERNETES + path)} names no Cluster",
+            hint="Write kubernetes://CLUSTER or kubernetes://NAMESPACE/CLUSTER for one that is"
+            f" there, {CLUSTER} for one that Steelyard makes.",
+        )
+    there: dict[str, Value] = {"kind": CLUSTER, "cluster": cluster}
+    return {**there, "namespace": namespace[0]} if namespace else there
+
+
+def _has(form: Value, key: str) -> bool:
+    return isinstance(form, dict) and form.get(key) is not None
+
+
+def _on(target: Value, form: Value) -> Value:
+    """Return a treatment on the target, which one that extends another inherits."""
+    if form is not None and not isinstance(form, dict):
+        return form  # refused by its form
+    rest = {key: value for key, value in (form or {}).items() if key != "target"}
+    return rest if _has(rest, "extends") else {**rest, "target": target}
+
+
+def _leave_room_to_server(treatments: Mapping[str, Value]) -> None:
+    """Withdraw ``max_connections`` where it is the same for all treatments."""
+    asked = {name: _room(form) for name, form in treatments.items()}
+    roots = [asked[name] for name, form in treatments.items() if not _has(form, "extends")]
+    heirs = [asked[name] for name, form in treatments.items() if _has(form, "extends")]
+    if any(heirs) or len(set(roots)) != 1:
+        return
+    for form in treatments.values():
+        if isinstance(form, dict) and isinstance(settings := form.get("postgres"), dict):
+            form["postgres"] = {n: v for n, v in settings.items() if n.lower() != _ROOM}
+
+
+def _room(form: Value) -> str | None:
+    settings = form.get("postgres") if isinstance(form, dict) else None
+    given = settings if isinstance(settings, dict) else {}
+    return next((str(value) for name, value in given.items() if name.lower() == _ROOM), None)
+
+
+# `--target` stands for this path, which no file has: the target of every treatment.
+TARGET: Final = "target"
+
+# Asking for the one on the command line withdraws the other of the file.
+_EXCLUDES: Final[Mapping[KeyPath, KeyPath]] = {
+    ("stop", "precision"): ("stop", "decide"),
+    ("stop", "decide"): ("stop", "precision"),
+}
+
+# Where the settings stand in a path; a factor's short form has no level.
+_SETTINGS_AT: Final[Mapping[str, tuple[int, ...]]] = {
+    "treatments": (2,),
+    **dict.fromkeys(WHAT_IS_COMPARED[1:], (2, 3)),
+}
+
+
+class _Refused(Exception):  # noqa: N818 - never leaves this module
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+
+def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
+    """Return a document with values replaced; wrong overrides become its problems.
+
+    Unknown keys are put in all the same: validation refuses them like those of the file, and
+    says what was meant. ``target=...`` comes first, wherever it stands: the others may change it.
+    """
+    if not isinstance(document.value, dict):
+        return document
+    value = _copied(document.value)
+    places = dict(document.places)
+    problems = list(document.problems)
+    given: set[KeyPath] = set()
+    for override in sorted(overrides, key=lambda each: not _is_target(each)):
+        try:
+            path = _put(value, places, override)
+        except _Refused as refused:
+            problems.append(refused.problem)
+            continue
+        given.add(path)
+        _withdraw(value, _EXCLUDES.get(path, ()), given)
+        _withdraw_old_kind(document, value, path, given)
+    return Document(value=value, places=places, problems=tuple(problems))
+
+
+def _is_target(override: str) -> bool:
+    return override.partition("=")[0].strip() == TARGET
+
+
+def _retarget(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
+    """Put one target in place of those of all treatments."""
+    treatments = treatments_of(root) if isinstance(root, dict) else None
+    if isinstance(root, dict) and treatments is not None:
+        try:
+            require_no_targets_below(root)
+            target = fitting_target(root, override.partition("=")[2])
+            root["treatments"] = retargeted(treatments, target)
+        except InputError as error:
+            problem = Problem(message=error.message, hint=error.hint, path="--target")
+            raise _Refused(problem) from None
+        for name in treatments:
+            _displace(places, ("treatments", name, "target"), "--target")
+    return (TARGET,)
+
+
+def _put(root: Value, places: dict[KeyPath, Place], override: str) -> KeyPath:
+    words, separator, text = override.partition("=")
+    if not separator or not words.strip():
+        hint = "Write it as in `--set stop.budget=20m`."
+        raise _refused(override, f"{shown(override)} is no `path=value`", hint)
+    if words.strip() == TARGET:
+        return _retarget(root, places, override)
+    path = _path(root, override, _steps(root, words.strip()))
+    holder = root
+    for step in path[:-1]:
+        holder = _below(holder, step)
+    value = _value(override, text)
+    if isinstance(holder, dict):
+        holder[str(path[-1])] = value
+    elif isinstance(holder, list) and isinstance(path[-1], int):
+        holder[path[-1]] = value
+    _displace(places, path, "--set")
+    return path
+
+
+def _displace(places: dict[KeyPath, Place], path: KeyPath, option: str) -> None:
+    """Forget the file's places from a path on; what is new has none."""
+    for known in [known for known in places if known[: len(path)] == path]:
+        del places[known]
+    nowhere = Place(key=None, value=None, given_as=option)
+    for length in range(1, len(path)):
+        places.setdefault(path[:length], nowhere)
+    places[path] = nowhere
+
+
+def _steps(root: Value, words: str) -> list[str]:
+    """Return the steps of a dotted path; a level's or a setting's name may have dots in it."""
+    parts = words.split(".")
+    if parts[0] in WHAT_IS_COMPARED[1:]:
+        parts = _with_level(root, parts)
+    for place in _SETTINGS_AT.get(parts[0], ()):
+        if len(parts) > place + 2 and parts[place] in ("postgres", "redis", "linux"):
+            return [*parts[: place + 1], ".".join(parts[place + 1 :])]
+    return parts
+
+
+def _with_level(root: Value, parts: list[str]) -> list[str]:
+    """Return the steps with a known level in one piece: ``0.9``."""
+    levels = root
+    for step in parts[:2]:
+        levels = levels.get(step) if isinstance(levels, dict) else None
+    for end in range(len(parts), 3, -1):
+        level = ".".join(parts[2:end])
+        if isinstance(levels, dict) and level in levels:
+            return [*parts[:2], level, *parts[end:]]
+    return parts
+
+
+def _path(root: Value, override: str, steps: Sequence[str]) -> KeyPath:
+    """Return the path in the document, list items found by name or index; makes what is absent."""
+    path: list[str | int] = []
+    holder = root
+    for index in range(len(steps)):
+        last = index == len(steps) - 1
+        key = _key(holder, override, steps[: index + 1])
+        path.append(key)
+        if isinstance(holder, dict) and not last and holder.get(str(key)) is None:
+            holder[str(key)] = {}
+        if not last:
+            holder = _below(holder, key)
+    return tuple(path)
+
+
+def _below(holder: Value, key: str | int) -> Value:
+    if isinstance(holder, list) and isinstance(key, int):
+        return holder[key]
+    return holder[key] if isinstance(holder, dict) and isinstance(key, str) else None
+
+
+def _key(holder: Value, override: str, steps: Sequence[str]) -> str | int:
+    """Return the key of the last step, or the index of the list item it names."""
+    step = steps[-1]
+    where = ".".join(steps[:-1])
+    if isinstance(holder, list):
+        names = [item.get("name") if isinstance(item, dict) else None for item in holder]
+        if step in names:
+            return names.index(step)
+        if re.fullmatch(r"[0-9]{1,6}", step) and int(step) < len(holder):
+            return int(step)
+        known = [name for name in names if isinstance(name, str)]
+        hint = choice(step, known) if known else "Write the whole list."
+        raise _refused(override, f"`{where}` has no item {shown(step)}", hint)
+    if not isinstance(holder, dict):
+        hint = "Shorten the path."
+        raise _refused(override, f"`{where}` has nothing below it", hint)
+    if steps[:-1] == ["treatments"] and step not in holder:
+        message = f"there is no treatment {shown(step)}"
+        raise _refused(override, message, choice(step, holder))
+    return step
+
+
+def _value(override: str, text: str) -> Value:
+    """Return the value of YAML text; what only looks like YAML (``%m [%p]``) is taken as text."""
+    if not text.strip():
+        return None
+    document = parse_document(text)
+    if not document.problems:
+        return document.value
+    if text.lstrip()[0] in "[{":
+        problem = document.problems[0]
+        raise _refused(override, f"the value: {problem.message}", "Quote it for the shell.")
+    return text
+
+
+def _withdraw(value: Value, path: KeyPath, given: set[KeyPath]) -> None:
+    if not path or tuple(path) in given or not isinstance(value, dict):
+        return
+    holder = value.get(str(path[0]))
+    if isinstance(holder, dict):
+        holder.pop(str(path[1]), None)
+
+
+def _withdraw_old_kind(file: Document, value: Value, path: KeyPath, given: set[KeyPath]) -> None:
+    """Withdraw a target's keys in the file when its kind changes: they were the old one's."""
+    if len(path) != 4 or path[0] != "treatments" or path[2:] != ("target", "kind"):
+        return
+    target = Document(value=value, places={}).at(path[:3])
+    old = file.at(path) or "local"
+    if not isinstance(target, dict) or target["kind"] == old or path[:3] in given:
+        return
+    for key in [key for key in target if (*path[:3], key) not in given]:
+        del target[key]
+
+
+def _copied(value: Value) -> Value:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value
+
+
+def _refused(override: str, message: str, hint: str) -> _Refused:
+    path = override.partition("=")[0].strip()
+    return _Refused(Problem(message=message, hint=hint, path=f"--set {path}"))
+
+
+RATES = "50%,70%,90%"
+_ROOMY = 90  # clients that fit into the default max_connections = 100, with what we keep for us
+_KEPT = 10
+_NAME = "capacity"
+_TREATMENT = "server"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityQuestion:
+    """What is asked of one server.
+
+    Attributes:
+        target: A word, a URI or a mapping as for ``--target``.
+        clients: Sessions of the open loops, and the most of the closed ones before them.
+        builtins: pgbench's scripts, a workload each.
+        rates: As in ``loads.rate``; empty: the usual ones, those of a goal where there is one.
+        goal: As in ``slo``; empty: none.
+        run_s: Length of a run, as written: ``5s``.
+        budget: As written: ``10m``.
+    """
+
+    target: str
+    clients: int
+    scale: int
+    builtins: Sequence[str]
+    protocol: str
+    rates: str
+    goal: str
+    run_s: str
+    budget: str
+    seed: int
+
+
+def capacity_text(asked: CapacityQuestion) -> str:
+    """Return the experiment file of a question.
+
+    Raises:
+        InputError: The target is none, or of Redis.
+    """
+    target = target_of(asked.target)
+    if target.get("kind") in REDIS_TARGETS:
+        raise InputError(
+            "the capacity is what loads at a rate are shares of, and no generator of Redis offers"
+            " a rate",
+            hint="Find the most that it sustains with several numbers of clients in a file:"
+            " `loads: {clients: [1, 10, 50, 100]}`.",
+        )
+    workloads = "\n".join(
+        f"  - {{name: {_yaml(builtin)}, builtin: {_yaml(builtin)}, scale_factor: {asked.scale}}}"
+        for builtin in asked.builtins
+    )
+    rates = asked.rates or ("" if asked.goal else RATES)
+    offered = f"\n  rate: {_yaml(rates)}" if rates else ""
+    goal = f"slo: {_yaml(asked.goal)}\n" if asked.goal else ""
+    room = ""
+    if target.get("kind") == "local" and asked.clients > _ROOMY:
+        room = f"\n    postgres: {{max_connections: {asked.clients + _KEPT}}}"
+    return f"""\
+# Written by `steelyard capacity`: the most that one server sustains, and the latency below that.
+version: 1
+name: {_NAME}
+description: How much does this server sustain, and how long do transactions take below that?
+workloads:
+{workloads}
+loads:
+  clients: {asked.clients}
+  threads: auto{offered}
+  protocol: {_yaml(asked.protocol)}
+{goal}measure:
+  slice: {_yaml(asked.run_s)}
+  ramp: 1s
+  prewarm: true
+  discard: 5s
+stop: {{budget: {_yaml(asked.budget)}}}
+seed: {asked.seed}
+treatments:
+  {_TREATMENT}:
+    target: {_yaml(target)}{room}
+"""
+
+
+def _yaml(value: object) -> str:
+    """Return a value in YAML: its JSON, which is YAML whatever a shell let through."""
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,285 @@
+"""From a sound form to the experiment: everything concrete, nothing left to look up."""
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.campaign.file.checks import implied_baseline
+from steelyard.campaign.file.form import ExperimentForm, StopForm, WorkloadForm
+from steelyard.campaign.file.form_parts import (
+    CalibrationForm,
+    CapacityForm,
+    LoadsForm,
+    ManualForm,
+    MeasureForm,
+    asked_rates,
+)
+from steelyard.campaign.file.form_target import REDIS_TARGETS, TargetForm
+from steelyard.campaign.file.form_values import SEED_LIMIT
+from steelyard.campaign.file.inheritance import Merged
+from steelyard.campaign.file.target_checks import CLUSTER
+from steelyard.campaign.file.target_resolution import (
+    DEFAULTS,
+    cluster_service,
+    cluster_target,
+    generator_cpus,
+    generator_threads,
+    one_test,
+    redis_target,
+    redis_work,
+)
+from steelyard.core.experiment import (
+    Calibration,
+    CapacityAsked,
+    Design,
+    EngineName,
+    Experiment,
+    GeneratorName,
+    Layer,
+    ManualStep,
+    Measure,
+    Reset,
+    Script,
+    Setting,
+    Stop,
+    SwitchCost,
+    Treatment,
+    Workload,
+)
+from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.schedule import CeilingsAsked, Load, TurnTimes
+from steelyard.core.target import EndpointTarget, LocalTarget, RedisTarget, Target, place_of
+from steelyard.tuning.profiles import MachineFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an experiment is resolved with, besides its file.
+
+    Attributes:
+        base: Directory that names in the file are relative to.
+        facts: Of the machine that the generator and the local servers run on.
+        seed: In place of the file's; None keeps the file's, or draws one.
+        generator_flags: Come after the file's.
+    """
+
+    base: Path
+    facts: MachineFacts
+    seed: int | None = None
+    generator_flags: Sequence[str] = ()
+
+
+def resolve(
+    form: ExperimentForm,
+    merged: Mapping[str, Merged],
+    texts: Mapping[str, str],
+    surroundings: Surroundings,
+) -> Experiment:
+    """Return the experiment of a form that all checks have passed."""
+    names = tuple(merged)
+    treatments = tuple(
+        _treatment(name, treatment, texts, surroundings.base) for name, treatment in merged.items()
+    )
+    engine = _engine(treatments)
+    generator = GeneratorName(form.generator.program or DEFAULTS[engine])
+    cpus = _generator_cpus(treatments, form.loads, surroundings)
+    loads = _loads(form.loads, form.slo, cpus, generator)
+    return Experiment(
+        name=form.name,
+        description=form.description or "",
+        baseline=form.baseline or implied_baseline(names) or names[0],
+        treatments=treatments,
+        workloads=tuple(_workload(workload, texts, generator) for workload in form.workloads),
+        loads=loads,
+        protocol=form.loads.protocol,
+        measure=_measure(form.measure, engine),
+        stop=_stop(form.stop),
+        seed=_seed(surroundings.seed, form.seed),
+        engine=engine,
+        design=Design(form.design),
+        capacity=_capacity(form.capacity, loads),
+        goal=form.slo,
+        sustained_s=form.sustain,
+        generator=generator,
+        generator_flags=(*form.generator.flags, *surroundings.generator_flags),
+    )
+
+
+def _engine(treatments: Sequence[Treatment]) -> EngineName:
+    redis = any(isinstance(treatment.target, RedisTarget) for treatment in treatments)
+    return EngineName.REDIS if redis else EngineName.POSTGRES
+
+
+def _seed(asked: int | None, written: int | None) -> int:
+    given = written if asked is None else asked
+    return secrets.randbelow(SEED_LIMIT) if given is None else given
+
+
+def _treatment(name: str, merged: Merged, texts: Mapping[str, str], base: Path) -> Treatment:
+    return Treatment(
+        name=name,
+        target=_target(merged.target, base),
+        settings=tuple(
+            sorted(
+                Setting(layer=layer, name=setting, value=value)
+                for layer, asked in (
+                    (Layer.POSTGRES, merged.settings),
+                    (Layer.REDIS, merged.redis),
+                    (Layer.CGROUP, merged.limits),
+                    (Layer.LINUX, merged.linux),
+                    (Layer.KVM, {} if merged.domain is None else {"domain": merged.domain}),
+                )
+                for setting, value in asked.items()
+            )
+        ),
+        protocol=merged.protocol,
+        profiles=merged.profiles,
+        domain_xml="" if merged.domain is None else texts[merged.domain],
+        manual=None if merged.manual is None else _manual(merged.manual),
+    )
+
+
+def _manual(form: ManualForm) -> ManualStep:
+    return ManualStep(text=form.text or "", command=form.command or (), timeout_s=form.timeout)
+
+
+def _target(form: TargetForm, base: Path) -> Target:
+    if form.kind == CLUSTER:
+        return cluster_target(form)
+    if form.kind in REDIS_TARGETS:
+        return redis_target(form, lambda given: str(_path(given, base)))
+    return _endpoint(form) if form.kind == "endpoint" else _local(form, base)
+
+
+def _endpoint(form: TargetForm) -> EndpointTarget:
+    return EndpointTarget(
+        uri=form.uri,
+        host=form.host,
+        port=form.port,
+        user=form.user,
+        dbname=form.dbname,
+        service=form.service,
+        allow_existing=bool(form.allow_existing),
+        restart_command=form.restart_command or (),
+        restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
+        inside=None if form.kubernetes is None else cluster_service(form.kubernetes),
+    )
+
+
+def _local(form: TargetForm, base: Path) -> LocalTarget:
+    return LocalTarget(
+        bin=_located(form.bin, base) if form.bin else LocalTarget().bin,
+        directory=str(_path(form.directory, base)) if form.directory else None,
+        port=form.port,
+        connection=form.connection or LocalTarget().connection,
+        run_as=form.run_as,
+        initdb=tuple(form.initdb or ()),
+        restore=form.restore,
+        burst_lasts_s=form.burst_lasts,
+    )
+
+
+def _located(given: str, base: Path) -> str:
+    """Return a version or ``embedded`` as it is, a directory as an absolute path."""
+    return str(_path(given, base)) if "/" in given or given.startswith("~") else given
+
+
+def _path(given: str, base: Path) -> Path:
+    home = str(Path.home())
+    expanded = home + given[1:] if given == "~" or given.startswith("~/") else given
+    return (base / expanded).absolute()
+
+
+def _workload(form: WorkloadForm, texts: Mapping[str, str], generator: GeneratorName) -> Workload:
+    return Workload(
+        name=form.name,
+        builtin=one_test(form.builtin, generator),
+        scale_factor=form.scale_factor,
+        prepare=tuple(Script(name=name, text=texts[name]) for name in form.prepare),
+        scripts=tuple(
+            Script(name=script.file, text=texts[script.file], weight=script.weight)
+            for script in form.scripts
+        ),
+        redis=None if generator is GeneratorName.PGBENCH else redis_work(form, generator),
+    )
+
+
+def _generator_cpus(
+    treatments: Sequence[Treatment], form: LoadsForm, surroundings: Surroundings
+) -> int:
+    """Return how many threads have a CPU of their own: here, or in all pods of generators."""
+    place = place_of(treatments[0].target) if treatments else None
+    if place is not None:
+        return generator_cpus(place.generators) * form.generators
+    return max(1, math.floor(surroundings.facts.cpus), form.generators)
+
+
+def _loads(
+    form: LoadsForm, goal: LatencyGoal | None, cpus: int, generator: GeneratorName
+) -> tuple[Load, ...]:
+    return tuple(
+        Load(
+            clients=clients,
+            threads=threads,
+            rate_per_s=rate.per_s,
+            share=rate.share,
+            latency_limit_s=None if rate.is_closed else form.latency_limit,
+            generators=form.generators,
+            pipeline=pipeline,
+        )
+        for clients in form.clients
+        for threads in (
+            form.threads or (generator_threads(generator, clients, cpus, form.generators),)
+        )
+        if threads <= clients
+        for pipeline in form.pipeline
+        for rate in asked_rates(form, goal)
+    )
+
+
+def _capacity(form: CapacityForm | None, loads: Sequence[Load]) -> CapacityAsked | None:
+    """Return how the capacity is found; None where no load is a share of it."""
+    if not any(load.share is not None for load in loads):
+        return None
+    asked = form or CapacityForm()
+    most = max(load.clients for load in loads)
+    clients = asked.clients or [*(2**power for power in range(most.bit_length())), most]
+    return CapacityAsked(clients=tuple(sorted(set(clients))), rounds=asked.rounds)
+
+
+def _measure(form: MeasureForm, engine: EngineName) -> Measure:
+    # The generators of Redis cannot leave a ramp out; one that is asked for is refused.
+    ramp_s = 0.0 if engine is EngineName.REDIS else form.ramp
+    return Measure(
+        slice_s=form.slice,
+        ramp_s=ramp_s,
+        discard_s=form.discard,
+        calibration=None if form.calibration is None else _calibration(form.calibration),
+        reset=None if form.reset == "auto" else Reset(form.reset),
+        switch=None if form.switch == "auto" else SwitchCost(form.switch),
+        prewarm=form.prewarm,
+        rounds=form.rounds,
+        turns=TurnTimes(
+            turn_s=form.turn, settling_s=form.settling, reconnections=form.reconnections
+        ),
+        ceilings=CeilingsAsked(form.ceilings),
+        neighbours=form.neighbours,
+        log=LogPolicy(form.log),
+        log_sampling=form.log_sampling,
+    )
+
+
+def _calibration(form: CalibrationForm) -> Calibration:
+    return Calibration(restarts=form.restarts, run_s=form.run, at_least_s=form.at_least)
+
+
+def _stop(form: StopForm) -> Stop:
+    return Stop(
+        budget_s=form.budget,
+        decide=Stop().decide if form.decide is None else form.decide,
+        precision=form.precision,
+        equivalence=form.equivalence,
+    )

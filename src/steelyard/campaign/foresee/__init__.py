@@ -1,0 +1,1 @@
+"""What a campaign would take and decide, before anything is started."""

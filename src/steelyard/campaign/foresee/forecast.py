@@ -1,0 +1,473 @@
+"""What a campaign will take: minutes, blocks and disk, before anything is started.
+
+The A/A twin of an experiment: its baseline against itself, brought together as it would be.
+
+Whatever it finds to differ is noise of the set-up: same target, workloads, loads and slices, and
+the same way of switching.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from steelyard.answers.observations import headline_contrasts, headline_count
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.campaign.design import schedule as durations
+from steelyard.campaign.design.schedule import (
+    Rounds,
+    VisitFrame,
+    asked_cycle_s,
+    blocks_planned,
+    choose_rounds,
+    mode_for,
+)
+from steelyard.campaign.file.files import LoadedExperiment
+from steelyard.campaign.run import sustained
+from steelyard.campaign.run.capacity import capacity_s
+from steelyard.campaign.run.ceilings import ceilings_s
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.experiment import (
+    Design,
+    Experiment,
+    Layer,
+    OtherDesign,
+    Reset,
+    Stop,
+    SwitchCost,
+    Treatment,
+    TwinOf,
+)
+from steelyard.core.noise import ASSUMED_NOISE, NoiseProfile
+from steelyard.core.plan import RoundsFor, StoppingRule
+from steelyard.core.schedule import Mode, Pausing, SharedMemory
+from steelyard.core.units import GIB, MIB, format_bytes, format_duration, parse_bytes
+from steelyard.gateways.files import free_bytes
+from steelyard.systems.protocol import Engine
+from steelyard.systems.redis.datasets import aof_bytes
+from steelyard.targets.assembly import Assembly
+from steelyard.targets.differences import choose_design, reset_for, switch_cost
+
+_EMPTY_DATA_DIRECTORY_BYTES = 64 * MIB  # measured: 39 MB (15) to 46 MB (18) plus WAL segments
+_DEFAULT_MAX_WAL_BYTES = 1 * GIB
+_GROWTH = 1.25  # indexes, history rows and dead tuples: a guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """An estimate of a campaign, from guesses where nothing was measured yet.
+
+    Attributes:
+        preparation_s: Data, calibration, the first start of every treatment, the ceilings, and the
+            capacity.
+        block_s: Of one block.
+        max_blocks: That fit into the budget after the preparation.
+        disk_bytes: Needed and free, by the directory they are needed in.
+        cached: Treatments whose data are prepared already.
+        sustained_s: Of all long runs after the last block; they come on top of the budget.
+        sustained_most_s: The same, when each of them falls near its end and is extended.
+        rounds: Of each visit.
+        capacity_s: Of finding the capacity, which is a part of the preparation.
+        design_reason: Why the treatments alternate or not, as a clause.
+        pausing: What stands still between turns; None where none are taken.
+        memory: Of the servers that are up together; None likewise, and where it is not known.
+        reading: Workloads that only read, which come first in a block of turns.
+    """
+
+    mode: Mode
+    switch: SwitchCost
+    reset: Reset
+    preparation_s: float
+    block_s: float
+    max_blocks: int
+    stopping: StoppingRule
+    discard_s: float
+    disk_bytes: Mapping[Path, tuple[int, int]]
+    cached: int
+    sustained_s: float = 0.0
+    sustained_most_s: float = 0.0
+    rounds: Rounds = field(default_factory=Rounds)
+    capacity_s: float = 0.0
+    design_reason: str = ""
+    pausing: Pausing | None = None
+    memory: SharedMemory | None = None
+    reading: tuple[str, ...] = ()
+
+    @property
+    def first_look_s(self) -> float:
+        """Return seconds from the start to the first look at the headlines."""
+        return self.preparation_s + self.stopping.first_look * self.block_s
+
+    @property
+    def pass_s(self) -> float:
+        """Return seconds from the start to the end of a single pass."""
+        return self.preparation_s + self.block_s
+
+
+def forecast(
+    experiment: Experiment, assembly: Assembly, *, measured: NoiseProfile | None = None
+) -> Forecast:
+    """Return what a campaign will take.
+
+    Args:
+        experiment: As resolved.
+        assembly: Its engine and platforms.
+        measured: Whose times of restart, restore and discard take the place of guesses, and whose
+            noise says how many rounds a newly made server is worth.
+
+    Raises:
+        InputError: The file asks for a switch that is too cheap.
+    """
+    engine = assembly.engine
+    switch = switch_cost(experiment, engine)
+    choice = choose_design(experiment, engine, assembly.room)
+    mode = mode_for(switch, single_pass=experiment.is_single_pass, alternates=choice.alternates)
+    reset = reset_for(experiment, mode, writes=engine.writes())
+    discard_s = expected_discard_s(experiment, measured, alternates=choice.alternates)
+    times = _times(experiment, engine, measured)
+    cached = _prepared_already(experiment, assembly)
+    activation_s = times.restore_s + times.start_s
+    finding_s = capacity_s(experiment, discard_s=discard_s, activation_s=activation_s)
+    preparation = finding_s + _preparation_s(experiment, engine, times)
+    preparation += ceilings_s(experiment, engine, assembly.platforms)
+    frame = VisitFrame(
+        mode=mode,
+        switch=switch,
+        reset=reset,
+        discard_s=discard_s,
+        times=times,
+        cycle_s=asked_cycle_s(experiment),
+    )
+    rounds = choose_rounds(experiment, engine, frame, noise=measured or ASSUMED_NOISE)
+    block = durations.block_s(
+        experiment,
+        mode=mode,
+        reset=reset,
+        discard_s=discard_s,
+        times=times,
+        rounds=rounds.number,
+    )
+    max_blocks = blocks_planned(experiment, experiment.stop.budget_s - preparation, block)
+    sustained_s = sustained.forecast_s(
+        experiment, discard_s=discard_s, switch_s=times.restore_s + times.start_s
+    )
+    return Forecast(
+        mode=mode,
+        switch=switch,
+        reset=reset,
+        preparation_s=preparation,
+        block_s=block,
+        max_blocks=max_blocks,
+        stopping=stopping_rule(
+            headlines=headline_count(experiment),
+            cells_per_headline=len(experiment.closed_loads),
+            max_blocks=max_blocks,
+            precision=experiment.stop.precision,
+        ),
+        discard_s=discard_s,
+        disk_bytes=_disk(
+            experiment,
+            assembly,
+            cached_all=cached == len(experiment.treatments),
+            together=choice.alternates,
+        ),
+        cached=cached,
+        sustained_s=sustained_s,
+        sustained_most_s=sustained_s + sustained.most_further_s(experiment),
+        rounds=rounds,
+        capacity_s=finding_s,
+        design_reason=choice.reason,
+        pausing=assembly.room.pausing if choice.alternates else None,
+        memory=choice.memory,
+        reading=tuple(each.name for each in experiment.workloads if engine.only_reads(each)),
+    )
+
+
+def _prepared_already(experiment: Experiment, assembly: Assembly) -> int:
+    """Return how many treatments have their data in the cache."""
+    engine = assembly.engine
+    return sum(
+        assembly.platforms[t.name].find(engine.program(t.name), engine.datasets()) is not None
+        for t in experiment.treatments
+    )
+
+
+def require_first_look(expected: Forecast, experiment: Experiment) -> None:
+    """Raise when the budget ends before anything could be said.
+
+    Raises:
+        PreflightError: The first look, or the end of a single pass, comes after the budget.
+    """
+    budget_s = experiment.stop.budget_s
+    if experiment.is_single_pass and expected.pass_s > budget_s:
+        raise PreflightError(
+            f"the budget of {format_duration(budget_s)} ends before the single pass, which takes"
+            f" about {format_duration(expected.pass_s)}",
+            hint=f"Give it --budget {int(-(-expected.pass_s * 1.05 // 60))}m, or fewer loads.",
+        )
+    if _only_latency(experiment) and expected.max_blocks < 1:
+        needed = expected.preparation_s + expected.block_s
+        raise PreflightError(
+            f"the budget of {format_duration(budget_s)} ends before the first block, which is"
+            f" complete after about {format_duration(needed)}",
+            hint=f"Give it --budget {int(-(-needed * 1.05 // 60))}m, fewer loads, or a shorter"
+            " discard.",
+        )
+    if experiment.compares_throughput and expected.first_look_s > budget_s:
+        needed = expected.first_look_s * 1.05
+        raise PreflightError(
+            f"the budget of {format_duration(budget_s)} ends before the first look:"
+            f" {expected.stopping.first_look} blocks of about {format_duration(expected.block_s)}"
+            f" after {format_duration(expected.preparation_s)} of preparation",
+            hint=f"Give it --budget {int(-(-needed // 60))}m, fewer loads, or a shorter discard."
+            f"{_one_round(expected.rounds)}",
+        )
+
+
+def _only_latency(experiment: Experiment) -> bool:
+    """Return whether open loops in blocks are all there is: no look tells when it is enough."""
+    open_loops = any(load.is_open for load in experiment.loads)
+    return open_loops and not (experiment.compares_throughput or experiment.is_single_pass)
+
+
+def _one_round(rounds: Rounds) -> str:
+    """Return the way out that costs something else, where a checkpoint cycle takes the time."""
+    if rounds.chosen_for is not RoundsFor.CYCLE:
+        return ""
+    return (
+        f" {rounds.number} rounds per visit are planned, because {rounds.reason}. With"
+        " `measure.rounds: 1` only the early phase of the cycle is measured, and the report says"
+        " so."
+    )
+
+
+def require_disk(expected: Forecast) -> None:
+    """Raise when a directory has too little room.
+
+    Raises:
+        PreflightError: With what is needed and what is free.
+    """
+    for directory, (needed, free) in expected.disk_bytes.items():
+        if needed > free:
+            raise PreflightError(
+                f"{directory} has {format_bytes(free)} free; this campaign needs"
+                f" {format_bytes(needed)} there",
+                hint="Lower the scale factor or max_wal_size (Redis: `loaded`, `value_bytes` or"
+                " auto-aof-rewrite-min-size), or name another place with `directory:` in the"
+                " target.",
+            )
+
+
+def expected_discard_s(
+    experiment: Experiment, measured: NoiseProfile | None = None, *, alternates: bool = False
+) -> float:
+    """Return the discard as declared, as it was calibrated before, or what it will at least be."""
+    measure = experiment.measure
+    if measure.discard_s is not None:
+        return measure.discard_s
+    if alternates:
+        return durations.TURNS_DISCARD_S
+    if measure.calibration is not None:
+        before_s = measured.discard_s if measured is not None else None
+        return max(before_s or 0.0, measure.calibration.at_least_s)
+    return durations.DEFAULT_DISCARD_S
+
+
+def _guessed_times(experiment: Experiment, engine: Engine) -> durations.SwitchTimes:
+    size = _empty_bytes(experiment) + sum(d.expected_bytes for d in engine.datasets())
+    prewarm = size / GIB if experiment.measure.prewarm else 0.0
+    copy_s = 0.3 + durations.GUESSED_RESTORE_S_PER_GIB * size / GIB
+    return durations.SwitchTimes(
+        restore_s=_making_s(experiment, engine) if experiment.is_made_anew else copy_s,
+        start_s=_starting_s(experiment) + prewarm,
+    )
+
+
+def _starting_s(experiment: Experiment) -> float:
+    """Return about how long a server takes to start; a Cluster that is there rolls out."""
+    if any(target.is_made for target in experiment.redis_in_kubernetes.values()):
+        return durations.GUESSED_POD_START_S
+    rolls = experiment.cluster_targets and not experiment.is_made_anew
+    return durations.GUESSED_ROLLOUT_S if rolls else durations.GUESSED_START_S
+
+
+def _times(
+    experiment: Experiment, engine: Engine, measured: NoiseProfile | None
+) -> durations.SwitchTimes:
+    """Return what was measured, else what is guessed."""
+    guessed = _guessed_times(experiment, engine)
+    if measured is None:
+        return guessed
+    return replace(
+        guessed,
+        restore_s=guessed.restore_s if measured.restore_s is None else measured.restore_s,
+        start_s=guessed.start_s if measured.start_s is None else measured.start_s,
+    )
+
+
+def _preparation_s(experiment: Experiment, engine: Engine, times: durations.SwitchTimes) -> float:
+    states = {engine.program(t.name).identity for t in experiment.treatments}
+    loading = 0.0 if experiment.is_made_anew else _making_s(experiment, engine)
+    activation = times.restore_s + times.start_s
+    arms = len(experiment.treatments)
+    calibration = experiment.measure.calibration
+    if calibration is None or experiment.measure.discard_s is not None:
+        return len(states) * loading + arms * activation
+    restarts = max(calibration.restarts, len(experiment.workloads))
+    return len(states) * loading + arms * restarts * (activation + calibration.run_s)
+
+
+def _making_s(experiment: Experiment, engine: Engine) -> float:
+    """Return about how long it takes to make a server with its data."""
+    made = [target for target in experiment.cluster_targets.values() if target.is_made]
+    most = max((target.instances for target in made), default=0)
+    return (
+        _loading_s(engine)
+        + durations.GUESSED_REDIS_SET_S * (bool(experiment.made_targets) and not made)
+        + durations.GUESSED_CLUSTER_S * bool(made)
+        + durations.GUESSED_STANDBY_S * max(most - 1, 0)
+    )
+
+
+def _loading_s(engine: Engine) -> float:
+    """Return about how long it takes to load the data."""
+    scale = sum(dataset.scale_factor or 0 for dataset in engine.datasets())
+    tables_s = durations.GUESSED_PREPARE_S_PER_SCALE * scale
+    keys = sum(each.space.loaded for each in engine.datasets() if each.space is not None)
+    size = sum(each.expected_memory_bytes for each in engine.datasets())
+    keys_s = durations.GUESSED_FILL_S_PER_KEY * keys + durations.GUESSED_FILL_S_PER_GIB * size / GIB
+    return durations.GUESSED_PREPARE_S + tables_s + keys_s
+
+
+def _disk(
+    experiment: Experiment, assembly: Assembly, *, cached_all: bool, together: bool
+) -> Mapping[Path, tuple[int, int]]:
+    """Return needed and free bytes by directory.
+
+    Args:
+        experiment: As resolved.
+        assembly: Its engine and platforms.
+        cached_all: The data of all treatments are prepared already.
+        together: All servers are up at the same time, each on a copy of its own.
+    """
+    data = sum(d.expected_bytes for d in assembly.engine.datasets())
+    one = int((_empty_bytes(experiment) + data) * _GROWTH)
+    needs: dict[Path, int] = {}
+    places = {t.name: assembly.platforms[t.name].root for t in experiment.treatments}
+    for root in dict.fromkeys(path for path in places.values() if path is not None):
+        here = [t for t in experiment.treatments if places[t.name] == root]
+        states = {assembly.engine.program(t.name).identity for t in here}
+        anew = experiment.is_made_anew
+        prepared = 0 if cached_all or anew else len(states) * one
+        written = [_written_bytes(treatment, data) for treatment in here]
+        if together:
+            needs[root] = prepared + len(here) * one + sum(written)
+            continue
+        live = sum((1 if anew else _copies(here)) * one for _ in states)
+        needs[root] = prepared + live + max(written)
+    return {root: (needed, free_bytes(root)) for root, needed in needs.items()}
+
+
+def _copies(treatments: Sequence[Treatment]) -> int:
+    """Return how many live copies of the data there may be: a template keeps one beside it."""
+    copied = all(t.target.restore in ("copy", "reflink") for t in treatments)
+    return 1 if copied or treatments[0].server_layer is Layer.REDIS else 2
+
+
+def _empty_bytes(experiment: Experiment) -> int:
+    """Return how large a data directory without data is; that of Redis holds nothing then."""
+    return 0 if experiment.redis_targets else _EMPTY_DATA_DIRECTORY_BYTES
+
+
+def _written_bytes(treatment: Treatment, data: int) -> int:
+    """Return how much a server writes beside its data, by its settings."""
+    if treatment.server_layer is Layer.REDIS:
+        return aof_bytes(treatment.asked_folded(), data)
+    return _max_wal_bytes(treatment)
+
+
+def _max_wal_bytes(treatment: Treatment) -> int:
+    text = treatment.asked().get("max_wal_size")
+    if text is None:
+        return _DEFAULT_MAX_WAL_BYTES
+    return int(text) * MIB if text.isdigit() else parse_bytes(text)
+
+
+AGAIN = "again"
+# As long as a first answer may take: six-minute campaigns have 8 or 9 blocks, this about 14.
+LEAST_BUDGET_S = 600.0
+# They know a deviation to about a fifth of itself: 1 / sqrt(2 x 11) is 0.21.
+ENOUGH_BLOCKS = 12
+_SECONDS_PER_MINUTE = 60.0
+
+
+def aa_twin(
+    loaded: LoadedExperiment,
+    *,
+    switch: SwitchCost,
+    budget_s: float,
+    alternates: bool = False,
+    other: OtherDesign | None = None,
+) -> LoadedExperiment:
+    """Return an experiment's A/A twin; only its budget ends it.
+
+    Args:
+        loaded: The experiment, with any number of treatments.
+        switch: How the arms are brought together: what its differences need, or as asked.
+        budget_s: Seconds from the start of preparation to the end of the last block.
+        alternates: The experiment's treatments do, whatever its twin could: what keeps them from
+            it may be their differences, of which the twin has none.
+        other: The design that it does not take.
+
+    Raises:
+        InputError: All its loads are open loops.
+    """
+    given = loaded.experiment
+    if not given.closed_loads:
+        raise InputError(
+            "the noise is that of comparisons of throughput, and all loads are open loops",
+            hint="Add a closed loop: --set loads.rate=closed.",
+        )
+    baseline = given.treatment(given.baseline)
+    headlines = headline_contrasts(given)
+    again = AGAIN if baseline.name != AGAIN else f"{AGAIN}-2"
+    twin = replace(
+        given,
+        name=f"noise of {given.name}",
+        description="What can this set-up see? The baseline against itself.",
+        treatments=(baseline, replace(baseline, name=again)),
+        measure=given.measure if alternates else replace(given.measure, switch=switch),
+        stop=Stop(budget_s=budget_s, decide=given.stop.decide, equivalence=given.stop.equivalence),
+        design=given.design if alternates else Design.ONE_BY_ONE,
+        sustained_s=None,
+        attribution=None,
+        goal=None,
+        twin_of=TwinOf(
+            name=given.name,
+            treatments=len(given.treatments),
+            stop=given.stop,
+            contrasts=len(headlines),
+            other=other,
+            squares=max((sum(w * w for w in each.weights) for each in headlines), default=2.0),
+        ),
+    )
+    return replace(loaded, experiment=twin, parents={**loaded.parents, again: baseline.name})
+
+
+def with_budget(loaded: LoadedExperiment, budget_s: float) -> LoadedExperiment:
+    """Return an experiment that ends after other seconds."""
+    experiment = loaded.experiment
+    stop = replace(experiment.stop, budget_s=budget_s)
+    return replace(loaded, experiment=replace(experiment, stop=stop))
+
+
+def default_budget_s(expected: Forecast, twin: Experiment) -> float:
+    """Return how long an A/A campaign takes when nobody says: ten minutes, or twelve blocks.
+
+    Where blocks are long, ten minutes hold too few to know a deviation; but measuring the noise
+    must not cost more than the experiment that it is measured for.
+    """
+    enough = expected.preparation_s + ENOUGH_BLOCKS * expected.block_s
+    own = LEAST_BUDGET_S if twin.twin_of is None else twin.twin_of.stop.budget_s
+    wanted = max(LEAST_BUDGET_S, min(enough, own))
+    return math.ceil(wanted / _SECONDS_PER_MINUTE) * _SECONDS_PER_MINUTE

@@ -1,0 +1,467 @@
+"""What an experiment can decide, how long that takes, and what would be cheaper; nothing runs.
+
+Designs that decide what the budget of a file does not, computed and not recommended by rote.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from steelyard.answers.attribution.compute import synergies
+from steelyard.answers.observations import headline_contrasts
+from steelyard.answers.outlook.compute import (
+    EFFECTS,
+    CampaignOutlook,
+    CheaperDesign,
+    DiskNeed,
+    OutlookTerms,
+    SliceOutlook,
+    WorkloadOutlook,
+    needed_s,
+    outlook,
+    precision_s,
+)
+from steelyard.campaign.design.noise_profiles import profile_for
+from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
+from steelyard.campaign.foresee.forecast import Forecast, forecast
+from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment
+from steelyard.core.noise import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.core.schedule import Load, Mode
+from steelyard.stats import factorial
+from steelyard.stats.planning import (
+    PAIR,
+    BlockShape,
+    optimal_slice_s,
+    optimal_turns,
+    turn_noise,
+    turns_ratio,
+    width_ratio,
+    within_visits,
+)
+from steelyard.targets.assembly import Assembly
+from steelyard.targets.differences import choose_design, switch_cost
+
+_WORTH_SAYING = 0.9  # of the time that the file's own design needs: a guess
+_MOST_SAID = 3
+_LOADS_NAMED = 4
+
+Terms = Callable[[Experiment, Forecast], OutlookTerms]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Variant:
+    """A changed experiment.
+
+    Attributes:
+        change: What was changed, in words.
+        alike: Of variants that differ in one number only, the best stands for all.
+    """
+
+    change: str
+    experiment: Experiment
+    campaigns: int = 1
+    alike: str = ""
+
+
+def cheaper_designs(
+    found: CampaignOutlook, assembly: Assembly, terms: Terms
+) -> tuple[CheaperDesign, ...]:
+    """Return what decides ``stop.decide`` where the budget does not, cheapest first.
+
+    The last of each scope is the file's own design with the budget that it needs.
+    """
+    if not found.workloads or (found.decides_headlines and found.decides_cells):
+        return ()
+    variants = list(_variants(found, assembly))
+    designs: list[CheaperDesign] = []
+    if not found.decides_headlines:
+        designs += _designs(found, variants, assembly, terms, pooled=True)
+    elif not found.decides_cells:
+        designs += _instead_of_cells(found)
+    if not found.decides_cells:
+        designs += _designs(found, variants, assembly, terms, pooled=False)
+    return tuple(designs)
+
+
+def _instead_of_cells(found: CampaignOutlook) -> Iterator[CheaperDesign]:
+    """Yield the headline, which this budget decides."""
+    decide = found.experiment.stop.decide
+    needed = [each.pooled.at(decide).most_s for each in found.workloads]
+    known = [seconds for seconds in needed if seconds is not None]
+    if len(known) == len(needed):
+        change = "this file, read by its pooled headlines and not by single cells"
+        yield CheaperDesign(pooled=True, change=change, needed_s=max(known))
+
+
+def _designs(
+    found: CampaignOutlook,
+    variants: Sequence[_Variant],
+    assembly: Assembly,
+    terms: Terms,
+    *,
+    pooled: bool,
+) -> list[CheaperDesign]:
+    own = _Variant(change="", experiment=found.experiment)
+    made: dict[str, list[CheaperDesign]] = {}
+    for variant in (own, *variants):
+        seconds = _needed_s(found, variant.experiment, assembly, terms, pooled=pooled)
+        if seconds is not None:
+            design = CheaperDesign(
+                pooled=pooled,
+                change=variant.change or _longer_budget(seconds),
+                needed_s=seconds,
+                campaigns=variant.campaigns,
+            )
+            made.setdefault(variant.alike or variant.change, []).append(design)
+    budget_s = found.experiment.stop.budget_s
+    longer = made.pop(own.change, [])
+    limit = longer[0].needed_s * _WORTH_SAYING if longer else math.inf
+    best = [_best(alike, budget_s) for alike in made.values()]
+    worth = [design for design in best if design.needed_s * design.campaigns < limit]
+    worth.sort(key=lambda design: design.needed_s * design.campaigns)
+    return [*worth[:_MOST_SAID], *longer]
+
+
+def _longer_budget(seconds: float) -> str:
+    minutes = math.ceil(seconds / 300.0) * 5
+    return f"the file as it is with `--budget {minutes}m`"
+
+
+def _best(alike: Sequence[CheaperDesign], budget_s: float) -> CheaperDesign:
+    """Return the first that fits into the budget, else the shortest; the first gives up least."""
+    fitting = [design for design in alike if design.needed_s <= budget_s]
+    return fitting[0] if fitting else min(alike, key=lambda design: design.needed_s)
+
+
+def _needed_s(
+    found: CampaignOutlook,
+    experiment: Experiment,
+    assembly: Assembly,
+    terms: Terms,
+    *,
+    pooled: bool,
+) -> float | None:
+    """Return the budget that decides every workload; None where no reachable one does."""
+    expected = forecast(experiment, assembly, measured=found.noise)
+    design = terms(experiment, expected)
+    decide = experiment.stop.decide
+    names = [workload.name for workload in experiment.workloads]
+    noises = {replace(found.noise.of(name), workload="") for name in names}
+    needed = [needed_s(noise, design, decide, pooled=pooled) for noise in noises]
+    known = [seconds for seconds in needed if seconds is not None]
+    return max(known) if len(known) == len(needed) else None
+
+
+def _variants(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
+    experiment = found.experiment
+    yield from _fewer_loads(experiment)
+    if len(experiment.workloads) > 1:
+        yield from _workload_each(found)
+    if experiment.attribution is not None:
+        yield from _fewer_factors(experiment, experiment.attribution)
+    elif len(experiment.contenders) > 1:
+        yield _contender_each(experiment)
+    yield from _alternating(found, assembly)
+    yield from _back_to_back(found, assembly)
+    yield from _better_slice(found)
+
+
+def _fewer_loads(experiment: Experiment) -> Iterator[_Variant]:
+    """Yield the design with half of its closed loads, a quarter and so on, the largest first."""
+    loads, open_loops = experiment.closed_loads, [x for x in experiment.loads if x.is_open]
+    count = len(loads) // 2
+    while count:
+        kept = _spread(loads, count)
+        named = f" ({', '.join(load.label for load in kept)})" if count <= _LOADS_NAMED else ""
+        noun = "load" if count == 1 else "loads"
+        yield _Variant(
+            change=f"{count} {noun} instead of {len(loads)}{named}",
+            experiment=replace(experiment, loads=(*kept, *open_loops)),
+            alike="fewer loads",
+        )
+        count //= 2
+
+
+def _spread(loads: tuple[Load, ...], count: int) -> tuple[Load, ...]:
+    """Return so many loads from the whole range; a single one is the middle."""
+    if count == 1:
+        return (loads[len(loads) // 2],)
+    places = [round(place * (len(loads) - 1) / (count - 1)) for place in range(count)]
+    return tuple(loads[place] for place in places)
+
+
+def _workload_each(found: CampaignOutlook) -> Iterator[_Variant]:
+    """Yield the noisiest workload alone: the others need no longer."""
+    experiment = found.experiment
+    noisiest = max(found.workloads, key=lambda each: each.pooled.contrast_sd).names[0]
+    alone = replace(experiment, workloads=(experiment.workload(noisiest),))
+    count = len(experiment.workloads)
+    yield _Variant(
+        change=f"{count} campaigns of one workload each, every one with its own error of 5 %",
+        experiment=alone,
+        campaigns=count,
+    )
+
+
+def _contender_each(experiment: Experiment) -> _Variant:
+    pair = (experiment.baseline, experiment.contenders[0])
+    alone = replace(
+        experiment, treatments=tuple(t for t in experiment.treatments if t.name in pair)
+    )
+    count = len(experiment.contenders)
+    return _Variant(
+        change=f"{count} campaigns of one contender each, every one with its own error of 5 %",
+        experiment=alone,
+        campaigns=count,
+    )
+
+
+def _fewer_factors(experiment: Experiment, attribution: Attribution) -> Iterator[_Variant]:
+    """Yield the design without its last factor, or as many as make it smaller."""
+    factors = attribution.factors
+    for kept in range(len(factors) - 1, 0, -1):
+        smaller = _with_factors(attribution, kept)
+        places = _places_in(attribution, smaller)
+        if places is None or len(places) == len(attribution.combinations):
+            continue
+        treatments = tuple(experiment.treatments[place] for place in places)
+        left_out = ", ".join(factor.name for factor in factors[kept:])
+        noun = "factor" if kept == 1 else "factors"
+        yield _Variant(
+            change=f"{kept} {noun} instead of {len(factors)} (without {left_out})",
+            experiment=replace(experiment, treatments=treatments, attribution=smaller),
+            alike="fewer factors",
+        )
+
+
+def _with_factors(attribution: Attribution, kept: int) -> Attribution:
+    """Return the design that a file with the first of the factors would have."""
+    match attribution.kind:
+        case AttributionKind.FACTORS:
+            design = factorial.factorial_design(kept)
+            combinations, words, resolution = design.combinations, design.words, design.resolution
+        case AttributionKind.LADDER:
+            combinations, words, resolution = factorial.ladder(kept), (), None
+        case AttributionKind.ABLATION:
+            combinations, words, resolution = factorial.ablation(kept), (), None
+    return replace(
+        attribution,
+        factors=attribution.factors[:kept],
+        combinations=combinations,
+        words=words,
+        resolution=resolution,
+    )
+
+
+def _places_in(attribution: Attribution, smaller: Attribution) -> list[int] | None:
+    """Return where the combinations of a smaller design are; None where one was never planned.
+
+    What is left out stays at its first level; where factors are taken from all, at its second.
+    """
+    level = int(attribution.kind is AttributionKind.ABLATION)
+    rest = (level,) * (len(attribution.factors) - len(smaller.factors))
+    wanted = [(*combination, *rest) for combination in smaller.combinations]
+    known = list(attribution.combinations)
+    return [known.index(each) for each in wanted] if set(wanted) <= set(known) else None
+
+
+def _alternating(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
+    """Yield the design in turns where the file asks for another and the noise was measured.
+
+    The assumed noises of the two designs are those of two machines.
+    """
+    experiment = found.experiment
+    measured = found.noise.origin is NoiseOrigin.MEASURED
+    if experiment.design is not Design.ONE_BY_ONE or not measured:
+        return
+    turned = replace(experiment, design=Design.AUTO)
+    if choose_design(turned, assembly.engine, assembly.room).alternates:
+        yield _Variant(change="no `design: one-by-one` in the file: alternating", experiment=turned)
+
+
+def _back_to_back(found: CampaignOutlook, assembly: Assembly) -> Iterator[_Variant]:
+    """Yield the design without the restarts that the file asks for and the differences do not."""
+    experiment = found.experiment
+    if experiment.measure.switch is None or found.mode is not Mode.VISITS:
+        return
+    needed = replace(experiment, measure=replace(experiment.measure, switch=None))
+    if mode_for(switch_cost(needed, assembly.engine)) is Mode.BACK_TO_BACK:
+        yield _Variant(change="no `switch:` in the file: back to back", experiment=needed)
+
+
+def _better_slice(found: CampaignOutlook) -> Iterator[_Variant]:
+    experiment = found.experiment
+    if not all(each.slices.advised for each in found.workloads):
+        return
+    slice_s = max(each.slices.best_s for each in found.workloads)
+    if slice_s != experiment.measure.slice_s:
+        changed = replace(experiment, measure=replace(experiment.measure, slice_s=slice_s))
+        what = "turns" if found.mode is Mode.ALTERNATING else "slices"
+        yield _Variant(change=f"{what} of {slice_s:.0f} s", experiment=changed)
+
+
+def plan_campaign(
+    experiment: Experiment, assembly: Assembly, *, effects: Sequence[float] = ()
+) -> CampaignOutlook:
+    """Return what a campaign would take and could say.
+
+    Args:
+        experiment: As resolved.
+        assembly: Its engine and platforms.
+        effects: Relative effects to ask about, beside ``stop.decide``; none: the usual ones.
+
+    Raises:
+        InputError: The file asks for a switch that is too cheap.
+    """
+    choice = choose_design(experiment, assembly.engine, assembly.room)
+    noise = profile_for(experiment, in_turns=choice.alternates)
+    expected = forecast(experiment, assembly, measured=noise)
+    compared = experiment.compares_throughput and not experiment.is_single_pass
+    asked = tuple(sorted({*(effects or EFFECTS), experiment.stop.decide}))
+    found = CampaignOutlook(
+        experiment=experiment,
+        noise=noise,
+        mode=expected.mode,
+        switch=expected.switch,
+        discard_s=expected.discard_s,
+        preparation_s=expected.preparation_s,
+        capacity_s=expected.capacity_s,
+        block_s=expected.block_s,
+        max_blocks=expected.max_blocks,
+        first_look=expected.stopping.first_look,
+        first_look_s=expected.first_look_s,
+        sustained_s=expected.sustained_s,
+        sustained_most_s=expected.sustained_most_s,
+        rounds=expected.rounds.number,
+        rounds_reason=expected.rounds.reason,
+        design_reason=expected.design_reason,
+        pausing=expected.pausing,
+        memory=expected.memory,
+        cached=expected.cached,
+        disk=tuple(
+            DiskNeed(directory=str(place), needed_bytes=needed, free_bytes=free)
+            for place, (needed, free) in expected.disk_bytes.items()
+        ),
+        workloads=_workloads(experiment, expected, noise, asked) if compared else (),
+    )
+    return replace(found, cheaper=cheaper_designs(found, assembly, outlook_terms))
+
+
+def outlook_terms(experiment: Experiment, expected: Forecast) -> OutlookTerms:
+    """Return the design of an experiment as the arithmetic of its minutes needs it."""
+    arms = len(experiment.treatments)
+    visits = expected.mode is Mode.VISITS
+    shape = BlockShape(
+        mode=expected.mode,
+        treatments=arms,
+        cells=max(len(experiment.closed_loads), 1),
+        slice_s=experiment.measure.slice_s,
+        step_s=expected.block_s / arms if visits else run_s(experiment) + GUESSED_SWITCH_S,
+        turns=experiment.measure.turns,
+        rounds=expected.rounds.number,
+    )
+    return OutlookTerms(
+        shape=shape,
+        headlines=expected.stopping.headlines,
+        preparation_s=expected.preparation_s,
+        block_s=expected.block_s,
+        budget_s=experiment.stop.budget_s,
+        max_blocks=expected.max_blocks,
+        precision=experiment.stop.precision,
+        weights=_weights(experiment),
+    )
+
+
+def _weights(experiment: Experiment) -> tuple[float, ...]:
+    """Return those of one headline: all headlines of a design have the same sum of squares."""
+    return next((asked.weights for asked in headline_contrasts(experiment)), PAIR)
+
+
+def synergy_terms(experiment: Experiment, terms: OutlookTerms) -> OutlookTerms | None:
+    """Return the same for a synergy of two factors; None where the design tells none.
+
+    The synergies of all workloads share an error of their own, as in the report.
+    """
+    told = synergies(experiment.attribution) if experiment.attribution else ()
+    if not told:
+        return None
+    weights = tuple(float(weight) for weight in told[0][1])
+    return replace(terms, weights=weights, headlines=len(told) * len(experiment.workloads))
+
+
+def slice_outlook(
+    noise: WorkloadNoise, experiment: Experiment, expected: Forecast, *, advises: bool = True
+) -> SliceOutlook:
+    """Return the slice of the file beside the best one for this overhead and noise.
+
+    The noise floor finds the same length by the same function.
+
+    Args:
+        noise: Of the workload.
+        experiment: As resolved.
+        expected: Its forecast.
+        advises: The noise is known well enough to change how turns are taken.
+    """
+    shape = outlook_terms(experiment, expected).shape
+    cells = len(experiment.workloads) * len(experiment.loads)
+    runs = len(experiment.treatments) * cells * shape.rounds
+    overhead_s = expected.block_s / runs - shape.slice_s
+    if expected.mode is Mode.ALTERNATING:
+        return _turn_outlook(noise, shape, overhead_s, advises=advises)
+    here = within_visits(noise, expected.mode)
+    still = replace(here, drift_sd=0.0, trend_per_h=None)
+    alone = replace(shape, cells=1)
+    best_s = optimal_slice_s([here], shape, overhead_s=overhead_s)
+    return SliceOutlook(
+        slice_s=shape.slice_s,
+        overhead_s=overhead_s,
+        single_s=optimal_slice_s([still], alone, overhead_s=overhead_s),
+        best_s=best_s,
+        cost=width_ratio(here, shape, best_s, overhead_s) ** 2,
+    )
+
+
+def _turn_outlook(
+    noise: WorkloadNoise, shape: BlockShape, overhead_s: float, *, advises: bool
+) -> SliceOutlook:
+    """Return the seconds of turns of the file, beside the best where that can be said."""
+    best = optimal_turns([noise], shape, overhead_s=overhead_s) if advises else shape
+    alone = optimal_turns([noise], replace(shape, cells=1), overhead_s=overhead_s)
+    tells = turn_noise(noise).connection_sd is not None
+    return SliceOutlook(
+        slice_s=shape.slice_s,
+        overhead_s=overhead_s,
+        single_s=alone.slice_s,
+        best_s=best.slice_s,
+        cost=turns_ratio(noise, shape, best, overhead_s) ** 2,
+        advised=advises,
+        reconnections=best.turns.reconnections if advises and tells else None,
+    )
+
+
+def advises_turns(noise: NoiseProfile) -> bool:
+    """Return whether a profile is enough to change how turns are taken (METHOD 3.18)."""
+    return noise.is_of_turns and noise.blocks >= LEAST_STARTS
+
+
+def _workloads(
+    experiment: Experiment, expected: Forecast, noise: NoiseProfile, effects: tuple[float, ...]
+) -> tuple[WorkloadOutlook, ...]:
+    terms = outlook_terms(experiment, expected)
+    parts = [replace(noise.of(w.name), workload="") for w in experiment.workloads]
+    named = zip(experiment.workloads, parts, strict=True)
+    several = len(experiment.closed_loads) > 1
+    pairs = synergy_terms(experiment, terms)
+    return tuple(
+        WorkloadOutlook(
+            names=tuple(workload.name for workload, _ in group),
+            noise=part,
+            pooled=outlook(part, terms, effects, pooled=True),
+            cells=outlook(part, terms, effects, pooled=False) if several else None,
+            synergies=outlook(part, pairs, effects, pooled=True) if pairs else None,
+            slices=slice_outlook(part, experiment, expected, advises=advises_turns(noise)),
+            precision_s=precision_s(part, terms),
+        )
+        for part, group in groupby(named, key=lambda pair: pair[1])
+    )

@@ -1,0 +1,478 @@
+"""The servers of an experiment, ready to be measured: restore, activate, switch, verify, run.
+
+Knows the order of these steps and nothing of blocks, verdicts or the journal.
+
+The prepared state of every treatment, and how the live data come back from it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steelyard.campaign.evidence.choice import Place, probes_for
+from steelyard.campaign.evidence.watch import Probe
+from steelyard.core.command import Completed, ServerAddress
+from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError
+from steelyard.core.experiment import Experiment, Layer, Treatment, Workload
+from steelyard.core.measurement import CheckpointAge, EffectiveSetting
+from steelyard.core.plan import ANEW, CellRate
+from steelyard.core.schedule import CellKey, Load, PlannedRun
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import make_directory, write_text
+from steelyard.gateways.host import Host
+from steelyard.places.protocol import LimitsInForce, Platform, PreparedState
+from steelyard.systems.protocol import Engine, RunRequest
+from steelyard.targets.assembly import Assembly
+
+
+class PreparedStates:
+    """The states of one experiment, by treatment.
+
+    Args:
+        engine: Builds the data sets.
+        platforms: Of each treatment, by name.
+    """
+
+    def __init__(self, engine: Engine, platforms: Mapping[str, Platform]) -> None:
+        self._engine = engine
+        self._platforms = platforms
+        self._states: dict[str, PreparedState] = {}
+        self._templated: set[object] = set()  # live data whose server holds templates of them
+
+    def __getitem__(self, treatment: str) -> PreparedState:
+        """Return the state of a treatment, which has one."""
+        return self._states[treatment]
+
+    def prepare(self, treatment: str, told: Callable[[str], None]) -> None:
+        """Make the state of a treatment, or find it in the cache."""
+        program = self._engine.program(treatment)
+        platform = self._platforms[treatment]
+        content = self._engine.datasets()
+        if platform.find(program, content) is None:
+            sizes = ", ".join(dataset.name for dataset in content)
+            told(f"preparing data: {self._engine.label(treatment)}, {sizes}")
+        self._states[treatment] = platform.prepare(program, content, self._builder(treatment))
+
+    def make_anew(self, treatment: str) -> None:
+        """Make a treatment's server anew, with its data.
+
+        Raises:
+            TargetError: It could not be made.
+        """
+        self._states[treatment] = self._platforms[treatment].reprovision(
+            self._engine.program(treatment), self._engine.datasets(), self._builder(treatment)
+        )
+
+    def restore(self, treatment: str, means: str) -> None:
+        """Make the live data of a treatment anew from its files; the server is stopped.
+
+        Raises:
+            TargetError: Copying failed.
+        """
+        self._platforms[treatment].restore(self._states[treatment], means)
+        self._templated.discard(self.data_of(treatment))
+
+    def restore_templates(self, treatment: str, *, asked: bool) -> None:
+        """Bring the data back on the running server, from templates that it keeps first.
+
+        Args:
+            treatment: Whose server runs.
+            asked: Bring them back where there are templates already, too.
+        """
+        address = self._platforms[treatment].address
+        place = self.data_of(treatment)
+        if place not in self._templated:
+            self._engine.keep_templates(address)
+            self._templated.add(place)
+            asked = True  # the data were put aside, so they must come back
+        if asked:
+            self._engine.restore_from_templates(address)
+
+    def data_of(self, treatment: str) -> object:
+        """Return what tells the live data of one treatment from those of another.
+
+        Treatments on one platform with one prepared state run on the same live data; another
+        version or another directory has data of its own.
+        """
+        state = self._states.get(treatment)  # none yet of a server that is made for each visit
+        return (id(self._platforms[treatment]), treatment if state is None else state.key)
+
+    def _builder(self, treatment: str) -> Callable[[ServerAddress], None]:
+        def build(address: ServerAddress) -> None:
+            for dataset in self._engine.datasets():
+                self._engine.build(dataset, address, treatment)
+
+        return build
+
+
+TEMPLATE = "template"
+_LAST_LINES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activation:
+    """A treatment in force.
+
+    Attributes:
+        restore_s: Seconds of bringing the data back; 0.0 when they were left as they were.
+        start_s: Seconds from there until the server was verified and prewarmed.
+        at: Monotonic time when the server could take load.
+        deviations: A sentence for each setting that is not in force as asked.
+    """
+
+    restore_s: float
+    start_s: float
+    at: float
+    deviations: tuple[str, ...]
+    effective: tuple[EffectiveSetting, ...]
+
+
+class Bench:
+    """One live server at a time, on whichever platform its treatment has."""
+
+    def __init__(
+        self, experiment: Experiment, assembly: Assembly, clock: Clock, host: Host
+    ) -> None:
+        self._experiment = experiment
+        self._engine = assembly.engine
+        self._platforms = assembly.platforms
+        self._stack = assembly.stack
+        self._close = assembly.close
+        self._clock = clock
+        self._host = host
+        self._states = PreparedStates(assembly.engine, assembly.platforms)
+        self._effective: tuple[EffectiveSetting, ...] = ()
+        self._rates: dict[CellKey, float] = {}
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return what it serves."""
+        return self._experiment
+
+    @property
+    def in_force(self) -> dict[str, str]:
+        """Return the settings by name, as the server reported them after the last switch."""
+        return {setting.name: setting.value for setting in self._effective}
+
+    @property
+    def host(self) -> Host:
+        """Return the machine that measures."""
+        return self._host
+
+    @property
+    def warming_load(self) -> Load:
+        """Return the load of every discard: the largest, as a closed loop."""
+        return self._experiment.largest_load.as_closed
+
+    def offer(self, rates: Sequence[CellRate]) -> None:
+        """Offer these rates from now on, where a load is a share of the capacity."""
+        self._rates = {rate.cell: rate.rate_per_s for rate in rates}
+
+    def load_of(self, cell: CellKey) -> Load:
+        """Return what is really offered in a cell: a share as its rate."""
+        rate_per_s = self._rates.get(cell)
+        if rate_per_s is None:
+            return cell.load
+        return replace(cell.load, rate_per_s=rate_per_s, share=None)
+
+    def prepare(self, told: Callable[[str], None]) -> None:
+        """Make the prepared state of every treatment, or find it in the cache.
+
+        Where every visit makes its server anew there is none.
+        """
+        if self._experiment.is_made_anew:
+            return
+        for treatment in self._experiment.treatments:
+            if treatment.name in self._platforms:  # a slot may be for one of them
+                self._states.prepare(treatment.name, told)
+
+    def state(self, treatment: str) -> PreparedState:
+        """Return the prepared state of a treatment."""
+        return self._states[treatment]
+
+    def data_of(self, treatment: str) -> object:
+        """Return what tells the live data of one treatment from those of another."""
+        return self._states.data_of(treatment)
+
+    def platform(self, treatment: str) -> Platform:
+        """Return the platform of a treatment."""
+        return self._platforms[treatment]
+
+    def activate(self, name: str, *, restore: bool, means: str) -> Activation:
+        """Bring a treatment into force by a restart, with restored data when asked.
+
+        Raises:
+            TargetError: The server did not start, or copying failed.
+        """
+        treatment = self._experiment.treatment(name)
+        platform = self._platforms[name]
+        self.stop(keep_data=means == TEMPLATE or not restore)
+        if self._stack is not None:  # while no server holds its huge pages
+            self._stack.put(name)
+        begun = self._clock.monotonic()
+        if means == ANEW:
+            self._states.make_anew(name)
+        elif not platform.has_live_copy(self._states[name]) or (restore and means != TEMPLATE):
+            self._states.restore(name, "copy" if means == TEMPLATE else means)
+        copied = self._clock.monotonic()
+        self._start(treatment)
+        templated_s = self._restore_templates(name, restore=restore, means=means)
+        effective = self._effective = self._engine.effective(platform.address)
+        missing = self._engine.missing_data(platform.address) if restore else ()
+        if self._experiment.measure.prewarm:
+            self._engine.prewarm(platform.address)
+        # Last: starting, restoring and prewarming are no part of what is compared.
+        limits, stack = platform.limit(treatment.asked(Layer.CGROUP)), self._stack_in_force()
+        ready = self._clock.monotonic()
+        return Activation(
+            restore_s=copied - begun + templated_s if restore else 0.0,
+            start_s=ready - copied - templated_s,
+            at=ready,
+            deviations=(
+                *self._engine.deviations(treatment.settings, effective),
+                *missing,
+                *limits.deviations,
+                *stack.deviations,
+            ),
+            effective=(*effective, *limits.effective, *stack.effective),
+        )
+
+    def _start(self, treatment: Treatment) -> None:
+        """Start the server of a treatment.
+
+        Raises:
+            TargetError: It did not start; with what of the stack below it is not as asked.
+        """
+        name = treatment.name
+        program = self._engine.program(name)
+        try:
+            self._platforms[name].start(self._states[name], program, treatment.asked())
+        except TargetError as error:
+            missing = self._stack_in_force().deviations
+            if not missing:
+                raise
+            message = f"{'; '.join(missing)}; and the server did not start: {error.message}"
+            raise TargetError(message, hint=error.hint) from error
+
+    def _stack_in_force(self) -> LimitsInForce:
+        return LimitsInForce() if self._stack is None else self._stack.in_force()
+
+    def _restore_templates(self, name: str, *, restore: bool, means: str) -> float:
+        """Copy the data from templates on the running server; return the seconds."""
+        if means != TEMPLATE:
+            return 0.0
+        begun = self._clock.monotonic()
+        self._states.restore_templates(name, asked=restore)
+        return self._clock.monotonic() - begun
+
+    def restore_templates(self, name: str) -> None:
+        """Bring the data back from templates on the running server, which is unlimited then."""
+        self._platforms[name].limit({})
+        self._engine.restore_from_templates(self._platforms[name].address)
+
+    def switch(self, name: str) -> tuple[str, ...]:
+        """Bring a treatment into force on the running server; return what did not take effect.
+
+        Raises:
+            TargetError: The server is gone or did not reload.
+        """
+        treatment = self._experiment.treatment(name)
+        platform = self._platforms[name]
+        if self._stack is not None:
+            self._stack.put(name)
+        if platform.configure(treatment.asked()):
+            self._engine.reload(platform.address, name, self._clock)
+        limits = platform.limit(treatment.asked(Layer.CGROUP))
+        self._effective = self._engine.effective(platform.address)
+        deviations = self._engine.deviations(treatment.settings, self._effective)
+        return (*deviations, *limits.deviations, *self._stack_in_force().deviations)
+
+    def checkpoint_age(self, name: str) -> CheckpointAge:
+        """Return where a treatment's server stands in its checkpoint cycle, or why nobody knows."""
+        try:
+            return self._engine.checkpoint_age(self._platforms[name].address)
+        except TargetError as error:
+            return CheckpointAge(seconds=None, unknown=error.message)
+
+    def probes(self, planned: PlannedRun, *, ramp_s: float) -> tuple[Probe, ...]:
+        """Return what watches a run of the server in force; none where it is gone."""
+        place = self.place(planned)
+        if place is None:
+            return ()
+        return probes_for(place, self._host, self._clock, ramp_s=ramp_s)
+
+    def place(self, planned: PlannedRun) -> Place | None:
+        """Return what probes see of the server in force; None where it is gone."""
+        try:
+            platform = self._platforms[planned.treatment]
+            return Place(
+                engine=self._engine,
+                address=platform.address,
+                workload=self._experiment.workload(planned.cell.workload),
+                vantage=platform.vantage(),
+                sight=platform.sight(),
+            )
+        except TargetError:
+            return None
+
+    def request(self, planned: PlannedRun, *, seconds: int, log: Path | None = None) -> RunRequest:
+        """Return what the generator is asked for, with its scripts in place.
+
+        Args:
+            planned: What is run.
+            seconds: How long, ramp included.
+            log: How the names of its logs begin; None: it logs no transactions.
+
+        Raises:
+            TargetError: The server is gone.
+        """
+        workload = self._experiment.workload(planned.cell.workload)
+        treatment = self._experiment.treatment(planned.treatment)
+        platform = self._platforms[planned.treatment]
+        return RunRequest(
+            workload=workload,
+            load=self.load_of(planned.cell),
+            protocol=treatment.protocol or self._experiment.protocol,
+            seconds=seconds,
+            address=self._engine.generator_address(platform.address, treatment.target.connection),
+            flags=self._experiment.generator_flags,
+            scripts=self._scripts(workload, platform.scripts) if workload.scripts else (),
+            log=log,
+            sampling=self._experiment.measure.log_sampling,
+            treatment=planned.treatment,
+        )
+
+    def rehearse(self, planned: PlannedRun, request: RunRequest) -> None:
+        """Let the generator find out how many requests fill the run, where it takes no time.
+
+        Raises:
+            MeasurementError: It failed, or the server is too slow to be measured in that time.
+            TargetError: The server is gone.
+        """
+        while commands := self._engine.pilot(request):
+            completed = self._platforms[planned.treatment].run_together(
+                commands, timeout_s=self._engine.deadline_s(request.seconds)
+            )
+            self._engine.learn(request, completed)
+
+    def run(self, planned: PlannedRun, request: RunRequest) -> tuple[Completed, ...]:
+        """Run all generators of a request and return what each printed.
+
+        Raises:
+            MeasurementError: One did not end in time.
+            TargetError: The server is gone.
+        """
+        return self._platforms[planned.treatment].run_together(
+            self._engine.run_commands(request),
+            timeout_s=self._engine.deadline_s(request.seconds),
+        )
+
+    def discard(self, planned: PlannedRun, *, seconds: int) -> str:
+        """Run the generator for its effect on the server alone; return how it failed, or nothing.
+
+        The load is that of ``warming_load``, whatever runs afterwards: how warm a server is must
+        not depend on the order of the runs.
+
+        Raises:
+            MeasurementError: It did not end in time.
+            TargetError: The server is gone.
+        """
+        cell = replace(planned.cell, load=self.warming_load)
+        planned = replace(planned, cell=cell)
+        request = self.request(planned, seconds=seconds)
+        try:
+            self.rehearse(planned, request)
+        except MeasurementError as error:
+            return error.message
+        completed = self.run(planned, request)
+        failed = [each for each in completed if not each.succeeded]
+        # One that was ended because of another has a signal as its status, which is negative.
+        failed.sort(key=lambda each: each.exit_status, reverse=True)
+        return failed[0].tail(2) or f"it exited with {failed[0].exit_status}" if failed else ""
+
+    def enter(self, planned: PlannedRun, *, means: str, discard_s: float) -> None:
+        """Bring a run's treatment into force on restored data, and discard.
+
+        Raises:
+            MeasurementError: A setting is not in force, or the generator failed in the discard.
+            TargetError: The server did not start.
+        """
+        activation = self.activate(planned.treatment, restore=True, means=means)
+        if activation.deviations:
+            raise MeasurementError(
+                f"treatment `{planned.treatment}` is not in force:"
+                f" {'; '.join(activation.deviations)}",
+                hint="Correct the setting, or what keeps the server from taking it.",
+            )
+        if round(discard_s):
+            failure = self.discard(planned, seconds=round(discard_s))
+            if failure:
+                raise MeasurementError(
+                    f"the generator failed in the discard: {failure}",
+                    hint="Look into the server's log in raw/.",
+                )
+
+    def log_directory(self, treatment: str) -> Path:
+        """Return where the generator's logs of a treatment go."""
+        return self._platforms[treatment].log_directory()
+
+    def logs_in_memory(self) -> bool:
+        """Return whether the logs of all treatments go into memory, not to a disk."""
+        places = [platform.logs_in_memory() for platform in self._distinct()]  # each chooses now
+        return all(places)
+
+    def _scripts(self, workload: Workload, directory: Path) -> list[tuple[Path, int]]:
+        """Write the workload's scripts where the generator can read them."""
+        home = directory / workload.name
+        make_directory(home)
+        placed = []
+        for number, script in enumerate(workload.scripts):
+            path = home / f"{number}-{Path(script.name).name}"
+            write_text(path, script.text)
+            placed.append((path, script.weight))
+        return placed
+
+    def is_running(self) -> bool:
+        """Return whether a server is up."""
+        return any(platform.is_running for platform in self._platforms.values())
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Stop whichever server is running."""
+        for platform in self._distinct():
+            platform.stop(keep_data=keep_data)
+
+    def last_words(self, treatment: str) -> str:
+        """Return the end of what the servers of a treatment's place logged, in one line."""
+        lines = self._platforms[treatment].logs().strip().splitlines()
+        return " ".join(line.strip() for line in lines[-_LAST_LINES:])
+
+    def logs(self) -> str:
+        """Return everything the servers logged."""
+        return "".join(platform.logs() for platform in self._distinct())
+
+    def destroy(self) -> None:
+        """Stop everything and remove everything that was made outside the record.
+
+        Raises:
+            Interrupted: Somebody stopped it, after everything was tried.
+            SteelyardError: The first trouble, after everything was tried.
+        """
+        removals = [platform.destroy for platform in self._distinct()]
+        if self._stack is not None:
+            removals.append(self._stack.remove)
+        troubles: list[BaseException] = []
+        for remove in (*removals, self._close):
+            try:
+                remove()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                troubles.append(error)
+        if troubles:
+            # What stops the program counts more than what it could not remove.
+            raise min(troubles, key=_is_ordinary)
+
+    def _distinct(self) -> tuple[Platform, ...]:
+        return tuple({id(platform): platform for platform in self._platforms.values()}.values())
+
+
+def _is_ordinary(error: BaseException) -> bool:
+    return isinstance(error, SteelyardError) and not isinstance(error, Interrupted)

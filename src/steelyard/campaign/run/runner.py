@@ -1,0 +1,513 @@
+"""The campaign: prepare, freeze the plan, take blocks, look, stop.
+
+Invariants: everything is in the journal before the next step rests on it; a block counts only
+when all its runs do; whatever ends the campaign, the bench is destroyed and the journal says why.
+
+What a campaign tells while it runs; ``cli`` shows it, tests collect it.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+from steelyard.answers.campaign import analyse
+from steelyard.answers.observations import headline_count
+from steelyard.answers.result.compute import decide
+from steelyard.answers.result.stopping import stopping_rule
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.campaign.design import schedule as durations
+from steelyard.campaign.design.noise_profiles import profile_for
+from steelyard.campaign.design.schedule import (
+    Rounds,
+    VisitFrame,
+    blocks_planned,
+    choose_rounds,
+    cycle_in_force_s,
+    early_phase_finding,
+    mode_for,
+    schedule_of,
+)
+from steelyard.campaign.run.alternating import AlternatingTaker, Slots
+from steelyard.campaign.run.bench import Bench
+from steelyard.campaign.run.blocks import BlockCompleter, BlockTaker, TakesBlocks
+from steelyard.campaign.run.calibration import (
+    calibrate,
+    choose_logs,
+    choose_means,
+    declared_discard,
+    warm_up_runs,
+)
+from steelyard.campaign.run.capacity import CapacityTaker, asked_capacity, closed_loads, rates_of
+from steelyard.campaign.run.ceilings import CeilingTaker
+from steelyard.campaign.run.sustained import SustainedTaker, sustained_runs
+from steelyard.campaign.run.taking import Taker
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.command import quoted
+from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import Environment, Fact, ServerEnvironment
+from steelyard.core.plan import CampaignPlan, Capacity, DiscardChoice, Status
+from steelyard.core.schedule import (
+    LONGEST_TURN_S,
+    CellKey,
+    Mode,
+    PlannedRun,
+    Schedule,
+    WorkloadTurns,
+)
+from steelyard.core.units import format_duration
+from steelyard.gateways.clock import Clock
+from steelyard.record.directory import CampaignDirectory, read_schedule
+from steelyard.record.entries import (
+    Ended,
+    Entry,
+    EnvironmentRead,
+    Noted,
+    Planned,
+    Provisioned,
+    SustainedFinished,
+)
+from steelyard.systems.protocol import Engine
+from steelyard.targets.differences import Room, choose_design, reset_for, switch_cost, too_slow
+
+
+class Progress(Protocol):
+    """Listens to a campaign. Nothing here may fail or take long."""
+
+    def stage(self, what: str) -> None:
+        """A step before the first block begins: ``preparing data, scale 10``."""
+        ...
+
+    def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
+        """Everything is frozen; the first block follows."""
+        ...
+
+    def run_started(self, *, block: int, label: str) -> None:
+        """A run begins."""
+        ...
+
+    def block_ended(self, outcome: BlockOutcome) -> None:
+        """A try of a block is complete or thrown away."""
+        ...
+
+    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
+        """The estimates after a complete block."""
+        ...
+
+
+class Silence:
+    """Listens and says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+    def stage(self, what: str) -> None:
+        """Say nothing."""
+
+    def planned(self, plan: CampaignPlan, *, elapsed_s: float) -> None:
+        """Say nothing."""
+
+    def run_started(self, *, block: int, label: str) -> None:
+        """Say nothing."""
+
+    def block_ended(self, outcome: BlockOutcome) -> None:
+        """Say nothing."""
+
+    def looked(self, analysis: CampaignAnalysis, *, elapsed_s: float) -> None:
+        """Say nothing."""
+
+
+_TRY_S, _TRY_RAMP_S = 1.0, 1.0  # for a mean latency, to about a tenth
+
+
+@dataclass(slots=True, kw_only=True)
+class Campaign:
+    """One execution of an experiment, from wherever its record stands."""
+
+    experiment: Experiment
+    engine: Engine
+    bench: Bench
+    directory: CampaignDirectory
+    clock: Clock
+    progress: Progress
+    facts: tuple[Fact, ...]
+    findings: tuple[Finding, ...] = ()
+    ceilings: CeilingTaker | None = None
+    cpus: int = 1  # that the generator may use
+    room: Room = field(default_factory=Room)
+    slots: Slots = field(default_factory=Slots)
+    _servers: dict[str, ServerEnvironment] = field(default_factory=dict)
+    _seen: dict[Fact, None] = field(default_factory=dict)  # of places that came about meanwhile
+
+    def run(self) -> CampaignAnalysis:
+        """Run to a verdict, a precision, the budget or an interruption.
+
+        Returns:
+            The analysis of everything recorded.
+
+        Raises:
+            Interrupted: The operator stopped it; the record is complete up to the last block.
+            SteelyardError: It failed; the record says so and can be resumed.
+        """
+        try:
+            status = self._work()
+            self._end(status)
+        except (KeyboardInterrupt, Interrupted) as error:
+            # Also when it came during the end: what that began is done again, to its end.
+            self._end(Status.INTERRUPTED)
+            raise Interrupted(
+                "interrupted",
+                hint=f"Go on with: steelyard run --resume {quoted(self.directory.path)}",
+            ) from error
+        except SteelyardError as error:
+            # The record's own disk may be what failed: the first error is the one to tell.
+            with suppress(SteelyardError):
+                self._note_failure(error)
+            with suppress(SteelyardError):
+                self._end_at_last(Status.FAILED)
+            raise
+        except BaseException:
+            with suppress(SteelyardError):  # likewise
+                self._destroy()
+            raise
+        return analyse(self.directory.read())
+
+    def _work(self) -> Status:
+        for finding in self.findings:
+            self.directory.journal.append(Noted(finding=finding))
+        self.bench.prepare(self.progress.stage)
+        self._choose_logs()
+        plan = self.directory.read().plan or self._freeze()
+        schedule = read_schedule(self.directory.path)
+        self.bench.offer(plan.rates)
+        self.progress.planned(plan, elapsed_s=self.directory.journal.elapsed_s)
+        status = self._take_blocks(plan, schedule)
+        self._sustain(plan)
+        return status
+
+    def _choose_logs(self) -> None:
+        """Note where the transaction logs go, and what earlier sessions have not told of it."""
+        choice = choose_logs(self.experiment, self.bench)
+        self.facts += choice.facts
+        told = self.directory.read().findings
+        for finding in choice.findings:
+            if finding not in told:
+                self.directory.journal.append(Noted(finding=finding))
+
+    def _sustain(self, plan: CampaignPlan) -> None:
+        """Make the long runs that are not in the journal yet."""
+        taker = SustainedTaker(
+            experiment=self.experiment,
+            plan=plan,
+            taker=self._taker,
+            told=self.progress.stage,
+            raw=self.directory,
+        )
+        recorded = self.directory.read().sustained
+        for number, planned in enumerate(sustained_runs(self.experiment)):
+            key = (planned.treatment, planned.cell)
+            before = [run for run in recorded if (run.treatment, run.cell) == key]
+            for run in taker.take(number, planned, before):
+                self.directory.journal.append(SustainedFinished(run=run))
+
+    def _take_blocks(self, plan: CampaignPlan, schedule: Schedule) -> Status:
+        record = self.directory.read()
+        completer = BlockCompleter(
+            taker=self._block_taker(plan),
+            directory=self.directory,
+            told=self.progress.block_ended,
+        )
+        done = {block.index for block in record.blocks if block.complete}
+        status = self._look(record) if done else None
+        block_s, single = plan.block_s, self.experiment.is_single_pass
+        for block in schedule.blocks:
+            if status is not None:
+                return status
+            if block.index in done:
+                continue
+            begun_s = self.directory.journal.elapsed_s
+            if not single and begun_s + block_s > self.experiment.stop.budget_s:
+                return Status.BUDGET
+            record = completer.complete(block, record)
+            block_s = max(plan.block_s, completer.lasted_s)
+            status = self._look(record)
+        return status or (Status.PASSED if single else Status.BUDGET)
+
+    def _block_taker(self, plan: CampaignPlan) -> TakesBlocks:
+        """Return what takes the blocks of a plan: in turns, or one visit after another."""
+        if plan.mode is Mode.ALTERNATING:
+            self.bench.stop(keep_data=False)  # from now on servers run in slots
+            self.slots.make(len(self.experiment.treatments))
+            self.slots.prepare(self.progress.stage)
+            return AlternatingTaker(
+                experiment=self.experiment,
+                engine=self.engine,
+                slots=self.slots,
+                plan=plan,
+                clock=self.clock,
+                started=self.progress.run_started,
+                raw=self.directory,
+            )
+        return BlockTaker(
+            experiment=self.experiment,
+            engine=self.engine,
+            bench=self.bench,
+            plan=plan,
+            clock=self.clock,
+            started=self.progress.run_started,
+            raw=self.directory,
+            made=lambda made: self._append(Provisioned(server=made)),
+        )
+
+    def _append(self, entry: Entry) -> None:
+        self.directory.journal.append(entry)
+
+    def _look(self, record: CampaignRecord) -> Status | None:
+        analysis = analyse(record, curves=False)
+        self.progress.looked(analysis, elapsed_s=self.directory.journal.elapsed_s)
+        if record.plan is None or self.experiment.twin_of is not None:
+            return None  # an A/A campaign has nothing to decide: only its budget ends it
+        return decide(analysis.comparisons, record.plan.stopping)
+
+    def _freeze(self) -> CampaignPlan:
+        """Measure what the plan rests on, draw the schedule, store both before the first run."""
+        switch = switch_cost(self.experiment, self.engine)
+        choice = choose_design(self.experiment, self.engine, self.room)
+        mode = mode_for(
+            switch, single_pass=self.experiment.is_single_pass, alternates=choice.alternates
+        )
+        reset = reset_for(self.experiment, mode, writes=self.engine.writes())
+        self.progress.stage("starting every treatment once")
+        restoring = choose_means(
+            self.experiment, self.bench, self.clock, alternates=choice.alternates
+        )
+        times = self._shake_down(restoring.means)
+        turns = self._turns() if choice.alternates else ()
+        slow = [each for each in turns if each.times.turn_s > LONGEST_TURN_S]
+        if slow:
+            choice, turns = too_slow(self.experiment, slow[0]), ()
+            mode = mode_for(switch)
+            reset = reset_for(self.experiment, mode, writes=self.engine.writes())
+        discard = self._discard(restoring.means, mode)
+        capacities = self._capacities(restoring.means, discard)
+        rounds = self._rounds(
+            VisitFrame(
+                mode=mode,
+                switch=switch,
+                reset=reset,
+                discard_s=discard.discard_s,
+                times=times,
+                cycle_s=cycle_in_force_s(self.engine, tuple(self._servers.values())),
+            )
+        )
+        block_s = durations.block_s(
+            self.experiment,
+            mode=mode,
+            reset=reset,
+            discard_s=discard.discard_s,
+            times=times,
+            rounds=rounds.number,
+        )
+        left_s = self.experiment.stop.budget_s - self.directory.journal.elapsed_s
+        plan = CampaignPlan(
+            mode=mode,
+            switch=switch,
+            reset=reset,
+            restore=restoring.means,
+            restore_s=restoring.tried_s,
+            block_s=block_s,
+            stopping=stopping_rule(
+                headlines=headline_count(self.experiment),
+                cells_per_headline=len(self.experiment.closed_loads),
+                max_blocks=blocks_planned(self.experiment, left_s, block_s),
+                precision=self.experiment.stop.precision,
+            ),
+            discard=discard,
+            start_s=round(times.start_s, 3),
+            data_s=round(times.restore_s, 3),
+            rounds=rounds.number,
+            rounds_for=rounds.chosen_for,
+            rounds_reason=rounds.reason,
+            capacities=capacities,
+            rates=rates_of(self.experiment, capacities),
+            design_reason=choice.reason,
+            pausing=self.room.pausing if choice.alternates else None,
+            turns=turns,
+            memory=choice.memory,
+        )
+        self._store(plan)
+        blocks = plan.stopping.max_blocks
+        if self.experiment.compares_throughput and blocks < plan.stopping.first_look:
+            self.directory.journal.append(Noted(finding=_no_look(plan)))
+        return plan
+
+    def _rounds(self, frame: VisitFrame) -> Rounds:
+        """Choose the rounds of a visit, and note what a single early one cannot see."""
+        noise = profile_for(self.experiment, in_turns=frame.mode is Mode.ALTERNATING)
+        rounds = choose_rounds(self.experiment, self.engine, frame, noise=noise)
+        finding = early_phase_finding(rounds, frame.cycle_s)
+        if finding is not None:
+            self.directory.journal.append(Noted(finding=finding))
+        return rounds
+
+    def _store(self, plan: CampaignPlan) -> None:
+        schedule = schedule_of(
+            self.experiment,
+            mode=plan.mode,
+            blocks=plan.stopping.max_blocks,
+            rounds=plan.rounds,
+            reading=[w.name for w in self.experiment.workloads if self.engine.only_reads(w)],
+        )
+        # The schedule first: a plan in the journal promises that the schedule is there.
+        self.directory.write_schedule(schedule)
+        self.directory.journal.append(Planned(plan=plan))
+
+    def _shake_down(self, means: str) -> durations.SwitchTimes:
+        """Activate every treatment once: what cannot start or take effect shows here.
+
+        Raises:
+            MeasurementError: A setting did not take effect.
+        """
+        restore_s, start_s, switch_s = 0.0, 0.0, durations.GUESSED_SWITCH_S
+        for treatment in self.experiment.treatments:
+            activation = self.bench.activate(treatment.name, restore=True, means=means)
+            if activation.deviations:
+                raise MeasurementError(
+                    f"treatment `{treatment.name}` is not in force:"
+                    f" {'; '.join(activation.deviations)}",
+                    hint="Correct the setting, or what keeps the server from taking it.",
+                )
+            if self.ceilings is not None:
+                self.ceilings.activated(treatment.name, activation.effective)
+            self._seen |= dict.fromkeys(self._place_facts(treatment.name))
+            restore_s = max(restore_s, activation.restore_s)
+            start_s = max(start_s, activation.start_s)
+            self._servers[treatment.name] = ServerEnvironment(
+                treatment=treatment.name,
+                version=self.engine.program(treatment.name).version,
+                settings=activation.effective,
+                requested=treatment.settings,
+            )
+        self._write_environment()
+        return durations.SwitchTimes(restore_s=restore_s, start_s=start_s, switch_s=switch_s)
+
+    def _turns(self) -> tuple[WorkloadTurns, ...]:
+        """Return for each workload turns that hold enough of its transactions, by a short try.
+
+        The try is under the load with the most clients, whose transactions take longest.
+
+        Raises:
+            MeasurementError: The generator failed.
+        """
+        self.progress.stage("trying how long a transaction takes")
+        treatment, load = self.experiment.treatments[-1].name, self.experiment.largest_load
+        found = []
+        for workload in self.experiment.workloads:
+            cell = CellKey(workload=workload.name, load=load)
+            planned = PlannedRun(treatment=treatment, cell=cell)
+            taken = self._taker.take(planned, seconds=_TRY_S, ramp_s=_TRY_RAMP_S)
+            if taken.measurement is None:
+                reason = "; ".join(finding.message for finding in taken.findings)
+                raise MeasurementError(reason or "the generator gave no result")
+            mean_s = taken.measurement.latency_mean_s or 0.0
+            times = self.experiment.measure.turns.for_latency(mean_s)
+            found.append(WorkloadTurns(workload=workload.name, times=times))
+        return tuple(found)
+
+    @property
+    def _taker(self) -> Taker:
+        return Taker(engine=self.engine, bench=self.bench, clock=self.clock)
+
+    def _discard(self, means: str, mode: Mode) -> DiscardChoice:
+        declared = declared_discard(self.experiment, alternates=mode is Mode.ALTERNATING)
+        calibration = self.experiment.measure.calibration
+        if declared is not None or calibration is None:
+            assert declared is not None  # noqa: S101 - None only asks for a calibration
+            return declared
+        self.progress.stage("measuring the warm-up")
+        return calibrate(self.experiment, calibration, warm_up_runs(self._taker, means))
+
+    def _capacities(self, means: str, discard: DiscardChoice) -> tuple[Capacity, ...]:
+        """Find the most that the baseline sustains, where loads are shares of it."""
+        asked = asked_capacity(self.experiment)
+        if asked is None:
+            return ()
+        return CapacityTaker(
+            taker=self._taker,
+            asked=asked,
+            loads=closed_loads(self.experiment, asked, cpus=self.cpus),
+            means=means,
+            discard_s=discard.discard_s,
+            told=self.progress.stage,
+            raw=self.directory,
+            search=self.directory.capacity_searches(),
+        ).take()
+
+    def _place_facts(self, treatment: str) -> tuple[Fact, ...]:
+        """Return what a server's place says while it is there: in a cluster, made just now."""
+        if not self.experiment.is_in_kubernetes:
+            return ()  # they are among the others
+        return self.bench.platform(treatment).facts()
+
+    def _write_environment(self) -> None:
+        environment = Environment(
+            facts=(*self.facts, *self._seen),
+            servers=tuple(
+                self._servers[t.name] for t in self.experiment.treatments if t.name in self._servers
+            ),
+            ceilings=() if self.ceilings is None else self.ceilings.taken(self.progress.stage),
+        )
+        self.directory.write_environment(environment)
+        self.directory.journal.append(EnvironmentRead(environment=environment))
+
+    def _destroy(self) -> None:
+        """Stop everything and remove everything that was made outside the record."""
+        try:
+            self.slots.destroy()
+        finally:
+            self.bench.destroy()
+
+    def _note_failure(self, error: SteelyardError) -> None:
+        finding = Finding(
+            code="campaign-failed",
+            severity=Severity.ERROR,
+            message=error.message,
+            remedy=error.hint,
+            subject="campaign",
+        )
+        self.directory.journal.append(Noted(finding=finding))
+
+    def _end_at_last(self, status: Status) -> None:
+        """End, and when an interruption tears that, end again: further ones are held off."""
+        try:
+            self._end(status)
+        except (KeyboardInterrupt, Interrupted):
+            self._end(status)
+
+    def _end(self, status: Status) -> None:
+        """Keep the servers' logs, clear up, and say in the journal how it ended."""
+        try:
+            logs = self.bench.logs() + self.slots.logs()
+            if logs:
+                self.directory.write_server_log(logs)
+        finally:
+            try:
+                self._destroy()
+            finally:
+                # Also where something is left behind: then the journal lists it.
+                self.directory.journal.append(Ended(status=status))
+
+
+def _no_look(plan: CampaignPlan) -> Finding:
+    return Finding(
+        code="budget-before-first-look",
+        severity=Severity.WARNING,
+        message=f"the budget leaves {plan.stopping.max_blocks} blocks of about"
+        f" {format_duration(plan.block_s)}; the first look comes after {plan.stopping.first_look}",
+        remedy="Give it a larger budget.",
+        subject="campaign",
+    )

@@ -1,0 +1,649 @@
+"""What to compare: an experiment, resolved and validated.
+
+Everything here is concrete: ``extends`` is unrolled, script files are read, profiles are
+expanded. What stays open until the machine is known (``discard: auto``, ``reset: auto``) is
+None, and the record says what it became.
+
+How runs are taken: lengths, what is thrown away, when data go back.
+
+What is asked of a server, and of which data.
+
+What an engine's work is called: transactions of PostgreSQL, requests of Redis.
+
+Texts that are written once for all engines hold marks where the word belongs, characters of
+Unicode's private use area that nobody types; who knows the experiment fills them.
+
+What a campaign attributes throughput to: factors, and the combinations that stand for them.
+"""
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Final
+
+from steelyard.core.latency import LatencyGoal, LogPolicy
+from steelyard.core.schedule import CeilingsAsked, Load, Mode, TurnTimes
+from steelyard.core.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    EndpointTarget,
+    LocalTarget,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    RedisTarget,
+    Target,
+    place_of,
+)
+
+DEFAULT_NEIGHBOURS: Final = 0.15  # a guess; docs/validity.md says why
+
+
+class SwitchCost(StrEnum):
+    """What it takes to go from one treatment to another, cheapest first."""
+
+    SESSION = "session"
+    RELOAD = "reload"
+    RESTART = "restart"
+    REPROVISION = "reprovision"
+
+    @property
+    def rank(self) -> int:
+        """Return the place in the order of cost, 0 for the cheapest."""
+        return list(SwitchCost).index(self)
+
+
+class Reset(StrEnum):
+    """When the data go back to the prepared state."""
+
+    VISIT = "visit"
+    BLOCK = "block"
+    CAMPAIGN = "campaign"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """How the discard after a restart is measured.
+
+    Attributes:
+        restarts: Activations per treatment.
+        run_s: Length of the run after each.
+        at_least_s: The discard is never shorter than this.
+    """
+
+    restarts: int = 5
+    run_s: float = 90.0
+    at_least_s: float = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """How a run is taken.
+
+    Attributes:
+        slice_s: Measured length of a run.
+        ramp_s: Thrown away at the start of each run, while connections open.
+        discard_s: Thrown away after each activation, the same for all treatments; None: auto.
+        calibration: Measures the discard before the first block; None: it is declared, or the
+            floor of METHOD 3.7.
+        reset: When the data are restored; None: auto.
+        switch: Least switch cost to assume; None: what the differences need.
+        rounds: Runs of each cell in a visit; None: auto.
+        prewarm: Load the data into memory after each activation, before the discard.
+        ceilings: What the place can do at most is measured before the first block.
+        neighbours: Share of the machine's CPU and disk time that other processes may use in a run;
+            None: as much as they like, and it is noted.
+        turns: Lengths inside a block whose treatments alternate.
+        log: What becomes of the generator's log of every transaction.
+        log_sampling: Share of the transactions that are logged.
+    """
+
+    slice_s: float = 5.0
+    ramp_s: float = 2.0
+    discard_s: float | None = None
+    calibration: Calibration | None = None
+    reset: Reset | None = None
+    switch: SwitchCost | None = None
+    prewarm: bool = False
+    rounds: int | None = None
+    ceilings: CeilingsAsked = CeilingsAsked.AUTO
+    neighbours: float | None = DEFAULT_NEIGHBOURS
+    turns: TurnTimes = field(default_factory=TurnTimes)
+    log: LogPolicy = LogPolicy.HISTOGRAMS
+    log_sampling: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A script file with its text, so that the record needs no other file.
+
+    Attributes:
+        name: File name as given.
+        text: Its content.
+        weight: Relative frequency among the workload's scripts.
+    """
+
+    name: str
+    text: str
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySpace:
+    """The keys of a Redis workload, and which of them are there before it.
+
+    Attributes:
+        keys: Requests choose among so many keys at random; 1: all use one key.
+        loaded: So many of the first keys, or of further ones where there are more, exist when a
+            visit begins.
+        value_bytes: Size of each value, loaded or written.
+        first: Number of the first key.
+    """
+
+    keys: int = 100_000
+    loaded: int = 0
+    value_bytes: int = 3
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisWork:
+    """What is asked of a Redis server.
+
+    Attributes:
+        space: The keys.
+        command: One command with its arguments, in which ``__rand_int__`` stands for the number of
+            a key and ``__data__`` for a value; empty where ``Workload.builtin`` names a test.
+        read_share: Of the requests, where they are a mix of GET and SET (memtier_benchmark only);
+            None: they are no mix.
+    """
+
+    space: KeySpace = field(default_factory=KeySpace)
+    command: tuple[str, ...] = ()
+    read_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is asked of the server.
+
+    Attributes:
+        name: As in the experiment file.
+        builtin: Name of a builtin script, or of a test of redis-benchmark; None when ``scripts``
+            or a command are given.
+        scale_factor: Size of the generator's own data set; None when ``prepare`` makes the data.
+        prepare: SQL scripts run once; their result is part of the prepared state.
+        scripts: Own scripts with weights.
+        redis: None for every other engine.
+    """
+
+    name: str
+    builtin: str | None = None
+    scale_factor: int | None = None
+    prepare: tuple[Script, ...] = ()
+    scripts: tuple[Script, ...] = ()
+    redis: RedisWork | None = None
+
+
+ONE: Final = "\ue101"  # transaction
+MANY: Final = "\ue102"  # transactions
+MANY_FIRST: Final = "\ue103"  # Transactions, at the beginning of a sentence
+RATE: Final = "\ue104"  # tps
+RATE_UNIT: Final = "\ue105"  # the unit of a column of that name; empty where the name has it
+GENERATOR: Final = "\ue106"  # pgbench
+SERVER: Final = "\ue107"  # PostgreSQL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkWords:
+    """The words of one engine under one generator; each field fills the mark of its name."""
+
+    one: str = "transaction"
+    many: str = "transactions"
+    many_first: str = "Transactions"
+    rate: str = "tps"
+    rate_unit: str = "1/s"
+    generator: str = "pgbench"
+    server: str = "PostgreSQL"
+
+    def fill(self, text: str) -> str:
+        """Return a text with these words at its marks."""
+        return text.translate(
+            {ord(_MARKS[each.name]): getattr(self, each.name) for each in fields(self)}
+        )
+
+
+_MARKS: Final = {
+    "one": ONE,
+    "many": MANY,
+    "many_first": MANY_FIRST,
+    "rate": RATE,
+    "rate_unit": RATE_UNIT,
+    "generator": GENERATOR,
+    "server": SERVER,
+}
+POSTGRES_WORDS: Final = WorkWords()
+
+
+def redis_words(generator: str) -> WorkWords:
+    """Return the words of Redis under one of its generators."""
+    return WorkWords(
+        one="request",
+        many="requests",
+        many_first="Requests",
+        rate="ops/s",
+        rate_unit="",
+        generator=generator,
+        server="Redis",
+    )
+
+
+Combination = tuple[int, ...]  # one 0 (first level) or 1 (second level) per factor
+Effect = tuple[int, ...]  # places of the factors in a main effect (one) or an interaction (more)
+
+
+class AttributionKind(StrEnum):
+    """How the combinations are chosen; the names are the keys of the experiment file."""
+
+    FACTORS = "factors"  # complete or fractional factorial: every factor beside every other
+    LADDER = "ladder"  # one after another on top of those before
+    ABLATION = "ablation"  # one at a time taken away from all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """A thing that is varied between two levels.
+
+    Attributes:
+        first: Name of the level on the baseline's side.
+        second: Name of the other.
+    """
+
+    name: str
+    first: str
+    second: str
+
+    @property
+    def off(self) -> str:
+        """Return the first level as it stands in reports: ``buffers=128MB``."""
+        return f"{self.name}={self.first}"
+
+    @property
+    def on(self) -> str:
+        """Return the second level likewise: ``buffers=2GB``."""
+        return f"{self.name}={self.second}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Which treatment of an experiment is which combination of levels.
+
+    Attributes:
+        factors: In file order.
+        combinations: One per treatment, in treatment order.
+        resolution: Length of the shortest defining word; None unless the design is a fraction.
+        words: All defining words of a fraction but the empty one, up to sign; () otherwise.
+    """
+
+    kind: AttributionKind
+    factors: tuple[Factor, ...]
+    combinations: tuple[Combination, ...]
+    resolution: int | None = None
+    words: tuple[Effect, ...] = ()
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether every combination of levels is measured."""
+        return self.kind is AttributionKind.FACTORS and not self.words
+
+    def named(self, effect: Effect) -> str:
+        """Return an effect as people write it: ``huge-pages x buffers``."""
+        return " x ".join(self.factors[place].name for place in effect)
+
+
+class Layer(StrEnum):
+    """One storey of the stack that settings belong to."""
+
+    KVM = "kvm"
+    LINUX = "linux"
+    KUBERNETES = "kubernetes"
+    POSTGRES = "postgres"
+    REDIS = "redis"
+    CGROUP = "cgroup"
+
+    def name_of(self, setting: str) -> str:
+        """Return what tables call a setting: alone where it is the database's, else after us."""
+        return setting if self in (Layer.POSTGRES, Layer.REDIS) else f"{self}: {setting}"
+
+
+class EngineName(StrEnum):
+    """A database system that can be weighed."""
+
+    POSTGRES = "postgres"
+    REDIS = "redis"
+
+
+class GeneratorName(StrEnum):
+    """A program that puts load on a server."""
+
+    PGBENCH = "pgbench"
+    REDIS_BENCHMARK = "redis-benchmark"
+    MEMTIER = "memtier_benchmark"
+
+    @property
+    def takes_time(self) -> bool:
+        """Return whether it is told how long to run; the other is told how many requests."""
+        return self is not GeneratorName.REDIS_BENCHMARK
+
+    @property
+    def logs_transactions(self) -> bool:
+        """Return whether it can log each of them; the others print how long they took together."""
+        return self is GeneratorName.PGBENCH
+
+    @property
+    def longest_latency_s(self) -> float | None:
+        """Return the latency above which it tells none apart; None where it tells all.
+
+        CONFIG_LATENCY_HISTOGRAM_MAX_VALUE of redis-benchmark.c, LATENCY_HDR_MAX_VALUE of memtier.
+        """
+        return {GeneratorName.REDIS_BENCHMARK: 3.0, GeneratorName.MEMTIER: 60.0}.get(self)
+
+
+class Design(StrEnum):
+    """How the runs are brought together."""
+
+    AUTO = "auto"  # alternating where it can be, else one by one
+    ALTERNATING = "alternating"  # all up at the same time, the load takes turns within a block
+    ONE_BY_ONE = "one-by-one"  # blocks, too: one configuration after another is up
+    ONCE = "single-pass"  # one run per cell in file order: no interval and no verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Setting:
+    """One setting asked for: the layer it belongs to, its name, its value as written."""
+
+    layer: Layer
+    name: str
+    value: str
+
+    @property
+    def label(self) -> str:
+        """Return its name in tables: ``work_mem``, ``cgroup: cpus``."""
+        return self.layer.name_of(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManualStep:
+    """What is done by a person or a user's command before a treatment is measured.
+
+    Attributes:
+        text: What the operator is asked to do; empty where only a command runs.
+        command: Run instead of asking; empty where a person does it.
+        timeout_s: How long either may take.
+    """
+
+    text: str = ""
+    command: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Treatment:
+    """One combination of levels.
+
+    Attributes:
+        name: As in the experiment file.
+        target: Where its server runs.
+        settings: Asked for, sorted by layer and name, without duplicates.
+        protocol: pgbench query mode when it is what varies; None means the experiment's.
+        profiles: Names of the settings profiles that went into ``settings``.
+        domain_xml: Text of the file that the setting ``domain`` of the layer ``kvm`` names.
+        manual: Done when it comes into force after another one.
+    """
+
+    name: str
+    target: Target
+    settings: tuple[Setting, ...] = ()
+    protocol: str | None = None
+    profiles: tuple[str, ...] = ()
+    domain_xml: str = ""
+    manual: ManualStep | None = None
+
+    @property
+    def server_layer(self) -> Layer:
+        """Return the layer of its server's own settings."""
+        return Layer.REDIS if isinstance(self.target, RedisTarget) else Layer.POSTGRES
+
+    def asked(self, layer: Layer | None = None) -> dict[str, str]:
+        """Return the values that it asks of one layer, by name as written; None: of its server."""
+        wanted = layer or self.server_layer
+        return {s.name: s.value for s in self.settings if s.layer is wanted}
+
+    def asked_folded(self) -> dict[str, str]:
+        """Return what it asks of its server, whose names have no case, by name in small letters."""
+        return {name.lower(): value for name, value in self.asked().items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityAsked:
+    """How the capacity is found before the first block, where loads are shares of it.
+
+    Attributes:
+        clients: Of the closed loops that are tried, rising.
+        rounds: Slices of each, interleaved by coin.
+    """
+
+    clients: tuple[int, ...]
+    rounds: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """When the campaign ends.
+
+    Attributes:
+        budget_s: Seconds from the start of preparation to the end of the last block.
+        decide: Relative effect the user wants decided (0.03 = 3 %); used for "N more minutes".
+        precision: Half-width asked for; when given, verdicts do not stop the campaign.
+        equivalence: Margin within which a difference has no practical weight.
+    """
+
+    budget_s: float = 3600.0
+    decide: float = 0.03
+    precision: float | None = None
+    equivalence: float = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherDesign:
+    """How the treatments of an experiment could be brought together, and are not.
+
+    Attributes:
+        block_s: Of one block of the experiment itself, foretold.
+    """
+
+    mode: Mode
+    block_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinOf:
+    """The experiment whose noise an A/A campaign measures in its place.
+
+    Attributes:
+        treatments: How many it compares, the baseline included.
+        stop: Its own rules for stopping, which say at what level it will look.
+        contrasts: How many headlines it has under each workload; None: one for each treatment
+            beside the baseline, which combinations of factors have not.
+        squares: Sum of the squared weights of its treatments in a headline: 2 for a pair, less
+            for a main effect, to which all combinations contribute.
+        other: The design it does not take; None where there is one only.
+    """
+
+    name: str
+    treatments: int
+    stop: Stop
+    contrasts: int | None = None
+    squares: float = 2.0
+    other: OtherDesign | None = None
+
+    @property
+    def headlines(self) -> int:
+        """Return how many headlines it has under each workload, at least 1."""
+        contrasts = self.treatments - 1 if self.contrasts is None else self.contrasts
+        return max(contrasts, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A validated experiment.
+
+    Attributes:
+        engine: The database system all its targets run.
+        design: How runs are brought together, as asked; the plan says what it became.
+        sustained_s: Least length of one long run per treatment and workload after the last block;
+            None: no long runs.
+        generator: What puts the load on.
+        generator_flags: Flags handed to the generator unchanged (after ``--``).
+        description: Why the question is asked; empty when the file does not say.
+        attribution: What the treatments stand for when factors were varied; None when they were
+            written one by one.
+        twin_of: What an A/A campaign measures the noise for; None for every other experiment.
+        capacity: How the capacity is found; None where no load is a share of it.
+        goal: The highest rate that meets it is looked for; None: none is.
+    """
+
+    name: str
+    baseline: str
+    treatments: tuple[Treatment, ...]
+    workloads: tuple[Workload, ...]
+    loads: tuple[Load, ...]
+    protocol: str = "simple"
+    measure: Measure = field(default_factory=Measure)
+    stop: Stop = field(default_factory=Stop)
+    seed: int
+    engine: EngineName = EngineName.POSTGRES
+    design: Design = Design.AUTO
+    sustained_s: float | None = None
+    generator: GeneratorName = GeneratorName.PGBENCH
+    generator_flags: tuple[str, ...] = ()
+    description: str = ""
+    attribution: Attribution | None = None
+    twin_of: TwinOf | None = None
+    capacity: CapacityAsked | None = None
+    goal: LatencyGoal | None = None
+
+    def treatment(self, name: str) -> Treatment:
+        """Return the treatment of that name."""
+        return next(t for t in self.treatments if t.name == name)
+
+    def workload(self, name: str) -> Workload:
+        """Return the workload of that name."""
+        return next(w for w in self.workloads if w.name == name)
+
+    @property
+    def words(self) -> WorkWords:
+        """Return what its work is called."""
+        if self.engine is EngineName.REDIS:
+            return redis_words(self.generator.value)
+        return POSTGRES_WORDS
+
+    @property
+    def is_single_pass(self) -> bool:
+        """Return whether each cell is run once, in file order, and nothing is compared."""
+        return self.design is Design.ONCE
+
+    @property
+    def local_targets(self) -> dict[str, LocalTarget]:
+        """Return the PostgreSQL targets on this machine by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, LocalTarget)}
+
+    @property
+    def places_here(self) -> dict[str, AnyLocalTarget]:
+        """Return the targets whose data directories are made here, by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, AnyLocalTarget)}
+
+    @property
+    def redis_targets(self) -> dict[str, RedisTarget]:
+        """Return the Redis targets by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, RedisTarget)}
+
+    @property
+    def endpoint_targets(self) -> dict[str, EndpointTarget]:
+        """Return the targets that are there already by treatment."""
+        return {t.name: t.target for t in self.treatments if isinstance(t.target, EndpointTarget)}
+
+    @property
+    def shared_servers(self) -> dict[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]:
+        """Return the servers that are there already and have several treatments, with their names.
+
+        Those in a cluster are not among them.
+        """
+        found: dict[EndpointTarget | RedisEndpointTarget, list[str]] = {}
+        for treatment in self.treatments:
+            target = treatment.target
+            if isinstance(target, EndpointTarget | RedisEndpointTarget) and not place_of(target):
+                found.setdefault(target, []).append(treatment.name)
+        return {target: tuple(names) for target, names in found.items() if len(names) > 1}
+
+    @property
+    def cluster_targets(self) -> dict[str, CloudNativePgTarget]:
+        """Return the targets that CloudNativePG runs by treatment."""
+        return {
+            t.name: t.target for t in self.treatments if isinstance(t.target, CloudNativePgTarget)
+        }
+
+    @property
+    def redis_in_kubernetes(self) -> dict[str, RedisKubernetesTarget]:
+        """Return the Redis targets that are pods by treatment."""
+        return {
+            t.name: t.target for t in self.treatments if isinstance(t.target, RedisKubernetesTarget)
+        }
+
+    @property
+    def made_targets(self) -> dict[str, CloudNativePgTarget | RedisKubernetesTarget]:
+        """Return the targets that Steelyard makes in a cluster by treatment."""
+        return {
+            t.name: t.target
+            for t in self.treatments
+            if isinstance(t.target, CloudNativePgTarget | RedisKubernetesTarget)
+            and t.target.is_made
+        }
+
+    @property
+    def makes_all_in_kubernetes(self) -> bool:
+        """Return whether every server is one that Steelyard makes in a cluster."""
+        return len(self.made_targets) == len(self.treatments)
+
+    @property
+    def is_in_kubernetes(self) -> bool:
+        """Return whether servers and generators are pods; one experiment never has both kinds."""
+        return any(place_of(t.target) is not None for t in self.treatments)
+
+    @property
+    def is_made_anew(self) -> bool:
+        """Return whether every visit makes its server and data from nothing.
+
+        It was asked for, or the treatments have servers in Kubernetes that differ, and Steelyard
+        makes them.
+        """
+        made = set(self.made_targets.values())
+        return self.measure.switch is SwitchCost.REPROVISION or len(made) > 1
+
+    @property
+    def closed_loads(self) -> tuple[Load, ...]:
+        """Return the loads whose throughput is an answer: that of an open loop was asked for."""
+        return tuple(load for load in self.loads if not load.is_open)
+
+    @property
+    def largest_load(self) -> Load:
+        """Return the load that stands for all: a closed loop with the most clients, if any."""
+        return max(self.loads, key=lambda load: load.size)
+
+    @property
+    def compares_throughput(self) -> bool:
+        """Return whether treatments are weighed by their transactions per second."""
+        return len(self.treatments) > 1 and bool(self.closed_loads)
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """Return the names of all treatments but the baseline, in file order."""
+        return tuple(t.name for t in self.treatments if t.name != self.baseline)

@@ -1,0 +1,236 @@
+"""Verdict words and estimates with their intervals.
+
+Findings: something the user should know, as data, with evidence and remedy.
+
+What a rule of validity is: facts in, a ruling out, and everything that explains it as data.
+
+A fact that is missing makes a rule not applicable; it never passes for want of a fact.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Generic, TypeVar
+
+from steelyard.core.experiment import EngineName
+
+
+class Verdict(StrEnum):
+    """What can be said of a treatment against the baseline (METHOD.md 3.6)."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    EQUIVALENT = "equivalent"
+    NOT_DISTINGUISHABLE = "not distinguishable"
+
+    @property
+    def decided(self) -> bool:
+        """Return whether the question is answered."""
+        return self is not Verdict.NOT_DISTINGUISHABLE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its interval, in the unit its owner states.
+
+    Attributes:
+        low: Lower bound, or None when there are too few blocks for one.
+        high: Upper bound, or None likewise.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def leaves_out_zero(self) -> bool:
+        """Return whether both bounds are known and on one side of zero."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > 0.0 or self.high < 0.0
+
+
+class Severity(StrEnum):
+    """How much a finding weighs."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Validity(StrEnum):
+    """Whether a run may be believed."""
+
+    VALID = "valid"
+    SUSPECT = "suspect"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something the user should know.
+
+    Attributes:
+        code: Stable kebab-case name of the rule.
+        message: The fact, with the measured value and its unit.
+        remedy: The way out, or why none is needed.
+        source: Where the rule comes from.
+        subject: What it is about (a treatment, a cell, the campaign), for grouping.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    remedy: str = ""
+    source: str = ""
+    subject: str = ""
+
+
+NEIGHBOUR_CPU: Final = "neighbour-cpu"
+STEAL: Final = "steal"
+FOREIGN_DISK: Final = "foreign-disk"
+GENERATOR_SATURATED: Final = "generator-saturated"
+# Causes that come and go with the surroundings of the machine: redone within limits, then borne.
+ENVIRONMENT: Final = frozenset({NEIGHBOUR_CPU, STEAL, FOREIGN_DISK})
+BESIDE_NEIGHBOUR: Final = "measured-beside-neighbour"  # what a campaign tells of them
+NOT_JUDGED: Final = "not-judged"
+
+Facts = TypeVar("Facts")
+
+
+class Judges(StrEnum):
+    """What a rule looks at as a whole."""
+
+    RUN = "run"
+    TREATMENT = "treatment"
+    COMPARISON = "comparison"
+    CAMPAIGN = "campaign"
+
+
+class Standing(StrEnum):
+    """What a rule says of the facts."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """A number that a rule compares with.
+
+    Attributes:
+        shown: The number with its unit and what it is a share or number of.
+        reason: Why this value; says "a guess" where nothing was measured.
+    """
+
+    value: float
+    shown: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What a rule says of some facts.
+
+    Attributes:
+        message: The fact with the measured value, of a broken rule.
+        missing: The fact that would have been needed; empty when the rule has nothing to judge.
+        subject: What it is about, for the finding.
+        remedy: In place of the rule's own; empty keeps that.
+        severity: Likewise; None keeps the rule's.
+    """
+
+    standing: Standing
+    message: str = ""
+    missing: str = ""
+    subject: str = ""
+    remedy: str = ""
+    severity: Severity | None = None
+
+
+KEPT: Final = Ruling(standing=Standing.KEPT)
+NOTHING_TO_JUDGE: Final = Ruling(standing=Standing.NOT_APPLICABLE)
+
+
+def lacking(fact: str) -> Ruling:
+    """Return that a rule cannot judge without a fact."""
+    return Ruling(standing=Standing.NOT_APPLICABLE, missing=fact)
+
+
+def broken(message: str, *, subject: str = "", remedy: str = "") -> Ruling:
+    """Return that the facts break a rule."""
+    return Ruling(standing=Standing.BROKEN, message=message, subject=subject, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Generic[Facts]):
+    """One rule, with all that its page in the documentation says.
+
+    Attributes:
+        code: Stable kebab-case name, also of its findings.
+        severity: Of its findings. Of a run an error makes it invalid, a warning suspect.
+        what: When it is broken, in one sentence.
+        why: What goes wrong then.
+        thresholds: Numbers in it, if any.
+        remedy: The way out.
+        source: Where the rule comes from.
+        judge: Yields a ruling for each thing that it looks at.
+        engine: Whose servers it judges; None: all.
+    """
+
+    code: str
+    judges: Judges
+    severity: Severity
+    what: str
+    why: str
+    remedy: str
+    source: str
+    judge: Callable[[Facts], Iterable[Ruling]]
+    thresholds: tuple[Threshold, ...] = ()
+    engine: EngineName | None = None
+
+    def concerns(self, engine: EngineName) -> bool:
+        """Return whether it judges servers of an engine."""
+        return self.engine in (None, engine)
+
+    def finding(self, ruling: Ruling) -> Finding:
+        """Return the finding of a broken rule."""
+        return Finding(
+            code=self.code,
+            severity=ruling.severity or self.severity,
+            message=ruling.message,
+            remedy=ruling.remedy or self.remedy,
+            source=self.source,
+            subject=ruling.subject,
+        )
+
+    @property
+    def consequence(self) -> str:
+        """Return what a broken rule makes of what it judges, in one word."""
+        if self.judges is not Judges.RUN:
+            return "finding"
+        words = {Severity.ERROR: "invalid", Severity.WARNING: "suspect"}
+        return words.get(self.severity, "finding")
+
+
+def not_judged(missing: Iterable[tuple[str, str]], subject: str = "") -> tuple[Finding, ...]:
+    """Return one finding of all rules that lacked a fact; none when no rule did.
+
+    Args:
+        missing: Code of each such rule with what it lacked.
+        subject: Of the finding.
+    """
+    told = "; ".join(dict.fromkeys(f"{code} ({fact})" for code, fact in missing))
+    if not told:
+        return ()
+    finding = Finding(
+        code=NOT_JUDGED,
+        severity=Severity.INFO,
+        message=f"not judged, because a fact is missing: {told}",
+        remedy="None: what nobody saw is neither good nor bad. docs/validity.md says what a rule"
+        " needs.",
+        source="docs/validity.md",
+        subject=subject,
+    )
+    return (finding,)

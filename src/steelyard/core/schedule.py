@@ -1,0 +1,317 @@
+"""What the load generator offers to a server.
+
+The order of a campaign: drawn from a seed and stored before the first run.
+
+Turns: how the load goes back and forth between configurations that are up at the same time.
+
+The turn is a way of taking a run and never a unit of analysis: that is the block.
+
+What the place of a campaign can do at most, measured before the first block.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from steelyard.core.units import MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Load offered to the server.
+
+    Attributes:
+        clients: Server sessions open at once, always the total.
+        threads: Worker threads of the generator, always the total.
+        rate_per_s: Open-loop arrival rate of all generators together; None: see ``share``.
+        share: Open-loop arrival rate as a share of the capacity that is measured before the first
+            block; None means closed loop, unless ``rate_per_s`` is given.
+        latency_limit_s: Open loop only: transactions that are later than this already are skipped
+            (pgbench's ``--latency-limit``); None: none is.
+        generators: Processes of the generator, started together, among which clients, threads and
+            rate are divided.
+        pipeline: Requests that a client sends before it waits for their answers (Redis).
+    """
+
+    clients: int
+    threads: int
+    rate_per_s: float | None = None
+    share: float | None = None
+    latency_limit_s: float | None = None
+    generators: int = 1
+    pipeline: int = 1
+
+    def __lt__(self, other: "Load") -> bool:
+        return self._rank < other._rank
+
+    @property
+    def _rank(self) -> tuple[float, ...]:
+        """Return what orders loads: closed loops before open ones."""
+        rates = (self.rate_per_s or 0.0, self.share or 0.0, self.latency_limit_s or 0.0)
+        return (self.clients, self.threads, *rates, self.generators, self.pipeline)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether transactions are scheduled at a rate, whatever the server does."""
+        return self.rate_per_s is not None or self.share is not None
+
+    @property
+    def size(self) -> tuple[float, ...]:
+        """Return what makes a load the largest: a closed loop keeps all its clients busy.
+
+        Of open loops the highest rate is; what a share becomes is unknown here, and taken as more
+        than a fixed rate.
+        """
+        rates = (self.share or 0.0, self.rate_per_s or 0.0)
+        return (float(not self.is_open), *rates, self.clients, self.threads)
+
+    @property
+    def as_closed(self) -> "Load":
+        """Return the same clients without a rate: as much as the server gives."""
+        return replace(self, rate_per_s=None, share=None, latency_limit_s=None)
+
+    @property
+    def rate_label(self) -> str:
+        """Return the rate for tables: ``500/s``, ``70 %``; empty for a closed loop."""
+        if self.rate_per_s is not None:
+            return f"{self.rate_per_s:.10g}/s"
+        return "" if self.share is None else f"{100.0 * self.share:g} %"
+
+    @property
+    def label(self) -> str:
+        """Return the load as a short word for tables: ``8 clients at 500/s``."""
+        rate = f" at {self.rate_label}" if self.is_open else ""
+        piped = f", pipeline {self.pipeline}" if self.pipeline != 1 else ""
+        return f"{self.clients} client{'s' if self.clients != 1 else ''}{piped}{rate}"
+
+
+class Mode(StrEnum):
+    """How a block brings its treatments together (METHOD.md 3.1)."""
+
+    VISITS = "visits"  # a visit per treatment: activate, discard, one run per cell
+    # A visit per treatment, all up at the same time; in each cell the load takes turns.
+    ALTERNATING = "alternating"
+    BACK_TO_BACK = "back-to-back"  # one visit; in each cell all treatments one after another
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class CellKey:
+    """A workload under a load; with a treatment it is a cell of the design."""
+
+    workload: str
+    load: Load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One timed slice to take: which treatment, in which cell."""
+
+    treatment: str
+    cell: CellKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedVisit:
+    """One activation and the runs in it, in order.
+
+    Attributes:
+        treatment: The treatment that is activated first (in back-to-back mode the runs switch).
+    """
+
+    treatment: str
+    runs: tuple[PlannedRun, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBlock:
+    """One complete block: every treatment equally often in every cell. ``index`` counts from 0."""
+
+    index: int
+    visits: tuple[PlannedVisit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """All blocks a campaign may take.
+
+    Attributes:
+        seed: What the order was drawn from.
+        blocks: In order; a campaign may stop before the last.
+    """
+
+    seed: int
+    mode: Mode
+    blocks: tuple[PlannedBlock, ...]
+    format: int = 1
+
+
+SHORTEST_TURN_S: Final = 0.15  # a guess: half as much again as settles at least
+LONGEST_TURN_S: Final = 1.0  # measured: so long a turn loses a factor of two in reads
+LATENCIES_IN_A_TURN: Final = 100  # else what straddles the edges would be more than 1 %
+DEFAULT_TURN_S: Final = 0.25  # measured: shorter ones gain nothing, 1 s loses a factor of two
+# Measured: after a pause the rate is 10 % low at first and flat from here on.
+LEAST_SETTLING_S: Final = 0.1
+
+# Of one set of connections in a run in turns, beside its turns: under load for a moment, of which
+# nothing counts, and the end of its generators. Measured with 4 to 16 clients on two busy CPUs.
+CONNECTION_S: Final = 0.5
+_OF_A_TURN: Final = 5.0  # beyond a fifth of it, what did not fit into a turn begins to count
+_STEP_S: Final = 0.05  # lengths of turns are multiples of it, so that plans can be read
+
+
+class Pausing(StrEnum):
+    """What stands still while another configuration has its turn."""
+
+    FREEZER = "freezer"  # server and generator, by the freezer of their control groups
+    SIGNALS = "signals"  # server and generator, by SIGSTOP of every process of the account
+    GENERATOR = "generator"  # the generator alone: the server goes on with its background work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTimes:
+    """How long things last inside a block whose configurations alternate, in seconds.
+
+    Attributes:
+        turn_s: One turn.
+        settling_s: Of it, thrown away at its beginning.
+        reconnections: How often the generators of a run are started anew after the first time.
+    """
+
+    turn_s: float = DEFAULT_TURN_S
+    settling_s: float = LEAST_SETTLING_S
+    reconnections: int = 0
+
+    def for_latency(self, mean_s: float) -> "TurnTimes":
+        """Return the same with turns that hold enough transactions of so long a mean latency."""
+        needed_s = math.ceil(LATENCIES_IN_A_TURN * mean_s / _STEP_S) * _STEP_S
+        return replace(self, turn_s=round(max(self.turn_s, needed_s), 3))
+
+    def turns_in(self, seconds: float) -> int:
+        """Return how many turns make up so many seconds, at least 2."""
+        return max(2, round(seconds / self.turn_s))
+
+    def sets(self, rounds: int) -> tuple[range, ...]:
+        """Return which rounds of so many each set of connections has."""
+        number = self.reconnections + 1
+        ends = [rounds * each // number for each in range(number + 1)]
+        return tuple(map(range, ends[:-1], ends[1:]))
+
+    @property
+    def told_to_s(self) -> float:
+        """Return the longest latency that turns tell where the generator stands still alone.
+
+        What counts ended after the settling, so that a pause fell into nothing that was shorter
+        than that: up to there no transaction is missing.
+        """
+        return min(self.turn_s / _OF_A_TURN, self.settling_s)
+
+    @property
+    def counted_s(self) -> float:
+        """Return how much of a turn counts."""
+        return self.turn_s - self.settling_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadTurns:
+    """How long things last in the turns of one workload, under all its loads."""
+
+    workload: str
+    times: TurnTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMemory:
+    """What servers that are up together share.
+
+    Attributes:
+        needed_bytes: By all of them with their data, at worst.
+        available_bytes: To all of them, before they start.
+    """
+
+    needed_bytes: int
+    available_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A time in which a generator ran without a pause, in seconds since the epoch.
+
+    Attributes:
+        counted: From when to when what ended counts; None: nothing does.
+    """
+
+    began_at: float
+    ended_at: float
+    counted: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn of one configuration.
+
+    Attributes:
+        round: Counts from 0 within the run; every configuration has one turn in each.
+        place: In its round, counting from 0.
+        began_s: Since the first turn of any configuration in this cell of the block, wall clock.
+        seconds: That count: without settling.
+        transactions: That ended in them.
+        early: Of these, in the first half of the seconds that count.
+    """
+
+    round: int
+    place: int
+    began_s: float
+    seconds: float
+    transactions: int
+    early: int
+
+
+LOG_WRITE_BYTES: Final = 16 * MIB  # a segment of WAL
+
+
+class CeilingKind(StrEnum):
+    """What was measured."""
+
+    ROUND_TRIP = "round trip"  # an empty statement on one open connection
+    PING_PONG = "ping-pong"  # two processes that wake each other up; one trip is two wake-ups
+    SYNC = "sync"  # 8 KiB written and forced out, one after another
+    DIRECT_READ = "direct read"  # past the page cache
+    LOG_WRITE = "log write"  # LOG_WRITE_BYTES written and forced out, one after another
+
+
+class CeilingsAsked(StrEnum):
+    """Which ceilings an experiment asks for."""
+
+    AUTO = "auto"  # those of the device only where they cost little of the budget
+    ON = "on"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """One ceiling, or why it is not known.
+
+    Attributes:
+        subject: What it is of: the server, the CPUs, the method of forcing out, the size of a read.
+        latency_s: The median; of pg_test_fsync, which prints no other, the mean. None when unknown.
+        fastest_s: The 5 % quantile: nearly nothing was faster. None when not measured.
+        p99_s: The 99 % quantile; None likewise.
+        rate_per_s: The most per second; None where only a latency was measured, or nothing.
+        samples: Measurements behind the quantiles.
+        how: The source, in words.
+        unknown: Why there is no value; empty when there is one.
+        treatments: Those whose server it holds for; of a method of forcing out, those whose
+            commits wait for it. Empty: it holds for none in particular.
+    """
+
+    kind: CeilingKind
+    subject: str
+    latency_s: float | None = None
+    fastest_s: float | None = None
+    p99_s: float | None = None
+    rate_per_s: float | None = None
+    samples: int = 0
+    how: str = ""
+    unknown: str = ""
+    treatments: tuple[str, ...] = ()

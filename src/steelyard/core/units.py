@@ -1,0 +1,190 @@
+"""Units: parsing what users write, writing what users read; inside, base units only.
+
+Quantities as Kubernetes writes them: ``500m`` of a CPU, ``6500Mi`` of memory.
+
+Source: Kubernetes API reference, "Quantity" (``resource.Quantity``).
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Final
+
+from steelyard.core.errors import InputError
+
+MS_PER_S = 1e3
+US_PER_S = 1_000_000  # whole: microseconds are counted exactly
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+_KEPT = "\n\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"  # no letters, and harmless
+_LEAST_MS_S = 0.1e-3  # shorter times are told in microseconds
+
+_SECONDS_PER = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES_PER = {
+    "": 1,
+    "b": 1,
+    **{
+        f"{prefix}{suffix}": 1024**power
+        for power, prefix in enumerate("kmgt", 1)
+        for suffix in ("", "b", "ib")
+    },
+}
+_NUMBER = r"[0-9]{1,18}(?:\.[0-9]{1,18})?"  # bounded, so that no text becomes infinite
+_QUANTITY = re.compile(rf"^\s*({_NUMBER})\s*([a-zA-Z%]*)\s*$")
+
+
+def parse_duration_s(text: str | float) -> float:
+    """Return seconds from ``90``, ``90s``, ``1.5m``, ``2h`` or ``1h30m``; a bare number is seconds.
+
+    Raises:
+        InputError: The text is no duration.
+    """
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    parts = re.findall(rf"({_NUMBER})\s*(ms|min|s|m|h|d)", str(text))
+    if parts and "".join(f"{n}{u}" for n, u in parts) == re.sub(r"\s", "", str(text)):
+        return sum(float(number) * _SECONDS_PER[unit] for number, unit in parts)
+    if re.fullmatch(_NUMBER, str(text).strip()):
+        return float(str(text).strip())
+    raise InputError(f"{text!r} is not a duration", hint="Write it as 90s, 20m or 1h30m.")
+
+
+def parse_fraction(text: str | float) -> float:
+    """Return a fraction from ``3%`` (0.03) or ``0.03``.
+
+    Raises:
+        InputError: The text is neither, or not between 0 and 1 exclusive.
+    """
+    match = _QUANTITY.match(str(text))
+    if match and match[2] in ("%", ""):
+        value = float(match[1]) / (100.0 if match[2] else 1.0)
+        if 0.0 < value < 1.0:
+            return value
+    raise InputError(f"{text!r} is not a share", hint="Write it as 3% or 0.03.")
+
+
+def parse_bytes(text: str | int) -> int:
+    """Return bytes from ``8GB``, ``512MiB``, ``64k`` or a bare number; powers of 1024.
+
+    Raises:
+        InputError: The text is no size.
+    """
+    match = _QUANTITY.match(str(text))
+    if match and match[2].lower() in _BYTES_PER:
+        return int(float(match[1]) * _BYTES_PER[match[2].lower()])
+    raise InputError(f"{text!r} is not a size", hint="Write it as 512MB or 8GB.")
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as people say it: ``0.4 s``, ``45 s``, ``6 min``, ``1 h 20 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if rest else f"{hours} h"
+
+
+def format_utc(seconds: float) -> str:
+    """Return a moment since the epoch as UTC to the minute."""
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def format_bytes(count: float) -> str:
+    """Return a size with a binary unit: ``512 B``, ``1.5 MiB``, ``22.4 GiB``."""
+    for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_percent(fraction: float, *, signed: bool = True) -> str:
+    """Return a fraction as a percentage with a digit that suits its size: ``+2.8 %``."""
+    percent = 100.0 * fraction
+    digits = 0 if abs(percent) >= 99.95 else 1 if abs(percent) >= 0.95 else 2
+    return f"{percent:{'+' if signed else ''}.{digits}f} %"
+
+
+def format_share(fraction: float) -> str:
+    """Return a share of a whole as a percentage, which needs no sign: ``2.8 %``."""
+    return format_percent(fraction, signed=False)
+
+
+def format_latencies(seconds: Sequence[float], *, signed: bool = False) -> tuple[str, ...]:
+    """Return times of milliseconds or less in one unit and with as many digits as the largest.
+
+    ``("-5.70 ms", "-6.10 ms")``, ``("41.0 µs", "3.2 µs")``.
+    """
+    largest = max(map(abs, seconds), default=0.0)
+    factor, unit = (MS_PER_S, "ms") if largest >= _LEAST_MS_S else (US_PER_S, "µs")
+    size = largest * factor
+    digits = 0 if size >= 99.5 else 1 if size >= 9.95 else 2
+    sign = "+" if signed else ""
+    return tuple(f"{each * factor:{sign},.{digits}f} {unit}" for each in seconds)
+
+
+def printable(text: str) -> str:
+    """Return a text without what would steer a terminal: a record may come from anybody."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in _KEPT else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+# Bounded, so that no text becomes a number of millions of digits.
+_FORM: Final = re.compile(
+    r"^([+-]?)([0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})"
+    r"(?:(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)|[eE]([+-]?[0-9]{1,2}))?$"
+)
+_FACTORS: Final = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)},
+    **{f"{prefix}i": Fraction(1024**power) for power, prefix in enumerate("KMGTPE", 1)},
+}
+_PREFIX: Final = "hugepages-"
+
+
+def parse_quantity(text: str) -> Fraction:
+    """Return the exact number that a quantity means: ``500m`` is one half, ``1Ki`` is 1024.
+
+    Raises:
+        InputError: The text is no quantity, or a negative one.
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is None or match[1] == "-":
+        raise InputError(
+            f"{text!r} is not a quantity of Kubernetes", hint="Write it as 500m, 2, 6500Mi or 8Gi."
+        )
+    factor = _FACTORS[match[3]] if match[3] else Fraction(10) ** int(match[4] or 0)
+    return Fraction(match[2]) * factor
+
+
+def parse_quantity_bytes(text: str) -> int:
+    """Return whole bytes; a fraction of a byte is rounded up, as Kubernetes does.
+
+    Raises:
+        InputError: The text is no quantity.
+    """
+    return math.ceil(parse_quantity(text))
+
+
+def page_bytes_of(resource: str) -> int | None:
+    """Return the page size that a resource such as ``hugepages-2Mi`` names; None for others."""
+    if not resource.startswith(_PREFIX):
+        return None
+    try:
+        return parse_quantity_bytes(resource.removeprefix(_PREFIX)) or None
+    except InputError:
+        return None

@@ -1,0 +1,56 @@
+"""All doors to the outside in one hand, so that a test can replace any of them."""
+
+import os
+from dataclasses import dataclass, field
+
+from steelyard.gateways.cgroups import Cgroups, SystemCgroups
+from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.host import (
+    CpuLatency,
+    Host,
+    KernelFiles,
+    LocalHost,
+    LocalKernelFiles,
+    SystemCpuLatency,
+)
+from steelyard.gateways.kubernetes.api import Kubernetes
+from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
+from steelyard.gateways.pausing import Families, Guards, SystemFamilies, SystemGuards
+from steelyard.gateways.process import NoOperator, Operator, ProcessesHere, SystemProcesses
+from steelyard.gateways.redis import RedisDoor, RedisPy
+from steelyard.gateways.sql import PsycopgSql, Sql
+from steelyard.gateways.xfs import Volumes, XfsVolumes
+
+
+def _volumes() -> Volumes:
+    return XfsVolumes(SystemProcesses(), is_root=os.geteuid() == 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doors:
+    """The gateways a campaign uses."""
+
+    processes: ProcessesHere
+    sql: Sql
+    clock: Clock
+    host: Host
+    cgroups: Cgroups
+    kernel: KernelFiles = field(default_factory=LocalKernelFiles)
+    latency: CpuLatency = field(default_factory=SystemCpuLatency)
+    operator: Operator = field(default_factory=NoOperator)
+    kubernetes: Kubernetes = field(default_factory=KubectlConfiguration)
+    redis: RedisDoor = field(default_factory=RedisPy)
+    volumes: Volumes = field(default_factory=_volumes)
+    families: Families = field(default_factory=SystemFamilies)
+    guards: Guards = field(default_factory=SystemGuards)
+
+
+def system_doors() -> Doors:
+    """Return the real ones."""
+    return Doors(
+        processes=SystemProcesses(),
+        sql=PsycopgSql(),
+        clock=SystemClock(),
+        host=LocalHost(),
+        cgroups=SystemCgroups(),
+    )

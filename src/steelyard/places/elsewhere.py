@@ -1,0 +1,215 @@
+"""What every platform has in common whose server's machine is out of reach.
+
+Nobody limits the server from here or looks into its files; the generator runs where its processes
+are, from a directory of this machine.
+
+Short names for things that are told apart by their contents.
+
+Restarting a server by its owner's own command, and waiting until it is another one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO, Final
+
+from steelyard.core.command import Command, Completed, ServerProgram
+from steelyard.core.errors import PreflightError, SteelyardError, TargetError
+from steelyard.core.evidence import Vantage
+from steelyard.core.redis import stored_key
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import cache_directory, free_bytes
+from steelyard.gateways.process import Processes, RunningProcess
+from steelyard.places.local.directories import WithCampaignDirectory
+from steelyard.places.protocol import Ledger, LimitsInForce, PreparedState, Unfit
+
+_LENGTH: Final = 10
+
+
+def token_of(text: str) -> str:
+    """Return ten hexadecimal digits: the same for the same text, others for another one."""
+    return sha256(text.encode()).hexdigest()[:_LENGTH]
+
+
+class ServerElsewhere(WithCampaignDirectory, ABC):
+    """A server whose data take no disk of this machine.
+
+    Args:
+        campaign_id: Names the directory of this machine where scripts and logs go.
+        ledger: Is told before anything is made or changed.
+        processes: To run the generator.
+    """
+
+    def __init__(self, campaign_id: str, ledger: Ledger, processes: Processes) -> None:
+        super().__init__(cache_directory() / "live" / campaign_id, ledger)
+        self._processes = processes
+        self._prepared: PreparedState | None = None
+
+    @property
+    def root(self) -> Path | None:
+        """Return None: the data take no disk of this machine."""
+        return None
+
+    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+        """Return the state that this session has made, or None: none is kept there."""
+        return self._prepared
+
+    def _state_of(
+        self, program: ServerProgram, content: Sequence[object], size_bytes: int = 0
+    ) -> PreparedState:
+        """Return the state of data that were made there; a size of 0 is one that nobody knows."""
+        key = token_of(stored_key([program.identity, content]))
+        return PreparedState(key=key, data=self._live, size_bytes=size_bytes)
+
+    def vantage(self) -> Vantage | None:
+        """Return None: the server is no process of this machine that is ours to look into."""
+        return None
+
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return nothing: an experiment has no limits for what runs elsewhere."""
+        return ()
+
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+        """Limit nothing: the server's machine is out of reach, and pods are limited as made."""
+        return LimitsInForce()
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run the generator's commands at the same time, recognisable by their directory."""
+        return self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
+
+    def _placed(self, commands: Sequence[Command]) -> list[Command]:
+        directory = self._made(self._live)
+        return [replace(command, directory=directory) for command in commands]
+
+    def copies_by_reflink(self, state: PreparedState) -> bool:
+        """Return false: the files of the data are out of reach."""
+        return False
+
+    def free_bytes(self) -> int:
+        """Return the free space of this machine's cache, where scripts go."""
+        return free_bytes(cache_directory())
+
+    def destroy(self) -> None:
+        """Undo what was made or changed for the campaign, there and then on this machine.
+
+        Raises:
+            SteelyardError: The first trouble, after everything was tried.
+        """
+        troubles = self._undone()
+        for directory in self._removed_here():
+            self._ledger.removed(directory)
+        if troubles:
+            raise troubles[0]
+
+    @abstractmethod
+    def _undone(self) -> list[SteelyardError]:
+        """Undo everything where the server is; return what went wrong."""
+
+
+_TIMEOUT_S: Final = 180.0
+_POLL_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartMeans:
+    """The gateways that a restart needs.
+
+    Attributes:
+        processes: Of the load generator.
+        here: Of this machine, where the generator runs elsewhere; None: it runs here.
+    """
+
+    processes: Processes
+    clock: Clock
+    here: Processes | None = None
+
+
+def restart_by(
+    command: tuple[str, ...],
+    means: RestartMeans,
+    started_at: Callable[[], object],
+    environment: Mapping[str, str] | None = None,
+) -> None:
+    """Restart a server by its owner's command and return when another one answers.
+
+    Args:
+        command: Of the user, run on this machine.
+        means: To run it and to wait.
+        started_at: Asks the server what tells one start of it from another.
+        environment: Added to that of the command.
+
+    Raises:
+        TargetError: The command failed, or the server was not restarted by it.
+    """
+    before = started_at()
+    _run(command, means.here or means.processes, environment or {})
+    _await_other(before, started_at, means.clock)
+
+
+def _run(command: tuple[str, ...], processes: Processes, environment: Mapping[str, str]) -> None:
+    """Run the command to its end.
+
+    Raises:
+        TargetError: It failed, or did not end.
+    """
+    order = Command(argv=command, environment=environment)
+    with _started(order, processes) as (process, output):
+        ended = process.wait(_TIMEOUT_S)
+        status = process.exit_status()
+        # What it started would go on, and may restart the server in a later run.
+        left = () if ended else process.kill_all()
+        said = " ".join(output.read().decode(errors="replace").split()[-40:])
+    if not ended or status != 0:
+        how = f"exited with {status}" if ended else f"did not end within {_TIMEOUT_S:.0f} s"
+        raise TargetError(
+            f"the restart command {how}: {said}",
+            hint=" ".join((*_warning(left), "Try it by hand, as the account that runs Steelyard.")),
+        )
+
+
+def _warning(left: tuple[str, ...]) -> tuple[str, ...]:
+    if not left:
+        return ()
+    return (f"It was killed, but what it started still runs and may yet act: {', '.join(left)}.",)
+
+
+@contextmanager
+def _started(command: Command, processes: Processes) -> Iterator[tuple[RunningProcess, BinaryIO]]:
+    """Start a command; yield it and what it prints.
+
+    It prints to a file, not a pipe: the restarted server may keep the output open for ever. The
+    file has no name any more when the command is at work, so that our death leaves none behind.
+    """
+    with TemporaryDirectory(prefix="steelyard-restart-") as directory:
+        path = Path(directory) / "output"
+        process = processes.start(command, output=path)
+        output = path.open("rb")
+    with output:
+        yield process, output
+
+
+def _await_other(before: object, started_at: Callable[[], object], clock: Clock) -> None:
+    """Return once the server answers and says another start than before.
+
+    Raises:
+        TargetError: It does not come back, or was not restarted.
+    """
+    deadline = clock.monotonic() + _TIMEOUT_S
+    trouble = "it has not been started anew"
+    while clock.monotonic() < deadline:
+        try:
+            if started_at() != before:
+                return
+        except (TargetError, PreflightError) as error:  # a pod may not be there for a moment
+            trouble = error.message
+        clock.sleep(_POLL_S)
+    raise TargetError(
+        f"{_TIMEOUT_S:.0f} s after the restart command the server is not back: {trouble}",
+        hint="Look at the server's log.",
+    )

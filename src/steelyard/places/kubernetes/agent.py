@@ -1,0 +1,348 @@
+"""The agent in a pod, asked from here: short commands that are repeated until they are answered.
+
+A lost connection costs nothing but time: an order goes on without it, and every command may be
+given twice. Only a pod that is lost ends the asking before its time.
+"""
+
+import base64
+import binascii
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from steelyard.core.command import Completed
+from steelyard.core.errors import MeasurementError, PreflightError, TargetError
+from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
+from steelyard.core.units import KIB, MIB, format_duration
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.kubernetes.outcomes import Outcome, PodClock, read_outcome
+from steelyard.places.kubernetes.pod_state import DELETED, PodLostError, loss
+
+SCRIPT: Final = "/steelyard/agent/agent.sh"
+WORK: Final = "/steelyard/work"
+LOGS: Final = "/steelyard/logs"
+PATIENCE_S: Final = 60.0  # of the API, before something runs; a guess
+_ASK_S: Final = 30.0  # for a short command
+_WAIT_S: Final = 60.0  # for one that waits; then it is asked again, should nobody have noticed
+_PAUSES_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)  # the last one again and again
+_PUT_BYTES: Final = 384 * KIB  # of a file in one command; a guess at what every API takes
+_CHUNK_BYTES: Final = 4 * MIB  # likewise, before it is compressed
+_NO_ORDER, _DAMAGED = 3, 4  # exit statuses of the agent
+_NO_SHELL: Final = frozenset({126, 127})
+_TRIPS: Final = 5
+_LAST_WORD_S: Final = 2.0
+_Result = TypeVar("_Result")
+
+
+class _DamagedError(TargetError):
+    """An answer is not what was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFile:
+    """A file in a pod."""
+
+    path: str
+    size_bytes: int
+
+
+class Agent:
+    """One pod that runs orders.
+
+    Args:
+        api: The cluster.
+        where: The container.
+        uid: Of the pod, so that another one of its name is not taken for it.
+        clock: Ours.
+    """
+
+    def __init__(self, api: KubernetesApi, where: ContainerRef, uid: str, clock: Clock) -> None:
+        self.where = where
+        self.pod_clock = PodClock()
+        self._api = api
+        self._uid = uid
+        self._clock = clock
+
+    def later(self, seconds: float) -> float:
+        """Return the monotonic instant after so many seconds, until which something is asked."""
+        return self._clock.monotonic() + seconds
+
+    def look_at_clock(self) -> None:
+        """Measure the pod's clock by some round trips."""
+        for _ in range(_TRIPS):
+            self._ask("now", until=self.later(PATIENCE_S), answer=lambda text: text)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file; it has its name only when it is complete.
+
+        Raises:
+            PodLostError: The pod is gone.
+            TargetError: It cannot be written.
+        """
+        digest = hashlib.sha256(content).hexdigest()
+        until = self.later(PATIENCE_S)
+        for offset in range(0, len(content) or 1, _PUT_BYTES):
+            part = base64.b64encode(content[offset : offset + _PUT_BYTES]).decode()
+            last = offset + _PUT_BYTES >= len(content)
+            words = ("put", path, str(offset), str(len(part)), *((digest,) if last else ()))
+            self._ask(*words, stdin=part, until=until, answer=lambda text: text)
+
+    def place(
+        self,
+        identifier: str,
+        command: bytes,
+        *,
+        instant: float | None,
+        limit_s: float,
+        old: Sequence[str] = (),
+    ) -> float:
+        """Let an order begin; return the pod's clock when that was understood.
+
+        Args:
+            identifier: Of the order.
+            command: A shell script.
+            instant: By the pod's clock; None: at once.
+            limit_s: After so long it is ended.
+            old: Orders to forget.
+        """
+        text = base64.b64encode(command).decode()
+        words = (
+            *("place", identifier, str(round((instant or 0.0) * 1e6)), str(max(round(limit_s), 1))),
+            *(str(len(text)), hashlib.sha256(command).hexdigest(), *old),
+        )
+        until = self.later(PATIENCE_S)
+        return self._ask(*words, stdin=text, until=until, answer=_clock_of)
+
+    def wait(
+        self,
+        identifier: str,
+        *,
+        until: float,
+        spare_kib: int = 0,
+        scarce: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Return what came of an order, once it has ended.
+
+        Args:
+            identifier: Of the order.
+            until: Monotonic instant after which nobody waits any more.
+            spare_kib: Room for logs below which ``scarce`` is called.
+            scarce: Makes room.
+
+        Raises:
+            PodLostError: The pod is gone, and the outcome with it.
+            MeasurementError: It did not end by then, or the API did not answer.
+        """
+        while True:
+            words = ("wait", identifier, f"{_WAIT_S:.0f}", str(spare_kib))
+            outcome, state = self._ask(
+                *words, until=until, answer=_state_of, timeout_s=_WAIT_S + _ASK_S
+            )
+            if outcome is not None:
+                return outcome
+            if state == "full":
+                scarce()
+            if self._clock.monotonic() > until:
+                raise MeasurementError(
+                    f"what runs in pod {self.where.pod} did not end in time",
+                    hint="Is the server hanging?",
+                )
+
+    def logs(self, identifier: str, *, until: float) -> tuple[PodFile, ...]:
+        """Return the log files of an order so far."""
+
+        def listed(text: str) -> tuple[tuple[str, int], ...]:
+            lines = text.splitlines()
+            if not lines or lines[-1] != "complete":
+                raise _DamagedError(f"pod {self.where.pod} sent half a list of its logs")
+            return tuple(_log_of(line) for line in lines[:-1])
+
+        found = self._ask("logs", identifier, until=until, answer=listed)
+        return tuple(
+            PodFile(path=log_path(identifier, name), size_bytes=size) for name, size in found
+        )
+
+    def read(self, file: PodFile, *, until: float, offset: int = 0) -> Iterator[bytes]:
+        """Yield what a file holds from an offset on, each part with a right checksum."""
+        while offset < file.size_bytes:
+            length = min(_CHUNK_BYTES, file.size_bytes - offset)
+            yield self._ask(
+                *("chunk", file.path, str(offset), str(length)),
+                until=until,
+                answer=partial(_content_of, length=length, path=file.path),
+            )
+            offset += length
+
+    def punch(self, file: PodFile, *, until: float) -> None:
+        """Give back the space of a file's first bytes, which were read."""
+        words = ("punch", file.path, "0", str(file.size_bytes))
+        self._ask(*words, until=until, answer=lambda text: text)
+
+    def end(self, identifier: str, *, patience_s: float) -> None:
+        """End an order and all that it started; nothing happens where it has ended."""
+        self._ask("end", identifier, until=self.later(patience_s), answer=lambda text: text)
+
+    def _ask(
+        self,
+        *words: str,
+        until: float,
+        answer: Callable[[str], _Result],
+        stdin: str = "",
+        timeout_s: float = _ASK_S,
+    ) -> _Result:
+        """Ask until there is an answer.
+
+        Raises:
+            PodLostError: The pod is gone.
+            PreflightError: The image has no shell.
+            MeasurementError: There was none by ``until``, a monotonic instant.
+        """
+        pauses, pause_s = iter(_PAUSES_S), 0.0
+        begun = self._clock.monotonic()
+        while True:
+            try:
+                return answer(self._said(words, stdin, timeout_s))
+            except PodLostError:
+                raise
+            except PreflightError:  # as the API says it of a pod that has ended, too
+                self.require_alive()
+                raise
+            except (TargetError, MeasurementError) as error:
+                self.require_alive()
+                if self._clock.monotonic() >= until:
+                    raise self._unanswered(words[0], begun, error) from error
+            pause_s = next(pauses, pause_s)
+            self._clock.sleep(pause_s)
+
+    def _said(self, words: Sequence[str], stdin: str, timeout_s: float) -> str:
+        asked_at = self._clock.now()
+        argv = ("bash", SCRIPT, *words)
+        completed = self._api.run(self.where, argv, timeout_s=timeout_s, stdin=stdin)
+        answered_at = self._clock.now()
+        if completed.exit_status:
+            raise self._refusal(words[0], completed)
+        if words[0] in {"now", "place"}:
+            self.pod_clock.note(asked_at, _clock_of(completed.stdout), answered_at)
+        return completed.stdout
+
+    def _refusal(self, verb: str, completed: Completed) -> Exception:
+        if completed.exit_status in _NO_SHELL:
+            return PreflightError(
+                f"the image of pod {self.where.pod} has no bash: {completed.tail(1)}",
+                hint="Name an image with bash, psql and pgbench: `generators: {image: ...}`.",
+            )
+        if completed.exit_status == _NO_ORDER:
+            return PodLostError(f"pod {self.where.pod} knows nothing of what it was to run")
+        if completed.exit_status == _DAMAGED:
+            return _DamagedError(f"pod {self.where.pod} received something damaged")
+        said = completed.tail(2) or f"status {completed.exit_status}"
+        return TargetError(f"pod {self.where.pod} refused {verb!r}: {said}")
+
+    def require_alive(self) -> None:
+        """Raise where the pod works no more; an API that does not answer says nothing about that.
+
+        Raises:
+            PodLostError: With the reason.
+        """
+        reason = self._loss()
+        if reason:
+            # A container ends before the cluster says why; and an evicted pod is deleted soon.
+            self._clock.sleep(_LAST_WORD_S)
+            again = self._loss()
+            last = again if again not in {"", DELETED} else reason
+            raise PodLostError(
+                f"the load generator's pod {self.where.pod} {last}",
+                hint="It is made anew for the next run; keep the cluster quiet during a campaign.",
+            )
+
+    def _loss(self) -> str:
+        ref = ObjectRef(kind=POD, name=self.where.pod, namespace=self.where.namespace)
+        try:
+            return loss(self._api.read(ref), uid=self._uid)
+        except TargetError:
+            return ""
+
+    def _unanswered(
+        self, verb: str, begun: float, error: TargetError | MeasurementError
+    ) -> MeasurementError:
+        waited = format_duration(self._clock.monotonic() - begun)
+        return MeasurementError(
+            f"pod {self.where.pod} gave no answer to {verb!r} for {waited}: {error.message}",
+            hint=error.hint,
+        )
+
+
+def order_path(identifier: str, name: str) -> str:
+    """Return where a file of an order is in the pod."""
+    return f"{WORK}/orders/{identifier}/{name}"
+
+
+def file_path(folder: str, name: str) -> str:
+    """Return where a file of this machine is in the pod."""
+    return f"{WORK}/files/{folder}/{name}"
+
+
+def log_path(identifier: str, name: str) -> str:
+    """Return where a log of an order is in the pod."""
+    return f"{LOGS}/{identifier}/{name}"
+
+
+def _clock_of(text: str) -> float:
+    for line in text.splitlines(keepends=True):
+        word, _, value = line.partition(" ")
+        if word == "clock" and value.endswith("\n"):
+            try:
+                return float(value)
+            except ValueError:
+                break
+    raise _DamagedError("the pod did not say what time it is")
+
+
+def _state_of(text: str) -> tuple[Outcome | None, str]:
+    """Return the outcome of an order, or that it has none yet and why the waiting ended.
+
+    Raises:
+        TargetError: The text is damaged.
+    """
+    states = [line for line in text.splitlines() if line.startswith("state ")]
+    if not states:
+        raise _DamagedError("the pod did not say how its order stands")
+    state = states[-1].removeprefix("state ")
+    if state != "ended":
+        return None, state
+    try:
+        return read_outcome(text), state
+    except ValueError as error:
+        raise _DamagedError(f"the pod sent half an outcome: {error}") from error
+
+
+def _log_of(line: str) -> tuple[str, int]:
+    word, _, rest = line.partition(" ")
+    size, _, name = rest.partition(" ")
+    if word != "log" or not size.isdecimal() or not name:
+        raise _DamagedError(f"{line!r} names no log")
+    return name, int(size)
+
+
+def _content_of(text: str, length: int, path: str) -> bytes:
+    """Return the bytes in an answer to ``chunk``.
+
+    Raises:
+        TargetError: They are not those that were in the file.
+    """
+    said = dict(line.partition(" ")[::2] for line in text.splitlines())
+    try:
+        if "gzip" in said:
+            content = gzip.decompress(base64.b64decode(said["gzip"], validate=True))
+        else:
+            content = base64.b64decode(said.get("plain", ""), validate=True)
+    except (binascii.Error, OSError, EOFError, zlib.error) as error:
+        raise _DamagedError(f"{path} did not arrive whole: {error}") from error
+    if len(content) != length or hashlib.sha256(content).hexdigest() != said.get("sha256"):
+        raise _DamagedError(f"{path} did not arrive as it was sent")
+    return content

@@ -1,0 +1,309 @@
+"""What a campaign makes and changes in a cluster, so that nothing of it stays.
+
+Everything is announced to the ledger before it is made. What lies in the campaign's namespace
+belongs to one ConfigMap, the anchor: when that is deleted, Kubernetes takes all else away, whoever
+deletes it. Nothing is deleted that does not carry the campaign's label.
+
+Names of what a campaign makes in a cluster.
+
+A DNS-1123 label: small letters, digits and ``-``. Kubernetes takes 63 of them; a Cluster of
+CloudNativePG has at most 50, because the operator appends to it (its admission webhook says so).
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from itertools import count
+from typing import Final
+
+from steelyard.core.errors import LeftBehindError, PreflightError, SteelyardError
+from steelyard.core.kubernetes import (
+    CONFIG_MAP,
+    NAMESPACE,
+    Kind,
+    Manifest,
+    ObjectRef,
+    campaign_labels,
+    campaign_value,
+    owned_by,
+    ref_of,
+)
+from steelyard.core.outside import InCluster
+from steelyard.gateways.clock import Clock, SystemClock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.kubernetes.undoing import (
+    belongs_to,
+    delete_quietly,
+    identity,
+    left_alone,
+    marked,
+    merged,
+    put_back,
+    require_label,
+    uid_of,
+    undo,
+)
+from steelyard.places.protocol import Ledger
+
+LONGEST: Final = 50
+_BEGINNING: Final = "steelyard"
+_DIGEST: Final = 8
+
+
+def object_name(campaign_id: str, suffix: str = "") -> str:
+    """Return the name of an object of a campaign: the same for the same campaign and suffix.
+
+    Args:
+        campaign_id: Any; what a name cannot hold or has no room for is replaced by a digest.
+        suffix: Tells objects of one campaign apart; small letters, digits and ``-``.
+    """
+    end = f"-{suffix}" if suffix else ""
+    plain = f"{_BEGINNING}-{campaign_id}"
+    if re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", plain) and len(plain + end) <= LONGEST:
+        return plain + end
+    digest = hashlib.sha256(campaign_id.encode()).hexdigest()[:_DIGEST]
+    cleaned = re.sub(r"[^a-z0-9-]+", "-", plain.lower())
+    room = LONGEST - len(end) - _DIGEST - 1
+    return f"{cleaned[:room].strip('-')}-{digest}{end}"
+
+
+_SYSTEM_CLOCK: Final = SystemClock()
+
+
+class Belongings:
+    """What one campaign has in one namespace of a cluster, and outside of namespaces.
+
+    Args:
+        api: The cluster.
+        ledger: Is told before something is made or changed, and after it is gone.
+        campaign_id: Value of the label, and part of the names.
+        namespace: Where the campaign works.
+        clock: Waits for what goes away.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        ledger: Ledger,
+        campaign_id: str,
+        namespace: str,
+        *,
+        clock: Clock = _SYSTEM_CLOCK,
+    ) -> None:
+        self.api = api
+        self.campaign_id = campaign_id
+        self.namespace = namespace
+        self._ledger = ledger
+        self._clock = clock
+        self._made: dict[ObjectRef, InCluster] = {}
+        self._altered: dict[ObjectRef, InCluster] = {}
+        self._asked: dict[ObjectRef, Manifest] = {}
+        self._anchor: Manifest | None = None
+        self._job: Manifest | None = None
+        self._cluster = ""
+
+    def name(self, suffix: str = "") -> str:
+        """Return the name of an object of this campaign."""
+        return object_name(self.campaign_id, suffix)
+
+    def free_name(self, kind: Kind, suffix: str) -> str:
+        """Return the first name with a number that nothing of this campaign has there."""
+        names = (self.name(f"{suffix}-{number}") for number in count())
+        refs = (ObjectRef(kind=kind, name=name, namespace=self.namespace) for name in names)
+        return next(ref.name for ref in refs if ref not in self._made)
+
+    def go_with(self, job: Manifest) -> None:
+        """Let everything in the namespace go with the Job that runs the campaign.
+
+        It is a dead-man's switch: a Job that ended is removed by the cluster after a while.
+        """
+        self._job = job
+
+    def make_namespace(self) -> None:
+        """Make the namespace itself; it goes last, when nothing of others is in it.
+
+        Raises:
+            PreflightError: Somebody else made it meanwhile.
+        """
+        bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        self._found(self.completed(bare))
+
+    def anchor(self) -> ObjectRef:
+        """Return the object that all others in the namespace belong to, made when first asked."""
+        if self._anchor is None:
+            owner = {} if self._job is None else {"ownerReferences": owned_by(self._job)}
+            self._anchor = self._found(
+                {
+                    "apiVersion": CONFIG_MAP.api_version,
+                    "kind": CONFIG_MAP.name,
+                    "metadata": {
+                        "name": self.name(),
+                        "namespace": self.namespace,
+                        "labels": campaign_labels(self.campaign_id),
+                        **owner,
+                    },
+                    "data": {"campaign": self.campaign_id},
+                }
+            )
+        return ref_of(self._anchor)
+
+    def make(self, manifest: Manifest, *, role: str = "") -> Manifest:
+        """Make an object, or bring it to what a changed manifest says; return it as it is there.
+
+        It gets the campaign's labels and, in the campaign's namespace, the anchor as its owner. A
+        manifest without a namespace is put there, except a Namespace.
+
+        Args:
+            manifest: Complete but for that. One of a kind without namespaces names an empty one.
+            role: Value of the label that tells the campaign's pods apart.
+        """
+        return self._place(self.completed(manifest, role=role))
+
+    def completed(self, manifest: Manifest, *, role: str = "") -> Manifest:
+        """Return a manifest with labels, namespace and owner, as ``make`` makes it."""
+        metadata = dict(manifest["metadata"])
+        if manifest["kind"] != NAMESPACE.name:
+            metadata.setdefault("namespace", self.namespace)
+        if not metadata.get("namespace"):
+            metadata.pop("namespace", None)
+        labels = {**metadata.get("labels", {}), **campaign_labels(self.campaign_id, role)}
+        metadata["labels"] = labels
+        if metadata.get("namespace") == self.namespace:
+            metadata["ownerReferences"] = self._owner()
+        return {**manifest, "metadata": metadata}
+
+    def _owner(self) -> list[dict[str, str]]:
+        self.anchor()
+        assert self._anchor is not None  # noqa: S101 - anchor() made it
+        return owned_by(self._anchor)
+
+    def _place(self, manifest: Manifest) -> Manifest:
+        ref = ref_of(manifest)
+        if ref not in self._made:
+            thing = self._thing(ref)
+            self._ledger.placed(thing)
+            self._made[ref] = thing
+        return self.api.apply(manifest)
+
+    def _found(self, manifest: Manifest) -> Manifest:
+        """Make what all else depends on, and never take over what another made.
+
+        Raises:
+            PreflightError: There is one of that name, which is not the campaign's.
+        """
+        ref = ref_of(manifest)
+        is_new = ref not in self._made
+        thing = self._made.setdefault(ref, self._thing(ref))
+        if is_new:
+            self._ledger.placed(thing)
+        made = self.api.create(manifest)
+        if made is not None:
+            return made
+        found = self.api.read(ref)
+        if found is None or belongs_to(found, thing):
+            return self.api.apply(manifest)
+        self._forget(thing)
+        raise PreflightError(
+            f"{thing.label} is there, and this campaign did not make it",
+            hint="Somebody made it meanwhile: start again, or name another namespace.",
+        )
+
+    def alter(self, ref: ObjectRef, patch: Manifest, *, before: Manifest) -> Manifest:
+        """Change somebody else's object by a merge patch; return it as it is then.
+
+        Args:
+            ref: Of the object.
+            patch: As ``KubernetesApi.patch`` takes it.
+            before: The merge patch that puts back what was there before the first change; that of
+                later changes is not looked at, so the first one covers all fields ever changed.
+        """
+        if ref not in self._altered:
+            thing = self._thing(ref, before=json.dumps(before, sort_keys=True))
+            thing = replace(thing, uid=uid_of(self.api.read(ref)))
+            self._ledger.placed(thing)
+            self._altered[ref] = thing
+        asked = merged(self._asked.get(ref, {}), patch)
+        changed = self.api.patch(ref, marked(patch, asked))
+        self._asked[ref] = asked
+        return changed
+
+    def put_back(self, ref: ObjectRef) -> LeftBehindError | None:
+        """Bring an altered object back to what it was; nothing happens where it is.
+
+        Returns what somebody else has changed meanwhile: that is left as it is.
+        """
+        thing = self._altered.get(ref)
+        if thing is None:
+            return None
+        left = put_back(thing, self.api)
+        del self._altered[ref]
+        self._asked.pop(ref, None)
+        self._ledger.taken_away(thing)
+        return left_alone(thing, left) if left else None
+
+    def _thing(self, ref: ObjectRef, *, before: str = "") -> InCluster:
+        return InCluster(
+            context="" if self.api.is_inside else self.api.context,
+            server=self.api.server,
+            ref=ref,
+            campaign_id=campaign_value(self.campaign_id),
+            before=before,
+            cluster=self._identity(),
+        )
+
+    def _identity(self) -> str:
+        if not self._cluster:  # the namespace may come later than the first thing
+            self._cluster = identity(self.api, self.namespace)
+        return self._cluster
+
+    def remove(self, ref: ObjectRef, *, grace_s: int | None = None) -> None:
+        """Remove an object and wait until it is gone; one that was never made is no trouble.
+
+        Raises:
+            LeftBehindError: It does not go away, or is not the campaign's.
+        """
+        thing = self._made.get(ref) or self._thing(ref)
+        undo(thing, self.api, clock=self._clock, grace_s=grace_s)
+        self._forget(thing)
+
+    def drop(self, ref: ObjectRef, *, grace_s: int | None = None) -> None:
+        """Tell an object to go, without waiting for that; ``remove_all`` looks after it again."""
+        found = self.api.read(ref)
+        if found is not None:
+            require_label(found, self._made.get(ref) or self._thing(ref))
+            self.api.delete(ref, grace_s=grace_s)
+
+    def _forget(self, thing: InCluster) -> None:
+        if self._made.pop(thing.ref, None) is not None:
+            self._ledger.taken_away(thing)
+        if self._anchor is not None and ref_of(self._anchor) == thing.ref:
+            self._anchor = None
+
+    def remove_all(self) -> None:
+        """Put back what was altered and remove what was made, each whatever became of others.
+
+        Raises:
+            LeftBehindError: Something is still there, after everything was tried.
+        """
+        troubles = [trouble for ref in list(self._altered) if (trouble := self._tried(ref))]
+        for thing in reversed(self._made.values()):
+            # All are told to go before one is waited for; what fails here fails below, and is told.
+            delete_quietly(thing, self.api)
+        for ref in reversed(list(self._made)):
+            trouble = self._tried(ref)
+            troubles += [trouble] if trouble else []
+        if troubles:
+            raise LeftBehindError(
+                "; ".join(error.message for error in troubles),
+                hint=" ".join(dict.fromkeys(error.hint for error in troubles if error.hint)),
+            )
+
+    def _tried(self, ref: ObjectRef) -> SteelyardError | None:
+        try:
+            if ref in self._altered:
+                return self.put_back(ref)
+            self.remove(ref)
+        except SteelyardError as error:
+            return error
+        return None

@@ -1,0 +1,373 @@
+"""The pods that load generators run in: made, found ready, made anew when they are lost.
+
+Programs in several pods that belong together: whatever ends one of them ends all.
+
+Each pod is asked in a thread of its own, because one may be silent while others have ended.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Self, TypeVar
+
+from steelyard.core.command import Command
+from steelyard.core.errors import (
+    MeasurementError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+)
+from steelyard.core.kubernetes import (
+    GENERATOR,
+    NODE,
+    POD,
+    ContainerRef,
+    Manifest,
+    ObjectRef,
+    ref_of,
+)
+from steelyard.core.units import KIB
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.kubernetes.agent import Agent
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.generator_manifest import (
+    ANY_USER,
+    CONTAINER,
+    GeneratorPlan,
+    agent_manifest,
+    generator_manifest,
+    log_bytes,
+)
+from steelyard.places.kubernetes.orders import Order
+from steelyard.places.kubernetes.outcomes import Outcome
+from steelyard.places.kubernetes.pod_state import SAME_NODE_HINT, ReadyWait, UserNeededError, loss
+
+_SPARE_SHARE: Final = 2  # logs are fetched while they grow when less than this part is free
+_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyPod:
+    """A pod that takes orders."""
+
+    where: ContainerRef
+    uid: str
+    node: str
+
+
+class GeneratorPods:
+    """The generators of one campaign.
+
+    Args:
+        plan: What they are.
+        belongings: Makes and removes them.
+        api: The cluster.
+        clock: Waits for them.
+    """
+
+    def __init__(
+        self, plan: GeneratorPlan, belongings: Belongings, api: KubernetesApi, clock: Clock
+    ) -> None:
+        self.plan = plan
+        self._belongings = belongings
+        self._api = api
+        self._clock = clock
+        self._ready: dict[int, ReadyPod] = {}
+        self._user: int | None = None
+
+    @property
+    def ready(self) -> tuple[ReadyPod, ...]:
+        """Return the pods with what tells them from others; none before ``make``."""
+        return tuple(self._ready[number] for number in sorted(self._ready))
+
+    @property
+    def pods(self) -> tuple[ContainerRef, ...]:
+        """Return the pods, the i-th for the i-th command."""
+        return tuple(pod.where for pod in self.ready)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the node of each pod."""
+        return tuple(pod.node for pod in self.ready)
+
+    @property
+    def spare_log_kib(self) -> int:
+        """Return the room for logs below which they are fetched while they grow."""
+        return log_bytes(self.plan.place.generators) // _SPARE_SHARE // KIB
+
+    def make(self, told: Callable[[str], None]) -> None:
+        """Make the pods and wait until they are ready.
+
+        Raises:
+            PreflightError: They cannot be: image, quota, or no node that is not the database's.
+        """
+        self.require_room()
+        missing = [n for n in range(self.plan.number) if n not in self._ready]
+        if missing:
+            told(f"starting {len(missing)} load generator{'s' if len(missing) > 1 else ''} in pods")
+            self._make(missing, told)
+
+    def renew(self, told: Callable[[str], None]) -> None:
+        """Make those anew that are lost; nothing happens while all are there.
+
+        Raises:
+            MeasurementError: They cannot be made now.
+            TargetError: ``make`` was never called.
+        """
+        if not self._ready:
+            raise TargetError("no load generator's pod was made yet")
+        lost = {number: why for number, pod in self._ready.items() if (why := self._loss(pod))}
+        if not lost:
+            return
+        for number, why in lost.items():
+            told(f"pod {self._ready[number].where.pod} {why}; it is made anew")
+        try:
+            self._make(tuple(lost), told)
+        except PreflightError as error:
+            message = f"a lost load generator cannot be made anew: {error.message}"
+            raise MeasurementError(message, hint=error.hint) from error
+
+    def close(self) -> None:
+        """Remove the pods; their agent, which other generators may need, goes with the campaign."""
+        for pod in self.ready:
+            self._belongings.remove(_ref(pod.where), grace_s=1)
+        self._ready.clear()
+
+    @property
+    def _agent_name(self) -> str:
+        return self._belongings.name("agent")
+
+    def _loss(self, pod: ReadyPod) -> str:
+        return loss(self._api.read(_ref(pod.where)), uid=pod.uid)
+
+    def _make(self, numbers: tuple[int, ...] | list[int], told: Callable[[str], None]) -> None:
+        try:
+            self._make_as(numbers, told)
+        except UserNeededError:
+            if self._user is not None:
+                raise
+            self._user = ANY_USER
+            self._make_as(numbers, told)
+
+    def _make_as(self, numbers: tuple[int, ...] | list[int], told: Callable[[str], None]) -> None:
+        """Make pods under names of their own: those of lost ones may still be taken."""
+        for number in numbers:
+            lost = self._ready.get(number)
+            if lost is not None:
+                self._dismiss(_ref(lost.where))
+        self._belongings.make(agent_manifest(self._agent_name))
+        refs: dict[int, ObjectRef] = {}
+        try:
+            for number in numbers:
+                refs[number] = ref_of(self._belongings.make(self._manifest(), role=GENERATOR))
+            wait = ReadyWait(self._api, self._clock, told)
+            for number, pod in zip(refs, wait.until_ready(tuple(refs.values())), strict=True):
+                self._ready[number] = _ready(pod)
+        except SteelyardError:
+            for ref in refs.values():
+                self._dismiss(ref)
+            raise
+
+    def _dismiss(self, ref: ObjectRef) -> None:
+        """Delete a pod that is of no use; one on a lost node stays until the campaign's end."""
+        try:
+            self._belongings.drop(ref, grace_s=0)
+        except SteelyardError:
+            return
+
+    def _manifest(self) -> Manifest:
+        return generator_manifest(
+            self.plan,
+            name=self._belongings.free_name(POD, "generator"),
+            agent=self._agent_name,
+            campaign_id=self._belongings.campaign_id,
+            user=self._user,
+        )
+
+    def require_room(self) -> None:
+        """Refuse a cluster of one node where the database and its load need two.
+
+        Raises:
+            PreflightError: With the way out.
+        """
+        if not self.plan.is_apart:
+            return
+        try:
+            found = self._api.list(NODE)
+        except PrivilegeError:  # then the scheduler says it, of whichever pod comes second
+            return
+        tolerant = self.plan.place.generators.tolerations != "[]"
+        nodes = [node for node in found if _takes_pods(node, tolerant=tolerant)]
+        taken, names = self.plan.away_from_nodes, [node["metadata"]["name"] for node in nodes]
+        least = 1 if taken else 2
+        if len(set(names) - set(taken)) < least:
+            there = ", ".join(names) or "none"
+            only = "all usable nodes are" if taken else "the cluster has one usable node only"
+            raise PreflightError(
+                f"the load generators need a node that is not the database's, and {only}: {there}",
+                hint=SAME_NODE_HINT,
+            )
+
+
+def _takes_pods(node: Manifest, *, tolerant: bool) -> bool:
+    """Return whether ordinary pods are put on a node; tolerant ones may be on a tainted one."""
+    spec = node.get("spec") or {}
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    tainted = any(each["effect"] in _REPELLING for each in spec.get("taints") or ())
+    return ready and not spec.get("unschedulable") and (tolerant or not tainted)
+
+
+def _ready(pod: Manifest) -> ReadyPod:
+    metadata = pod["metadata"]
+    where = ContainerRef(
+        namespace=str(metadata["namespace"]), pod=str(metadata["name"]), container=CONTAINER
+    )
+    return ReadyPod(where=where, uid=str(metadata["uid"]), node=str(pod["spec"]["nodeName"]))
+
+
+def _ref(where: ContainerRef) -> ObjectRef:
+    return ObjectRef(kind=POD, name=where.pod, namespace=where.namespace)
+
+
+_END_S: Final = 10.0  # for ending the others; then the limit of each order does
+_JOIN_S: Final = 20.0
+_Result = TypeVar("_Result")
+_Answers = queue.Queue[tuple[int, _Result | BaseException]]
+
+
+@dataclass(slots=True)
+class PodKnowledge:
+    """What is known of a pod for as long as it lives.
+
+    Attributes:
+        files: Places of files that it has.
+        old: Orders that nobody needs any more.
+    """
+
+    pod: ReadyPod
+    agent: Agent
+    files: set[str] = field(default_factory=set)
+    old: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A program in its pod.
+
+    Attributes:
+        number: Of the pod.
+        order: What is made of the command.
+        outcome: None until it has ended.
+    """
+
+    number: int
+    known: PodKnowledge
+    command: Command
+    order: Order
+    outcome: Outcome | None = None
+
+    @property
+    def agent(self) -> Agent:
+        """Return the agent of its pod."""
+        return self.known.agent
+
+
+class Members:
+    """Programs that belong together; used as a context, which ends them where it is left early."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = tuple(members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.end()
+        for member in self._members:
+            member.known.old.append(member.order.identifier)
+
+    def each(self, work: Callable[[Member], _Result]) -> tuple[_Result, ...]:
+        """Do something for all at the same time; return what came of each.
+
+        Raises:
+            SteelyardError: The first trouble, once none is at work any more.
+        """
+        if len(self._members) == 1:
+            return (work(self._members[0]),)
+        answers = self._started(work)
+        found: dict[int, _Result] = {}
+        troubles: list[BaseException] = []
+        for _ in self._members:
+            number, answer = answers.get()
+            if isinstance(answer, BaseException):
+                troubles.append(answer)
+            else:
+                found[number] = answer
+        if troubles:
+            raise troubles[0]
+        return tuple(found[member.number] for member in self._members)
+
+    def await_all(self, wait: Callable[[Member], Outcome]) -> None:
+        """Wait until all have ended; the first that fails ends the others.
+
+        Raises:
+            SteelyardError: The first trouble, once all have ended or been given up.
+        """
+        answers = self._started(wait) if len(self._members) > 1 else None
+        trouble: BaseException | None = None
+        for place in range(len(self._members)):
+            if answers is None:
+                self._members[0].outcome = wait(self._members[0])
+                return
+            number, answer = answers.get()
+            failed = isinstance(answer, BaseException) or answer.exit_status != 0
+            if isinstance(answer, BaseException):
+                trouble = trouble or answer
+            else:
+                self._members[number].outcome = answer
+            if failed and place + 1 < len(self._members):
+                self.end()
+        if trouble is not None:
+            raise trouble
+
+    def end(self) -> None:
+        """End those that go on, as far as their pods can be reached."""
+        threads = [
+            threading.Thread(target=_end_quietly, args=(member,), daemon=True)
+            for member in self._members
+            if member.outcome is None
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(_JOIN_S)
+
+    def _started(self, work: Callable[[Member], _Result]) -> "_Answers[_Result]":
+        answers: _Answers[_Result] = queue.Queue()
+
+        def do(member: Member) -> None:
+            try:
+                answers.put((member.number, work(member)))
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+                answers.put((member.number, error))
+
+        for member in self._members:
+            threading.Thread(target=do, args=(member,), daemon=True).start()
+        return answers
+
+
+def _end_quietly(member: Member) -> None:
+    with suppress(SteelyardError):
+        member.agent.end(member.order.identifier, patience_s=_END_S)

@@ -1,0 +1,405 @@
+"""What every platform has in common whose servers a campaign makes in a cluster and takes away.
+
+Equal targets share one server for the campaign. Where targets differ, every visit makes its server
+anew, volumes and all, and only one is there at a time.
+
+The servers that a campaign makes in a cluster of one target: one at a time, each under a name.
+
+Whatever operator or set it is of, a server is announced, made, brought under treatments, and taken
+away with its volumes. Of those that are gone their log, their nodes and the volumes that stayed are
+known still.
+
+What is worth knowing of the place of a server that a campaign has in a cluster.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from steelyard.core.command import ServerAddress, ServerProgram
+from steelyard.core.errors import PrivilegeError, SteelyardError, TargetError
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.kubernetes import LATE, SecretRef, class_in, is_node_bound
+from steelyard.core.measurement import Fact
+from steelyard.core.redis import stored_key
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.process import Processes
+from steelyard.places.elsewhere import ServerElsewhere, token_of
+from steelyard.places.kubernetes.belongings import Belongings, object_name
+from steelyard.places.kubernetes.reaching import Reach
+from steelyard.places.kubernetes.undoing import Held
+from steelyard.places.protocol import Ledger, PreparedState
+
+_LOG_LINES: Final = 2000  # of each server that ends; a guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeOptions:
+    """How a campaign uses a server of its own.
+
+    Attributes:
+        secret: With user and password; it is there before the server is made.
+        provisions: Whether every visit makes it anew.
+    """
+
+    campaign_id: str
+    namespace: str
+    secret: SecretRef
+    provisions: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeMeans:
+    """The gateways that a server in a cluster needs, whatever database system it is.
+
+    Attributes:
+        processes: Of the load generators: pods.
+        told: Takes a sentence of progress.
+    """
+
+    api: KubernetesApi
+    processes: Processes
+    reach: Reach
+    belongings: Belongings
+    clock: Clock
+    told: Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """A server that is there.
+
+    Attributes:
+        since: Which start of it has the treatment in force; None: none is in force.
+    """
+
+    since: object = None
+
+
+There = TypeVar("There", bound=Standing)
+Announced = TypeVar("Announced")
+
+
+class MadeServer(ABC, Generic[There, Announced]):
+    """The server of a campaign, while there is one.
+
+    Args:
+        campaign_id: Of the campaign.
+        target: What is made; names of equal targets are the same.
+
+    Attributes:
+        noun: What such a server is called in messages.
+        part: What of it runs on a node, in findings.
+        kept: Volumes that their class keeps.
+        nodes: That it ran on, in order.
+    """
+
+    noun: ClassVar[str]
+    part: ClassVar[str]
+
+    def __init__(self, campaign_id: str, target: object) -> None:
+        self._campaign_id = campaign_id
+        self._token = token_of(f"{campaign_id} {stored_key(target)}")
+        self._current: There | None = None
+        self._announced: Announced | None = None
+        self._number = 0
+        self._said: list[str] = []
+        self._facts: tuple[Fact, ...] = ()
+        self.kept: list[Held] = []
+        self.nodes: list[str] = []
+
+    @property
+    def _there(self) -> There:
+        if self._current is None:
+            raise TargetError(f"no {self.noun} was made yet")
+        return self._current
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether a server was made and not taken away."""
+        return self._current is not None
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what is known of the last server, which may be gone when somebody asks."""
+        return self._facts
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where it is reached.
+
+        Raises:
+            TargetError: No treatment is in force.
+        """
+        if self._there.since is None:
+            raise TargetError(f"no treatment is in force on the {self.noun}")
+        return self._entrance()
+
+    @abstractmethod
+    def _entrance(self) -> ServerAddress:
+        """Return where it is reached, under a treatment or not."""
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether it answers and was not restarted since the activation."""
+        current = self._current
+        if current is None or current.since is None:
+            return False
+        try:
+            return self._started_at() == current.since
+        except TargetError:
+            return False
+
+    @abstractmethod
+    def _started_at(self) -> object:
+        """Return what tells one start of it from another.
+
+        Raises:
+            TargetError: It does not answer.
+        """
+
+    def rest(self) -> None:
+        """Have no treatment in force."""
+        if self._current is not None:
+            self._current.since = None
+
+    def _name(self, number: int) -> str:
+        """Return the name of the server of a number."""
+        return object_name(self._campaign_id, f"{self._token[:4]}-{number}")
+
+    def _seen_on(self, node: str) -> None:
+        if node and node not in self.nodes:
+            self.nodes.append(node)
+
+    def take_away(self) -> None:
+        """Remove the server with all that it had, if there is one or was to be.
+
+        Raises:
+            LeftBehindError: Something of it does not go away.
+        """
+        if self._announced is None:
+            return
+        if self._current is not None:
+            self._keep_log()
+            self._close_way()
+            self._current = None
+        self.kept.extend(self._remove(self._announced))
+        self._announced = None
+
+    @abstractmethod
+    def _close_way(self) -> None:
+        """Close the way to the server: it is about to go."""
+
+    @abstractmethod
+    def _remove(self, announced: Announced) -> Iterable[Held]:
+        """Remove what was announced; return the volumes that stay."""
+
+    def _keep_log(self) -> None:
+        """Keep what the server logged, which goes with its pod."""
+        self._said.append(self._log())
+
+    def _log(self) -> str:
+        if self._current is None:
+            return ""
+        try:
+            return self._read_log(_LOG_LINES)
+        except (TargetError, PrivilegeError):  # it is gone, or nobody may ask
+            return ""
+
+    @abstractmethod
+    def _read_log(self, lines: int) -> str:
+        """Return the last lines that the server logged.
+
+        Raises:
+            TargetError: Its pod is gone.
+            PrivilegeError: Nobody may ask.
+        """
+
+    def logs(self) -> str:
+        """Return what the servers logged in all pods, the last lines of each."""
+        return "".join([*self._said, self._log()])
+
+
+_BIND: Final = "Bind it to one node by `node_selector:`, or let every visit have another."
+
+
+def early_volumes(what: str, storage_class: str | None, facts: Sequence[Fact]) -> Iterator[Finding]:
+    """Yield that volumes come to a node before anybody knows where their pod runs.
+
+    Args:
+        what: Runs on them: the database, the server.
+        storage_class: Of the target; None: the default one.
+        facts: Of the place, with those of the class.
+    """
+    storage = class_in(facts, storage_class)
+    if storage is not None and storage.binding != LATE and is_node_bound(storage):
+        yield place_finding(
+            "volume-before-pod",
+            f"the storage class {storage.name} binds volumes to a node before a pod needs them"
+            f" (volumeBindingMode: {storage.binding}), so the {what} runs wherever they came",
+            f"Use a class with volumeBindingMode: {LATE}.",
+        )
+
+
+def moved(what: str, nodes: Sequence[str], remedy: str = _BIND) -> Iterator[Finding]:
+    """Yield that a server was on several nodes, where it was on more than one.
+
+    Args:
+        what: Ran on them: the primary, the server.
+        nodes: In order.
+        remedy: How it stays on one.
+    """
+    if len(nodes) > 1:
+        yield place_finding(
+            "database-moved",
+            f"the {what} ran on several nodes: {', '.join(nodes)}; what differs between them is in"
+            " the numbers",
+            remedy,
+        )
+
+
+def stays(held: Held) -> Finding:
+    """Return that a volume was left, because its class wants it so."""
+    storage_class = f"class {held.storage_class}" if held.storage_class else "class"
+    return place_finding(
+        "volume-retained",
+        f"{held.ref.label} is still there: its {storage_class} retains volumes"
+        " (reclaimPolicy: Retain)",
+        f"kubectl delete pv {held.ref.name}, and what it holds, when nobody needs it.",
+        Severity.INFO,
+    )
+
+
+def place_finding(
+    code: str, message: str, remedy: str, severity: Severity = Severity.WARNING
+) -> Finding:
+    """Return a finding of a campaign's place."""
+    return Finding(code=code, severity=severity, message=message, remedy=remedy, subject="campaign")
+
+
+class MadeInCluster(ServerElsewhere):
+    """The servers of one target, one at a time.
+
+    Args:
+        options: How they are used.
+        ledger: Is told before anything is made on this machine.
+        processes: Of the load generators.
+        own: The server, while there is one.
+    """
+
+    def __init__(
+        self,
+        options: MadeOptions,
+        ledger: Ledger,
+        processes: Processes,
+        own: MadeServer[Any, Any],
+    ) -> None:
+        super().__init__(options.campaign_id, ledger, processes)
+        self._own = own
+        self._provisions = options.provisions
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where the server is reached.
+
+        Raises:
+            TargetError: No treatment is in force.
+        """
+        return self._own.address
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the server answers and was not restarted since the activation."""
+        return self._own.is_running
+
+    def prepare(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Return the state, made now on a server that is made now."""
+        if self._prepared is None:
+            self._prepared = self._made_anew(program, content, build)
+        return self._prepared
+
+    def reprovision(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Make server, volumes and data anew; of the last ones nothing is left.
+
+        Raises:
+            TargetError: The server does not come up, for a reason that is told.
+            LeftBehindError: The last one does not go away.
+        """
+        self._prepared = self._made_anew(program, content, build)
+        return self._prepared
+
+    def _made_anew(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        self._take_away()  # the last one, also where it did not come up
+        return self._state_of(program, content, self._build(program, build))
+
+    @abstractmethod
+    def _build(self, program: ServerProgram, build: Callable[[ServerAddress], None]) -> int:
+        """Make a server and its data; return the bytes of the data, 0 where nobody knows.
+
+        Raises:
+            TargetError: The server does not come up, for a reason that is told.
+        """
+
+    def has_live_copy(self, state: PreparedState) -> bool:
+        """Return whether the data of a state are on a server that is there."""
+        return self._own.is_there and self._prepared == state
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Leave the server alone; one that is made for each visit makes room for the next."""
+        self._own.rest()
+        if self._provisions and not keep_data:
+            self._take_away()
+
+    def _take_away(self) -> None:
+        self._prepared = None
+        self._own.take_away()
+
+    def logs(self) -> str:
+        """Return what the servers logged in the pods of this campaign, the last lines of each."""
+        return self._own.logs()
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what a reader must know of the place: all of it once a server was made."""
+        return (*self._own.facts, *self._class_facts())
+
+    @abstractmethod
+    def _class_facts(self) -> tuple[Fact, ...]:
+        """Return what the storage classes of the target say of themselves."""
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the place."""
+        own = self._own
+        return (
+            *self._target_findings(),
+            *moved(own.part, own.nodes),
+            *map(stays, own.kept),
+        )
+
+    @abstractmethod
+    def _target_findings(self) -> Iterator[Finding]:
+        """Yield what is worth knowing of the target as it was made."""
+
+    def _undone(self) -> list[SteelyardError]:
+        """Remove the server and all that it had; return what went wrong."""
+        try:
+            self._take_away()
+        except SteelyardError as error:
+            return [error]
+        return []

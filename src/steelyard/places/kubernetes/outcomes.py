@@ -1,0 +1,325 @@
+"""How far a pod's clock is from ours, by round trips.
+
+Cristian's method: the pod read its clock somewhere between our question and its answer, so the
+offset is known to half of the time between; the shortest round trip says it best.
+
+Source: F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989).
+
+What a program in a pod did: when, with how much CPU, and how far apart several began.
+
+What the agent of a pod says of an order that has ended.
+
+What of a server in a Kubernetes cluster can be watched during a run: its pod's own account.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from steelyard.core.errors import SteelyardError
+from steelyard.core.kubernetes import POD, ContainerRef, ObjectRef
+from steelyard.core.units import US_PER_S
+from steelyard.gateways.kubernetes.api import KubernetesApi
+
+_KEPT_S: Final = 600.0  # quartz drifts by some ten millionths: 10 ms in that time
+_MOST: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """How much later it is on a pod's clock than on ours.
+
+    Attributes:
+        seconds: Best guess.
+        half_width_s: The truth is no farther from it, however the network delays.
+    """
+
+    seconds: float
+    half_width_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trip:
+    asked_at: float
+    theirs: float
+    answered_at: float
+
+    @property
+    def seconds(self) -> float:
+        return self.answered_at - self.asked_at
+
+
+class PodClock:
+    """What is known of one pod's clock."""
+
+    def __init__(self) -> None:
+        self._trips: list[_Trip] = []
+
+    def note(self, asked_at: float, theirs: float, answered_at: float) -> None:
+        """Take a round trip: our wall clock before, the pod's between, ours after."""
+        if answered_at < asked_at:  # our clock was set back meanwhile
+            self._trips.clear()
+            return
+        self._trips.append(_Trip(asked_at=asked_at, theirs=theirs, answered_at=answered_at))
+        self._trips = [each for each in self._trips if answered_at - each.asked_at < _KEPT_S]
+        self._trips = self._trips[-_MOST:]
+
+    @property
+    def offset(self) -> Offset | None:
+        """Return how far it is; None where it was never asked."""
+        if not self._trips:
+            return None
+        best = min(self._trips, key=lambda trip: trip.seconds)
+        return Offset(
+            seconds=best.theirs - (best.asked_at + best.answered_at) / 2,
+            half_width_s=best.seconds / 2,
+        )
+
+    @property
+    def slowest_s(self) -> float:
+        """Return the longest of the last round trips; 0.0 where there is none."""
+        return max((trip.seconds for trip in self._trips[-5:]), default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuUse:
+    """Counters of a container's control group at an instant; None: not shown there.
+
+    Attributes:
+        usage_s: CPU seconds.
+        periods: Of its quota.
+        throttled_periods: Of them, in which it had to wait.
+        throttled_s: How long it had to, summed over CPUs.
+    """
+
+    usage_s: float | None = None
+    periods: int | None = None
+    throttled_periods: int | None = None
+    throttled_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRun:
+    """One program in one pod.
+
+    Attributes:
+        began_at: By the pod's wall clock.
+        ended_at: Likewise.
+        offset: Of the pod's clock to ours; None: not measured.
+        before: Counters when it began.
+        after: When it ended.
+    """
+
+    pod: ContainerRef
+    node: str
+    began_at: float
+    ended_at: float
+    offset: Offset | None
+    before: CpuUse
+    after: CpuUse
+
+    @property
+    def cpu_s(self) -> float | None:
+        """Return the CPU seconds that it took."""
+        return _difference(self.before.usage_s, self.after.usage_s)
+
+    @property
+    def throttled_s(self) -> float | None:
+        """Return how long it had to wait for the next period of its quota."""
+        return _difference(self.before.throttled_s, self.after.throttled_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartSkew:
+    """How far apart several programs began.
+
+    Attributes:
+        seconds: Between the first and the last.
+        half_width_s: The truth is no farther from it: the clocks are known to so much only.
+    """
+
+    seconds: float
+    half_width_s: float
+
+
+def start_skew(runs: tuple[PodRun, ...]) -> StartSkew | None:
+    """Return how far apart programs began; None for one, or where a clock is not known."""
+    begins = [
+        (run.began_at - run.offset.seconds, run.offset.half_width_s)
+        for run in runs
+        if run.offset is not None
+    ]
+    if len(begins) < len(runs) or len(begins) < 2:
+        return None
+    first, last = min(begins), max(begins)
+    return StartSkew(seconds=last[0] - first[0], half_width_s=first[1] + last[1])
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
+
+
+_SIGNALS: Final = 64  # a shell says 128 + n of a program that signal n ended
+_LIMIT: Final = 124  # coreutils' timeout says it of a program that its time was over
+_KILLED: Final = 128 + 9  # and this where it had to be killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printed:
+    """A stream of a program.
+
+    Attributes:
+        content: None where it is too much for the answer, and has to be fetched.
+    """
+
+    name: str
+    size_bytes: int
+    sha256: str
+    content: bytes | None = None
+
+    def accepts(self, content: bytes) -> bool:
+        """Return whether this is what the program printed."""
+        right = hashlib.sha256(content).hexdigest() == self.sha256
+        return right and len(content) == self.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """An order that has ended.
+
+    Attributes:
+        status: As a shell says it.
+        began_at: By the pod's wall clock; so the next.
+        logs: Names and sizes of the files that it wrote beside its output.
+    """
+
+    status: int
+    began_at: float
+    ended_at: float
+    before: CpuUse
+    after: CpuUse
+    printed: tuple[Printed, ...]
+    logs: tuple[tuple[str, int], ...] = field(default=())
+
+    @property
+    def exit_status(self) -> int:
+        """Return the status as a process has it: negative where a signal ended it."""
+        signal = self.status - 128
+        return -signal if 0 < signal <= _SIGNALS else self.status
+
+    def took_too_long(self, limit_s: float) -> bool:
+        """Return whether it was ended because its time was over."""
+        took_s = self.ended_at - self.began_at
+        return self.status == _LIMIT or (self.status == _KILLED and took_s >= limit_s)
+
+
+def read_outcome(text: str) -> Outcome:
+    """Return what the agent printed of an order that has ended.
+
+    Raises:
+        ValueError: Something is missing or damaged.
+    """
+    lines = [line for line in text.splitlines() if line != "beat"]
+    if "complete" not in lines:
+        raise ValueError("it has no end")
+    words = [line.partition(" ")[::2] for line in lines]
+    said = dict(words)
+    inline = dict(rest.partition(" ")[::2] for word, rest in words if word == "inline")
+    try:
+        cpu = said["cpu"].split()
+        return Outcome(
+            status=int(said["status"]),
+            began_at=float(said["began"]),
+            ended_at=float(said["ended"]),
+            before=_cpu_use(cpu[:4]),
+            after=_cpu_use(cpu[4:]),
+            printed=tuple(_printed(rest, inline) for word, rest in words if word == "file"),
+            logs=tuple(_log(rest) for word, rest in words if word == "log"),
+        )
+    except (KeyError, binascii.Error) as error:
+        raise ValueError(f"{error} is missing or damaged") from error
+
+
+def _printed(text: str, inline: dict[str, str]) -> Printed:
+    name, size, digest = text.split()
+    content = base64.b64decode(inline[name], validate=True) if name in inline else None
+    printed = Printed(name=name, size_bytes=int(size), sha256=digest, content=content)
+    if content is not None and not printed.accepts(content):
+        raise ValueError(f"{name} has another checksum")
+    return printed
+
+
+def _log(text: str) -> tuple[str, int]:
+    size, _, name = text.partition(" ")
+    if not name:
+        raise ValueError(f"{text!r} names no log")
+    return name, int(size)
+
+
+def _cpu_use(words: list[str]) -> CpuUse:
+    usage, periods, throttled, stopped = (None if word == "-" else int(word) for word in words)
+    return CpuUse(
+        usage_s=None if usage is None else usage / US_PER_S,
+        periods=periods,
+        throttled_periods=throttled,
+        throttled_s=None if stopped is None else stopped / US_PER_S,
+    )
+
+
+def unknown_skew() -> StartSkew | None:
+    """Return None: nobody knows how far apart generators began, or there is only one."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSight:
+    """The containers of a run.
+
+    Attributes:
+        database: The container of the server that is under load.
+        generators: Those that put the load on it, in the order of their commands.
+        same_node: One of the generators' pods is on the database's node.
+        start_skew: Tells how far apart the generators of the last run began.
+    """
+
+    api: KubernetesApi
+    database: ContainerRef
+    generators: tuple[ContainerRef, ...] = ()
+    same_node: bool = False
+    start_skew: Callable[[], StartSkew | None] = unknown_skew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPods:
+    """The pods that put the load on, which may be made anew.
+
+    Attributes:
+        pods: As they are now.
+        start_skew: Tells how far apart they began in the last run.
+    """
+
+    pods: Callable[[], tuple[ContainerRef, ...]] = tuple
+    start_skew: Callable[[], StartSkew | None] = unknown_skew
+
+    def sight(self, api: KubernetesApi, database: ContainerRef, node: str) -> PodSight:
+        """Return what can be watched of a server on a node, and of its generators."""
+        pods = self.pods()
+        return PodSight(
+            api=api,
+            database=database,
+            generators=pods,
+            same_node=bool(node) and node in {_node_of(api, pod) for pod in pods},
+            start_skew=self.start_skew,
+        )
+
+
+def _node_of(api: KubernetesApi, pod: ContainerRef) -> str:
+    """Return the node of a pod; empty where it cannot be seen."""
+    try:
+        found = api.read(ObjectRef(kind=POD, name=pod.pod, namespace=pod.namespace))
+    except SteelyardError:
+        return ""
+    return "" if found is None else str(found["spec"].get("nodeName") or "")

@@ -1,0 +1,285 @@
+"""What a pod's status says: why it does not run yet, and why it does not run any more.
+
+Waiting until pods are ready, telling what is in their way, and giving up with the reason.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from steelyard.core.errors import MeasurementError, PreflightError, SteelyardError
+from steelyard.core.kubernetes import ContainerRef, Manifest, ObjectRef
+from steelyard.core.units import format_duration
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+
+_NO_IMAGE: Final = frozenset({"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"})
+_ROOT_MARK: Final = "runAsNonRoot"  # in the kubelet's words for an image without a numeric user
+_PAST_IMAGE: Final = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+DELETED: Final = "was deleted"
+SAME_NODE_HINT: Final = (
+    "Let them share the database's node with `generators: {same_node: true}` in the target, which"
+    " the report then says; or add a node."
+)
+
+
+class PodLostError(MeasurementError):
+    """A pod that a measurement needs is gone, or works no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why a pod does not run yet.
+
+    Attributes:
+        message: A sentence without the pod's name.
+        hint: The way out.
+        passes: It may pass by itself: the image is being pulled, a node may come.
+        lacks_user: The image says no numeric user, so the kubelet cannot know that it is not root.
+    """
+
+    message: str
+    hint: str = ""
+    passes: bool = False
+    lacks_user: bool = False
+
+
+def is_ready(pod: Manifest) -> bool:
+    """Return whether a pod runs and all its containers do."""
+    status = _status(pod)
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return status.get("phase") == "Running" and conditions.get("Ready") == "True"
+
+
+def obstacle(pod: Manifest) -> Obstacle | None:
+    """Return why a pod does not run yet; None where nothing is known to be in its way."""
+    status = _status(pod)
+    if status.get("phase") == "Failed":
+        return Obstacle(message=_failure(status), hint="The cluster's events say more.")
+    for each in status.get("conditions") or ():
+        if each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable":
+            return _unschedulable(str(each.get("message", "")))
+    initial = {each["name"] for each in status.get("initContainerStatuses") or ()}
+    for container in _containers(status):
+        ended = (container.get("state") or {}).get("terminated")
+        if ended is not None and container["name"] in initial and not ended.get("exitCode"):
+            continue  # it did what it was there for
+        if ended is not None:
+            return Obstacle(message=f"its container {_ending(ended)}")
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        found = _waiting(str(waiting.get("reason", "")), str(waiting.get("message", "")))
+        if found is not None:
+            return found
+    return None
+
+
+def _waiting(reason: str, message: str) -> Obstacle | None:
+    if reason in _NO_IMAGE or reason == "ErrImagePull":
+        return Obstacle(
+            message=f"its image cannot be pulled: {message or reason}",
+            hint="Check the image's name; a private registry needs imagePullSecrets in the"
+            " namespace's default ServiceAccount.",
+            passes=reason == "ErrImagePull",
+        )
+    if reason in _PAST_IMAGE or reason == "CrashLoopBackOff":
+        return Obstacle(
+            message=f"its container cannot be started: {message or reason}",
+            lacks_user=_ROOT_MARK in message,
+        )
+    return None
+
+
+def _unschedulable(message: str) -> Obstacle:
+    if "anti-affinity" in message:
+        hint = SAME_NODE_HINT
+    elif "Insufficient" in message:
+        hint = "Ask for less with `resources:`, or make room on a node."
+    elif "PersistentVolumeClaim" in message or "persistentvolumeclaim" in message:
+        hint = "Look at the claim with `kubectl describe pvc`; does its storage class exist?"
+    else:
+        hint = "Check `node_selector:` and `tolerations:` against the nodes."
+    return Obstacle(message=f"no node takes it: {message}", hint=hint, passes=True)
+
+
+def loss(pod: Manifest | None, *, uid: str = "") -> str:
+    """Return why a pod that was ready works no more; empty where it does.
+
+    Args:
+        pod: As it is now; None where it is gone.
+        uid: Of the pod that was ready; another one of its name is not that pod.
+    """
+    if pod is None or (uid and pod["metadata"].get("uid") != uid):
+        return DELETED
+    status = _status(pod)
+    if status.get("reason"):
+        return f"ended: {_failure(status)}"
+    return _eviction(status) or (
+        DELETED  # in a moment
+        if pod["metadata"].get("deletionTimestamp")
+        else _end(status)
+    )
+
+
+def _eviction(status: Mapping[str, Any]) -> str:
+    for each in status.get("conditions") or ():
+        if each["type"] == "DisruptionTarget" and each["status"] == "True":
+            said = each.get("message") or each.get("reason") or "no reason is given"
+            return f"was evicted: {said}"
+    return ""
+
+
+def _end(status: Mapping[str, Any]) -> str:
+    if status.get("phase") in {"Failed", "Succeeded"}:
+        return f"ended: {_failure(status)}"
+    for container in _containers(status):
+        ended = (container.get("state") or {}).get("terminated")
+        if ended is not None:
+            return f"ended: its container {_ending(ended)}"
+    return ""
+
+
+def _failure(status: Mapping[str, Any]) -> str:
+    said = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
+    if said:
+        return said
+    endings = [
+        _ending(ended)
+        for container in _containers(status)
+        if (ended := (container.get("state") or {}).get("terminated")) and ended.get("exitCode", 1)
+    ]
+    return f"its container {'; '.join(endings)}" if endings else "it failed"
+
+
+def _ending(terminated: Mapping[str, Any]) -> str:
+    if terminated.get("reason") == "OOMKilled":
+        return "was killed because it needed more memory than its limit"
+    said = terminated.get("message")
+    return f"ended with status {terminated.get('exitCode')}" + (f": {said}" if said else "")
+
+
+def _status(pod: Manifest) -> Mapping[str, Any]:
+    return pod.get("status") or {}
+
+
+def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+_READY_S: Final = 600.0  # an image of some hundred MB may come over a slow line; a guess
+_PASSES_S: Final = 120.0  # so long something may stay in the way that may pass; a guess
+_PAUSES_S: Final = (0.3, 0.5, 1.0, 2.0)  # the last one again and again
+_LAST_LINES: Final = 5
+
+
+class UserNeededError(PreflightError):
+    """The kubelet wants to be told a user, because the image names no numeric one."""
+
+
+@dataclass(slots=True)
+class _InTheWay:
+    """What is in a pod's way, and since when."""
+
+    since: float
+    found: Obstacle | None = None
+
+
+class ReadyWait:
+    """Waits for pods.
+
+    Args:
+        api: The cluster.
+        clock: Ours.
+        told: Is told what is waited for, each time that it is something else.
+        also: What else is in the way, which the pods' own status does not say.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        clock: Clock,
+        told: Callable[[str], None],
+        *,
+        also: Callable[[], Obstacle | None] = lambda: None,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._told = told
+        self._also = also
+        self._seen: dict[str, _InTheWay] = {}
+
+    def until_ready(self, pods: Sequence[ObjectRef]) -> tuple[Manifest, ...]:
+        """Return the pods as they are once all are ready.
+
+        Raises:
+            PreflightError: One cannot be, or is not after ten minutes.
+        """
+        begun = self._clock.monotonic()
+        pauses, pause_s = iter(_PAUSES_S), 0.0
+        while True:
+            found = [self._look(ref) for ref in pods]
+            ready = [pod for pod in found if pod is not None and is_ready(pod)]
+            if len(ready) == len(pods):
+                return tuple(ready)
+            waited_s = self._clock.monotonic() - begun
+            if waited_s > _READY_S:
+                names = ", ".join(ref.name for ref in pods)
+                raise PreflightError(
+                    f"pods {names} are not ready after {format_duration(waited_s)}",
+                    hint="`kubectl describe pod` says what they wait for.",
+                )
+            pause_s = next(pauses, pause_s)
+            self._clock.sleep(pause_s)
+
+    def _look(self, ref: ObjectRef) -> Manifest | None:
+        pod = self._api.read(ref)
+        if pod is None:
+            raise PreflightError(
+                f"{ref.label} was deleted before it was ready",
+                hint="Who else works in this namespace? Run the campaign again.",
+            )
+        if not is_ready(pod):
+            self._judge(ref, pod)
+        return pod
+
+    def _judge(self, ref: ObjectRef, pod: Manifest) -> None:
+        """Tell what is in a pod's way, and give up where it does not pass.
+
+        Raises:
+            PreflightError: With the reason.
+        """
+        now, found = self._clock.monotonic(), self._also() or obstacle(pod)
+        seen = self._seen.setdefault(ref.name, _InTheWay(since=now))
+        if found is None:
+            seen.found = None
+            return
+        if seen.found is None or seen.found.message != found.message:
+            seen.since = now if seen.found is None else seen.since
+            seen.found = found
+            self._told(f"pod {ref.name}: {found.message}")
+        if not found.passes or now - seen.since > _PASSES_S:
+            raise self._refusal(ref, pod, found)
+
+    def _refusal(self, ref: ObjectRef, pod: Manifest, found: Obstacle) -> PreflightError:
+        kind = UserNeededError if found.lacks_user else PreflightError
+        said = self._last_lines(ref, pod)
+        return kind(
+            f"{ref.label} does not run: {found.message}{f'; it said: {said}' if said else ''}",
+            hint=found.hint,
+        )
+
+    def _last_lines(self, ref: ObjectRef, pod: Manifest) -> str:
+        """Return the end of what a pod printed that has ended; empty where there is nothing."""
+        if (pod.get("status") or {}).get("phase") not in {"Failed", "Succeeded"}:
+            return ""
+        where = ContainerRef(
+            namespace=ref.namespace,
+            pod=ref.name,
+            container=str(pod["spec"]["containers"][0]["name"]),
+        )
+        try:
+            return " / ".join(self._api.logs(where, lines=_LAST_LINES).strip().splitlines())
+        except SteelyardError:  # an evicted pod has none any more
+            return ""

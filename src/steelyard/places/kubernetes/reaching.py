@@ -1,0 +1,456 @@
+"""The user and password of a database in a cluster: they live in Secrets and nowhere else.
+
+How a server in a cluster is reached: by a session from here, by programs that run in pods.
+
+Whether the generators' pods reach a server through its Service: nodes hear of it one by one.
+"""
+
+import base64
+import binascii
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.core.command import Command, ServerAddress
+from steelyard.core.errors import (
+    LoginError,
+    PreflightError,
+    PrivilegeError,
+    SteelyardError,
+    TargetError,
+)
+from steelyard.core.kubernetes import (
+    POD,
+    SECRET,
+    SERVICE,
+    ContainerRef,
+    Manifest,
+    ObjectRef,
+    SecretRef,
+)
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.process import Processes
+from steelyard.gateways.redis import RedisDoor
+from steelyard.gateways.sql import Sql
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.pod_state import is_ready
+
+SUPERUSER: Final = "postgres"  # the only name that CloudNativePG takes for its superuserSecret
+_PASSWORD_BYTES: Final = 24
+
+
+def make_secret(belongings: Belongings) -> SecretRef:
+    """Return the campaign's Secret with a password of its own, made now."""
+    made = SecretRef(namespace=belongings.namespace, name=belongings.name())
+    password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    belongings.make(
+        {
+            "apiVersion": SECRET.api_version,
+            "kind": SECRET.name,
+            "metadata": {"name": made.name, "namespace": made.namespace},
+            "type": "kubernetes.io/basic-auth",
+            "data": {made.user_key: _encoded(SUPERUSER), made.password_key: _encoded(password)},
+        }
+    )
+    return made
+
+
+def read_secret(api: KubernetesApi, ref: SecretRef) -> tuple[str, str]:
+    """Return user and password of a Secret; without a name there are none.
+
+    A reference without a key for the user is to a Secret of a user who has no name.
+
+    Raises:
+        PreflightError: It is not there, or has no such keys.
+        PrivilegeError: This account may not read it.
+    """
+    if not ref.name:
+        return "", ""
+    place = ObjectRef(kind=SECRET, name=ref.name, namespace=ref.namespace)
+    found = api.read(place)
+    if found is None:
+        raise PreflightError(
+            f"{place.label} is not there",
+            hint="Name the Secret with the user and password of the database, in this namespace.",
+        )
+    kept: Mapping[str, str] = found.get("data") or {}
+    user = _value(kept, ref.user_key, place) if ref.user_key else ""
+    return user, _value(kept, ref.password_key, place)
+
+
+def _value(kept: Mapping[str, str], key: str, place: ObjectRef) -> str:
+    if key not in kept:
+        raise PreflightError(
+            f"{place.label} has no key {key}; it has {', '.join(sorted(kept)) or 'none'}",
+            hint="Name the keys with `user_key:` and `password_key:`.",
+        )
+    try:
+        return base64.b64decode(kept[key], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise PreflightError(
+            f"the key {key} of {place.label} holds no text",
+            hint="Put user and password there as UTF-8.",
+        ) from error
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+PORT: Final = 5432
+_HERE: Final = "127.0.0.1"
+_TRUSTED_S: Final = 5.0  # so long a forward that worked is not asked again; a guess
+_REDIS_ANSWERS_S: Final = 10.0  # one command of another may hold it up; a guess
+Knock = Callable[[ServerAddress], object]
+"""Raises a TargetError where no server answers at an address."""
+
+
+def sql_knock(sql: Sql) -> Knock:
+    """Return what finds out whether a PostgreSQL server answers."""
+    return lambda address: sql.rows(address, "SELECT 1")
+
+
+def redis_knock(door: RedisDoor) -> Knock:
+    """Return what finds out whether a Redis server answers."""
+    return lambda address: door.connect(address, timeout_s=_REDIS_ANSWERS_S).close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Forward:
+    """An open way to a pod."""
+
+    manager: AbstractContextManager[int]
+    local_port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodBehind:
+    """A pod that a Service leads to.
+
+    Attributes:
+        port: Of the pod, which may be another one than the Service's.
+        node: Where it is; empty where nobody says.
+        image: Of the container that listens at the port; empty where nobody says which it is.
+    """
+
+    where: ContainerRef
+    port: int
+    node: str = ""
+    image: str = ""
+
+
+class Reach:
+    """Ways to the servers of a cluster, kept open while they work.
+
+    From outside the cluster sessions go through a forwarded port of the server's pod, from inside
+    to the service; programs in pods always go to the service.
+
+    Args:
+        api: The cluster.
+        knock: Finds out whether a forward still works.
+        clock: Ours.
+    """
+
+    def __init__(self, api: KubernetesApi, knock: Knock, clock: Clock) -> None:
+        self._api = api
+        self._knock = knock
+        self._clock = clock
+        self._forwards: dict[tuple[str, str, int], _Forward] = {}
+        self._secrets: dict[SecretRef, tuple[str, str]] = {}
+        # By host and port: the monotonic instant of the last answer.
+        self._answered_at: dict[tuple[str, int], float] = {}
+
+    def address(  # noqa: PLR0913 - each is a part of the way
+        self,
+        pod: ContainerRef,
+        service: str,
+        namespace: str,
+        secret: SecretRef,
+        database: str,
+        *,
+        port: int = PORT,
+        pod_port: int = PORT,
+    ) -> ServerAddress:
+        """Return how to reach a server now; asked each time, because a forward may break.
+
+        A forward that gives no answer is made anew once, and a Secret whose password is refused is
+        read anew once; whether the server then answers, who connects will see.
+
+        Args:
+            pod: Where the server runs now; ``forget`` closes the ways to others.
+            service: By which pods reach it.
+            namespace: Of the service.
+            secret: With user and password.
+            database: To connect to.
+            port: Of the service.
+            pod_port: Of the pod.
+
+        Raises:
+            PreflightError: The Secret is not there, or lacks a key.
+            TargetError: The API cannot be reached, or the pod is gone.
+        """
+        is_kept = secret in self._secrets
+        user, password = self._credentials(secret)
+        inside = (f"{service}.{namespace}.svc", port)
+        near = ServerAddress(
+            host=inside[0],
+            port=port,
+            user=user,
+            database=database,
+            password=password,
+            inside=inside,
+        )
+        way = near if self._api.is_inside else self._forwarded(near, pod, pod_port)
+        if is_kept and not self._is_let_in(way):
+            del self._secrets[secret]
+            user, password = self._credentials(secret)
+        return replace(way, user=user, password=password)
+
+    def close(self) -> None:
+        """Close every forward."""
+        for key in list(self._forwards):
+            self._hang_up(key)
+
+    def forget(self, pod: ContainerRef) -> None:
+        """Close the forwards to a pod: another is the primary, or it is about to be removed."""
+        for key in list(self._forwards):
+            if key[:2] == (pod.namespace, pod.pod):
+                self._hang_up(key)
+
+    def _credentials(self, secret: SecretRef) -> tuple[str, str]:
+        if secret not in self._secrets:
+            self._secrets[secret] = read_secret(self._api, secret)
+        return self._secrets[secret]
+
+    def _forwarded(self, near: ServerAddress, pod: ContainerRef, pod_port: int) -> ServerAddress:
+        key = (pod.namespace, pod.pod, pod_port)
+        forward = self._forwards.get(key)
+        if forward is not None and not self._works(_through(forward, near)):
+            self._hang_up(key)
+            forward = None
+        if forward is None:
+            forward = self._forwards[key] = self._opened(pod, pod_port)
+        return _through(forward, near)
+
+    def _opened(self, pod: ContainerRef, pod_port: int) -> _Forward:
+        manager = self._api.forward(pod, pod_port)
+        return _Forward(manager=manager, local_port=manager.__enter__())
+
+    def _works(self, way: ServerAddress) -> bool:
+        """Return whether a server answers there, if only that it lets nobody in."""
+        try:
+            self._ask(way)
+        except LoginError:
+            return True
+        except TargetError:
+            return False
+        return True
+
+    def _is_let_in(self, way: ServerAddress) -> bool:
+        """Return whether nobody says that user and password are wrong."""
+        try:
+            self._ask(way)
+        except LoginError:
+            return False
+        except TargetError:
+            return True
+        return True
+
+    def _ask(self, way: ServerAddress) -> None:
+        """Knock where there was no answer a moment ago.
+
+        Raises:
+            TargetError: Nobody answers, or nobody is let in.
+        """
+        place, now = (way.host, way.port), self._clock.monotonic()
+        if now - self._answered_at.get(place, -_TRUSTED_S) >= _TRUSTED_S:
+            self._knock(way)
+            self._answered_at[place] = now
+
+    def _hang_up(self, key: tuple[str, str, int]) -> None:
+        forward = self._forwards.pop(key)
+        self._answered_at.pop((_HERE, forward.local_port), None)
+        with suppress(SteelyardError):  # it may be broken
+            forward.manager.__exit__(None, None, None)
+
+
+def _through(forward: _Forward, near: ServerAddress) -> ServerAddress:
+    return ServerAddress(
+        host=_HERE,
+        port=forward.local_port,
+        user=near.user,
+        database=near.database,
+        password=near.password,
+        inside=near.inside,
+    )
+
+
+def pods_behind(
+    api: KubernetesApi, service: str, namespace: str, port: int = PORT
+) -> tuple[PodBehind, ...]:
+    """Return the ready pods that a Service leads to at one of its ports.
+
+    They are found by its selector, which takes no more rights than the Service and the pods.
+
+    Raises:
+        PreflightError: There is no such Service, selector, port, or pod behind it.
+    """
+    ref = ObjectRef(kind=SERVICE, name=service, namespace=namespace)
+    found = api.read(ref)
+    if found is None:
+        raise PreflightError(
+            f"{ref.label} is not there{_others(api, namespace)}",
+            hint="Name the Service of the database's primary with `service:`.",
+        )
+    selector = found["spec"].get("selector") or {}
+    if not selector:
+        raise PreflightError(
+            f"{ref.label} selects no pods: what it leads to is nobody's to see here",
+            hint="Use a Service with a selector; or run the campaign inside the cluster.",
+        )
+    target = _target_port(ref, found, port)
+    behind = [
+        _behind(pod, own)
+        for pod in api.list(POD, namespace, selector)
+        if is_ready(pod) and (own := _port_of(pod, target)) is not None
+    ]
+    if not behind:
+        raise PreflightError(
+            f"no ready pod is behind {ref.label}",
+            hint="Does the database run? Its pods are those with the Service's selector.",
+        )
+    return tuple(behind)
+
+
+def pod_behind(api: KubernetesApi, service: str, namespace: str, port: int = PORT) -> PodBehind:
+    """Return the one ready pod that a Service leads to.
+
+    Raises:
+        PreflightError: There is none, or there are several: statements would go to one of them,
+            and the load to all.
+    """
+    found = pods_behind(api, service, namespace, port)
+    if len(found) > 1:
+        ref = ObjectRef(kind=SERVICE, name=service, namespace=namespace)
+        raise PreflightError(
+            f"{len(found)} ready pods are behind {ref.label}:"
+            f" {', '.join(sorted(each.where.pod for each in found))}; what is set and seen is of"
+            " one of them, and the load goes to all",
+            hint="Name a Service that leads to the primary alone, or make one whose selector does:"
+            " a pod of a StatefulSet has the label statefulset.kubernetes.io/pod-name.",
+        )
+    return found[0]
+
+
+def nodes_of(api: KubernetesApi, service: str, namespace: str) -> tuple[str, ...]:
+    """Return the nodes of all pods that a Service selects, ready or not."""
+    found = api.read(ObjectRef(kind=SERVICE, name=service, namespace=namespace))
+    selector = {} if found is None else found["spec"].get("selector") or {}
+    pods = api.list(POD, namespace, selector) if selector else ()
+    nodes = (str(pod["spec"].get("nodeName") or "") for pod in pods)
+    return tuple(dict.fromkeys(filter(None, nodes)))
+
+
+def _others(api: KubernetesApi, namespace: str) -> str:
+    """Return which Services there are, where this account may know."""
+    try:
+        there = [each["metadata"]["name"] for each in api.list(SERVICE, namespace)]
+    except PrivilegeError:
+        return ""
+    return f"; the namespace has {', '.join(there) or 'none'}"
+
+
+def _target_port(ref: ObjectRef, service: Manifest, port: int) -> int | str:
+    """Return the pods' port, by number or name.
+
+    Raises:
+        PreflightError: The Service has no such port.
+    """
+    ports = {int(each["port"]): each.get("targetPort") for each in service["spec"]["ports"]}
+    if port not in ports:
+        raise PreflightError(
+            f"{ref.label} has no port {port}; it has {', '.join(map(str, ports))}",
+            hint="Name the port with `port:`.",
+        )
+    target: int | str | None = ports[port]
+    return port if target is None else target
+
+
+def _port_of(pod: Manifest, target: int | str) -> int | None:
+    if isinstance(target, int):
+        return target
+    named = (
+        int(each["containerPort"])
+        for container in pod["spec"]["containers"]
+        for each in container.get("ports") or ()
+        if each.get("name") == target
+    )
+    return next(named, None)
+
+
+def _behind(pod: Manifest, port: int) -> PodBehind:
+    """Return a pod with the container that has the port; a forward is the whole pod's."""
+    containers = pod["spec"]["containers"]
+    server = _server_of(containers, port)
+    return PodBehind(
+        where=ContainerRef(
+            namespace=str(pod["metadata"]["namespace"]),
+            pod=str(pod["metadata"]["name"]),
+            container=str((server or containers[0])["name"]),
+        ),
+        port=port,
+        node=str(pod["spec"].get("nodeName") or ""),
+        image="" if server is None else str(server.get("image") or ""),
+    )
+
+
+def _server_of(containers: Sequence[Manifest], port: int) -> Manifest | None:
+    """Return the container that says it listens at a port, or the only one; else nobody knows.
+
+    Where a proxy or a pooler has the Service's port, the database is at PostgreSQL's own.
+    """
+    if len(containers) == 1:
+        return containers[0]
+    for wanted in (PORT, port):
+        for each in containers:
+            if any(int(one["containerPort"]) == wanted for one in each.get("ports") or ()):
+                return each
+    return None
+
+
+_WITHIN_S: Final = 60  # a guess: kube-proxy of a busy node was seen to take some seconds
+_SCRIPT: Final = """
+over=$((SECONDS + $3))
+until (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; do
+    ((SECONDS < over)) || exit 1
+    sleep 0.1
+done
+"""
+
+
+def await_service(address: ServerAddress, processes: Processes, pods: int) -> None:
+    """Wait until every generator's pod can connect to a server.
+
+    A server answers its own pod, and us, before all nodes know the way to its Service.
+
+    Args:
+        address: Of the server; nothing is waited for where pods have no way of their own.
+        processes: Of the generators.
+        pods: How many they are.
+
+    Raises:
+        TargetError: One cannot after a minute.
+    """
+    if address.inside is None or not pods:
+        return
+    host, port = address.inside
+    argv = ("bash", "-c", _SCRIPT, "await", host, str(port), str(_WITHIN_S))
+    completed = processes.run_together([Command(argv=argv)] * pods, timeout_s=_WITHIN_S * 2.0)
+    if not all(each.succeeded for each in completed):
+        raise TargetError(
+            f"the pods of load generators do not reach {host}:{port}",
+            hint="Does a NetworkPolicy keep them apart? Look with `kubectl get networkpolicy`.",
+        )

@@ -1,0 +1,441 @@
+"""The control groups of a campaign: one for its server, one for its load generator.
+
+Invariant: a group is in the ledger before it is made, no file outside these groups is written,
+and both are gone after ``remove``. Between ``lift`` and ``put`` they limit nothing. What is
+removed is not frozen.
+
+What limits are in the files of a control group, in both versions, and back.
+
+Sources: Linux, Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v1/cpusets.rst and
+blkio-controller.rst, admin-guide/cgroup-v2.rst.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from steelyard.core.errors import LeftBehindError, PrivilegeError, TargetError
+from steelyard.core.experiment import Layer
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.linux import (
+    CPUSETS,
+    KEYS,
+    PERIOD_US,
+    THROTTLES,
+    Controller,
+    Limits,
+    controllers_of,
+    cpu_list,
+    limits_of,
+    parse_cpu_list,
+    shown_limit,
+)
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.gateways.cgroups import Cgroups
+from steelyard.gateways.clock import Clock
+from steelyard.places.local.pausing import FrozenGroups, thaw
+from steelyard.places.protocol import Ledger, Unfit
+
+Read = Callable[[str], str]  # from the name of a file to its text, empty where it is absent
+
+_THROTTLE_FILES: Final = {
+    "read_iops": "blkio.throttle.read_iops_device",
+    "write_iops": "blkio.throttle.write_iops_device",
+    "read_bytes_per_s": "blkio.throttle.read_bps_device",
+    "write_bytes_per_s": "blkio.throttle.write_bps_device",
+}
+_THROTTLE_WORDS: Final = {
+    "read_iops": "riops",
+    "write_iops": "wiops",
+    "read_bytes_per_s": "rbps",
+    "write_bytes_per_s": "wbps",
+}
+
+
+def quota_files(version: int, cpus: float | None) -> Mapping[str, str]:
+    """Return the text of each file that sets a CPU quota, or takes it away."""
+    quota = None if cpus is None else round(cpus * PERIOD_US)
+    if version == 2:
+        return {"cpu.max": f"{'max' if quota is None else quota} {PERIOD_US}"}
+    return {
+        "cpu.cfs_period_us": str(PERIOD_US),
+        "cpu.cfs_quota_us": "-1" if quota is None else str(quota),
+    }
+
+
+def quota_in(read: Read) -> float | None:
+    """Return the quota in force, in CPUs; None where there is none."""
+    quota, period = read("cpu.cfs_quota_us"), read("cpu.cfs_period_us")
+    if fields := read("cpu.max").split():
+        quota, period = fields
+    if not quota.isdigit() or not period.isdigit():
+        return None
+    return int(quota) / int(period)
+
+
+def cpuset_files(version: int, cpus: tuple[int, ...] | None, parent: Read) -> Mapping[str, str]:
+    """Return the text of each file that binds a group to CPUs; None: to all of its parent's.
+
+    In version 1 a group has no CPUs and no memory nodes before they are written.
+    """
+    if version == 2:
+        return {"cpuset.cpus": "" if cpus is None else cpu_list(cpus)}
+    return {
+        "cpuset.mems": parent("cpuset.mems"),
+        "cpuset.cpus": parent("cpuset.cpus") if cpus is None else cpu_list(cpus),
+    }
+
+
+def cpuset_in(read: Read) -> tuple[int, ...] | None:
+    """Return the CPUs in force; None where the group's files do not say."""
+    names = ("cpuset.effective_cpus", "cpuset.cpus.effective", "cpuset.cpus")
+    text = next((text for name in names if (text := read(name))), "")
+    return parse_cpu_list(text) if text else None
+
+
+def throttle_files(version: int, device: str, limits: Limits) -> tuple[tuple[str, str], ...]:
+    """Return the files that throttle a device, each with its text; no limit takes one away."""
+    asked = {key: getattr(limits, key) for key in THROTTLES}
+    if version == 2:
+        words = [f"{_THROTTLE_WORDS[key]}={value or 'max'}" for key, value in asked.items()]
+        return (("io.max", " ".join([device, *words])),)
+    return tuple((_THROTTLE_FILES[key], f"{device} {value or 0}") for key, value in asked.items())
+
+
+def throttle_in(read: Read, device: str, key: str) -> int | None:
+    """Return one throttle of a device in force; None where there is none."""
+    for line in read("io.max").splitlines():
+        name, *fields = line.split()
+        values = dict(field.split("=", 1) for field in fields)
+        if name == device and (value := values.get(_THROTTLE_WORDS[key], "max")) != "max":
+            return int(value)
+    for line in read(_THROTTLE_FILES[key]).splitlines():
+        name, _, value = line.partition(" ")
+        if name == device and int(value):
+            return int(value)
+    return None
+
+
+_GRACE_S = 5.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """Which groups a campaign has.
+
+    Attributes:
+        name: What their names begin with; no two places of one campaign have the same.
+        keys: All that any treatment limits.
+        place: Where the data are: its device is throttled.
+        pausing: Server and generator take turns with others, and are frozen in between.
+    """
+
+    name: str
+    keys: frozenset[str]
+    place: Path
+    pausing: bool = False
+
+
+class ServerGroups:
+    """The groups of one place's server and generator, made when they are first needed."""
+
+    def __init__(self, plan: GroupPlan, cgroups: Cgroups, ledger: Ledger, clock: Clock) -> None:
+        self._plan = plan
+        self._cgroups = cgroups
+        self._ledger = ledger
+        self._clock = clock
+        self._server: dict[Controller, Path] = {}
+        self._generator: dict[Controller, Path] = {}
+        self._made: list[Path] = []
+        self._standstill: FrozenGroups | None = None
+        self._asked = Limits()
+
+    @property
+    def server(self) -> tuple[Path, ...]:
+        """Return the directories of the server's group, one for each hierarchy it is in."""
+        return tuple(dict.fromkeys(self._server.values()))
+
+    @property
+    def generator(self) -> tuple[Path, ...]:
+        """Return the directories of the generator's group."""
+        return tuple(dict.fromkeys(self._generator.values()))
+
+    @property
+    def limiting(self) -> tuple[Path, ...]:
+        """Return those of the server that limit it."""
+        found = [path for each, path in self._server.items() if each is not Controller.FREEZER]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def freezing(self) -> tuple[Path, ...]:
+        """Return the groups that are frozen in pauses, also before they are made.
+
+        Raises:
+            PrivilegeError: The freezer is gone.
+        """
+        if not self._plan.pausing:
+            return ()
+        root = self._cgroups.hierarchy(Controller.FREEZER).root
+        return tuple(root / f"{self._plan.name}-{role}" for role in ("generator", "server"))
+
+    @property
+    def standstill(self) -> FrozenGroups | None:
+        """Return what freezes both groups, which have been made; None: they are never paused.
+
+        Raises:
+            TargetError: The groups cannot be frozen.
+        """
+        if self._standstill is None and self._plan.pausing:
+            generator, server = map(self._cgroups.freezer, self.freezing)
+            self._standstill = FrozenGroups(
+                generator=generator,
+                server=server,
+                clock=self._clock,
+                unthrottled=self._without_quota,
+            )
+        return self._standstill
+
+    @contextmanager
+    def _without_quota(self) -> Iterator[None]:
+        """Take the server's CPU quota away for a moment; its CPUs and its device stay limited."""
+        cpus, group = self._asked.cpus, self._server.get(Controller.CPU)
+        if cpus is None or group is None:
+            yield
+            return
+        version = self._cgroups.hierarchy(Controller.CPU).version
+        self._write(group, quota_files(version, None).items())
+        try:
+            yield
+        finally:
+            self._write(group, quota_files(version, cpus).items())
+
+    def require_ready(self) -> None:
+        """Raise when groups with these limits cannot be made here.
+
+        Raises:
+            PrivilegeError: This account is not root, or a controller is not there.
+        """
+        keys = " and ".join(f"`{key}`" for key in KEYS if key in self._plan.keys)
+        if not self._cgroups.privileged:
+            why = f"treatments ask for {keys} below `cgroup:`" if keys else "servers take turns"
+            raise PrivilegeError(
+                f"only root can make control groups, and {why}",
+                hint=f"Run Steelyard as root{', or remove `cgroup:`' if keys else ''}.",
+            )
+        for controller in sorted(self._controllers | self._generators):
+            self._cgroups.hierarchy(controller)
+
+    def unfit(self, asked: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return what of a treatment's limits this machine cannot have."""
+        limits, there = limits_of(asked), self._cgroups.cpus()
+        found = []
+        for key in CPUSETS:
+            absent = set(getattr(limits, key) or ()) - set(there)
+            if absent and there:
+                message = f"this machine has no CPU {cpu_list(absent)}: it has {cpu_list(there)}"
+                found.append(Unfit(key=key, message=message, hint="Name CPUs that are there."))
+        throttled = [key for key in THROTTLES if key in asked]
+        if throttled and self._cgroups.device(self._plan.place) is None:
+            message = f"{self._plan.place} is on a file system without a block device of its own"
+            hint = "Name a `directory:` on a disk; tmpfs, overlay and Btrfs cannot be throttled."
+            found += [Unfit(key=key, message=message, hint=hint) for key in throttled]
+        return tuple(found)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what of these limits does not hold in all cases."""
+        limited = sorted({"write_iops", "write_bytes_per_s"} & self._plan.keys)
+        if not limited or self._cgroups.hierarchy(Controller.IO).version == 2:
+            return ()
+        return (
+            Finding(
+                code="writeback-not-limited",
+                severity=Severity.INFO,
+                message=f"{' and '.join(limited)} holds for what the server writes and syncs"
+                " itself; what the kernel writes back later is not limited in control groups of"
+                " version 1",
+                remedy="Judge commits and reads by it, not the writing of dirty pages.",
+                source="Linux, admin-guide/cgroup-v1/blkio-controller.rst",
+                subject="campaign",
+            ),
+        )
+
+    @property
+    def _controllers(self) -> frozenset[Controller]:
+        return controllers_of(self._plan.keys) | self._freezers
+
+    @property
+    def _generators(self) -> frozenset[Controller]:
+        wanted = "generator_cpuset" in self._plan.keys
+        return (frozenset({Controller.CPUSET}) if wanted else frozenset()) | self._freezers
+
+    @property
+    def _freezers(self) -> frozenset[Controller]:
+        return frozenset({Controller.FREEZER}) if self._plan.pausing else frozenset()
+
+    def make(self) -> None:
+        """Make the groups that are not there yet, without limits.
+
+        Raises:
+            TargetError: The kernel refuses.
+            PrivilegeError: A controller is gone.
+        """
+        for role, wanted, made in (
+            ("server", self._controllers, self._server),
+            ("generator", self._generators, self._generator),
+        ):
+            for controller in sorted(wanted):
+                if controller not in made:
+                    root = self._cgroups.hierarchy(controller).root
+                    self._make_one(root / f"{self._plan.name}-{role}")
+                    made[controller] = root / f"{self._plan.name}-{role}"
+        self.lift()
+
+    def _make_one(self, directory: Path) -> None:
+        if directory not in self._made:
+            self._ledger.group_made(directory)
+            self._made.append(directory)
+            self._cgroups.make(directory)
+
+    def lift(self) -> None:
+        """Take all limits away."""
+        self.put(Limits())
+
+    def put(self, limits: Limits) -> None:
+        """Bring limits into force; what is None becomes unlimited.
+
+        Raises:
+            TargetError: The kernel refuses one.
+        """
+        self._asked = limits
+        for controller, directory in self._server.items():
+            self._write(directory, self._files(controller, limits, limits.cpuset))
+        for controller, directory in self._generator.items():
+            self._write(directory, self._files(controller, limits, limits.generator_cpuset))
+
+    def _write(self, directory: Path, files: Iterable[tuple[str, str]]) -> None:
+        for name, text in files:
+            self._cgroups.write(directory, name, text)
+
+    def _files(
+        self, controller: Controller, limits: Limits, cpus: tuple[int, ...] | None
+    ) -> tuple[tuple[str, str], ...]:
+        hierarchy = self._cgroups.hierarchy(controller)
+        if controller is Controller.FREEZER:
+            return ()  # it limits nothing
+        if controller is Controller.CPU:
+            return tuple(quota_files(hierarchy.version, limits.cpus).items())
+        if controller is Controller.CPUSET:
+
+            def parent(name: str) -> str:
+                return self._cgroups.read(hierarchy.root, name)
+
+            return tuple(cpuset_files(hierarchy.version, cpus, parent).items())
+        return throttle_files(hierarchy.version, self._device(), limits)
+
+    def in_force(self) -> Limits:
+        """Return the limits as the groups' own files tell them."""
+        read = self._read
+        throttles = {}
+        if Controller.IO in self._server:
+            device, io = self._device(), self._read(self._server, Controller.IO)
+            throttles = {key: throttle_in(io, device, key) for key in THROTTLES}
+        return Limits(
+            cpus=quota_in(read(self._server, Controller.CPU)),
+            cpuset=cpuset_in(read(self._server, Controller.CPUSET)),
+            generator_cpuset=cpuset_in(read(self._generator, Controller.CPUSET)),
+            **throttles,
+        )
+
+    def _read(self, group: Mapping[Controller, Path], controller: Controller) -> Read:
+        directory = group.get(controller)
+        return lambda name: "" if directory is None else self._cgroups.read(directory, name)
+
+    def effective(self) -> tuple[EffectiveSetting, ...]:
+        """Return what is in force of everything that any treatment limits."""
+        found = self._with_all_cpus(self.in_force())
+        shown = {key: shown_limit(key, found) for key in KEYS if key in self._plan.keys}
+        return tuple(
+            EffectiveSetting(
+                name=Layer.CGROUP.name_of(key), value=value, unit=unit, source="control group"
+            )
+            for key, (value, unit) in shown.items()
+        )
+
+    def deviations(self) -> tuple[str, ...]:
+        """Return a sentence for each limit that is not in force as last put."""
+        asked, found = self._with_all_cpus(self._asked), self._with_all_cpus(self.in_force())
+        return tuple(
+            f"{Layer.CGROUP.name_of(key)} was asked to be {_words(key, asked)}"
+            f" and is {_words(key, found)}"
+            for key in KEYS
+            if key in self._plan.keys and getattr(asked, key) != getattr(found, key)
+        )
+
+    def strangers(self, processes: frozenset[int]) -> frozenset[int]:
+        """Return those of the server's processes that are not in its group."""
+        inside = [frozenset(self._cgroups.members(directory)) for directory in self.server]
+        return processes - frozenset.intersection(*inside) if inside else frozenset()
+
+    def remove(self) -> None:
+        """Remove the groups; ``note_removed`` comes after it.
+
+        Raises:
+            LeftBehindError: Processes in one do not end.
+        """
+        if self._standstill is not None:
+            self._standstill.close()
+            self._standstill = None
+        self._server.clear()
+        self._generator.clear()
+        for directory in self._made:
+            remove_group(directory, self._cgroups, self._clock)
+
+    def note_removed(self) -> None:
+        """Note in the ledger that all groups are gone."""
+        while self._made:
+            self._ledger.group_removed(self._made[-1])
+            self._made.pop()
+
+    def _with_all_cpus(self, limits: Limits) -> Limits:
+        """Return limits in which no CPU set means all CPUs, however it is written."""
+        all_cpus = self._cgroups.cpus()
+        return replace(
+            limits,
+            cpuset=limits.cpuset or all_cpus,
+            generator_cpuset=limits.generator_cpuset or all_cpus,
+        )
+
+    def _device(self) -> str:
+        device = self._cgroups.device(self._plan.place)
+        if device is None:
+            raise TargetError(f"{self._plan.place} is on no block device that can be throttled")
+        return device
+
+
+def remove_group(directory: Path, cgroups: Cgroups, clock: Clock) -> None:
+    """Remove a group whose processes have ended; the last may take a moment to be gone.
+
+    It is thawed first: in version 1 a frozen process does not even die.
+
+    Raises:
+        LeftBehindError: Processes are still in it.
+    """
+    with suppress(TargetError):  # then its processes are named below
+        thaw(directory, cgroups)
+    deadline = clock.monotonic() + _GRACE_S
+    while not cgroups.remove(directory):
+        if clock.monotonic() > deadline:
+            pids = ", ".join(map(str, cgroups.members(directory))) or "unknown to this account"
+            raise LeftBehindError(
+                f"the control group {directory} has processes in it: {pids}",
+                hint="End them, then run `steelyard clean`.",
+            )
+        clock.sleep(_POLL_S)
+
+
+def _words(key: str, limits: Limits) -> str:
+    value, unit = shown_limit(key, limits)
+    return f"{value} {unit}" if unit else value

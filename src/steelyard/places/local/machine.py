@@ -1,0 +1,157 @@
+"""Facts of this machine: CPUs and memory that may really be used, and what to know beside them."""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.core.errors import PreflightError
+from steelyard.core.measurement import Fact
+from steelyard.core.units import format_bytes
+from steelyard.gateways.files import existing_parent
+from steelyard.gateways.host import Host
+
+DATA_FILE_SYSTEM = "data file system"
+_NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "no limit" with a number near 2^63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What a server may use here: the container's limits where there are any, else the machine's.
+
+    Attributes:
+        cpus: CPUs by affinity and quota; may be a fraction.
+        memory_bytes: Smallest of the machine's memory and every cgroup limit above us.
+    """
+
+    cpus: float
+    memory_bytes: int
+
+
+def capacity(host: Host) -> Capacity:
+    """Return the CPUs and memory that may really be used.
+
+    Raises:
+        PreflightError: The machine does not say how much memory it has.
+    """
+    memory = [limit for limit in (_memory_total(host), *_memory_limits(host)) if limit > 0]
+    if not memory:
+        raise PreflightError(
+            "how much memory this machine has is not visible",
+            hint="Mount /proc where Steelyard runs: it reads MemTotal in /proc/meminfo.",
+        )
+    return Capacity(cpus=min([float(host.cpus()), *_cpu_quotas(host)]), memory_bytes=min(memory))
+
+
+def machine_facts(host: Host, directory: Path) -> tuple[Fact, ...]:
+    """Return what a reader must know of the machine, in the order to print it."""
+    usable = capacity(host)
+    facts = {
+        "cpus": f"{usable.cpus:g} usable of {host.cpus()} by affinity",
+        "cpu model": _field(host, "/proc/cpuinfo", "model name") or "not visible",
+        "memory": f"{format_bytes(usable.memory_bytes)} usable"
+        f" of {format_bytes(_memory_total(host))}",
+        "kernel": host.release(),
+        "virtualisation": _virtualisation(host),
+        "governor": _governor(host),
+        "transparent huge pages": _selected(host, "/sys/kernel/mm/transparent_hugepage/enabled"),
+        "memory overcommit": (host.read("/proc/sys/vm/overcommit_memory") or "").strip()
+        or "not visible",
+        DATA_FILE_SYSTEM: _file_system(host, directory),
+        "load average at the start": _load_average(host),
+    }
+    return tuple(Fact(name=name, value=value, subject="machine") for name, value in facts.items())
+
+
+def _memory_total(host: Host) -> int:
+    text = _field(host, "/proc/meminfo", "MemTotal") or "0 kB"
+    return int(text.split()[0]) * 1024
+
+
+def _cgroup_paths(host: Host, controller: str) -> list[str]:
+    """Return the directories of our cgroup and all above it, for v2 and one v1 controller.
+
+    Inside a container the path often names a cgroup outside the mount; then only the root of the
+    mount can be read, which is the container's own cgroup.
+    """
+    paths = []
+    for line in (host.read("/proc/self/cgroup") or "").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            roots = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+        elif controller in controllers.split(","):
+            roots = (f"/sys/fs/cgroup/{controllers}", f"/sys/fs/cgroup/{controller}")
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        for root in roots:
+            paths += ["/".join([root, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
+    return paths
+
+
+def _memory_limits(host: Host) -> list[int]:
+    limits = []
+    for path in _cgroup_paths(host, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            text = (host.read(f"{path}/{name}") or "").strip()
+            if text.isdigit() and 0 < int(text) < _NO_LIMIT_BYTES:
+                limits.append(int(text))
+    return limits
+
+
+def _cpu_quotas(host: Host) -> list[float]:
+    quotas = []
+    for path in _cgroup_paths(host, "cpu"):
+        fields = (host.read(f"{path}/cpu.max") or "").split()
+        if len(fields) == 2 and fields[0].isdigit():
+            quotas.append(int(fields[0]) / int(fields[1]))
+        quota = (host.read(f"{path}/cpu.cfs_quota_us") or "").strip()
+        period = (host.read(f"{path}/cpu.cfs_period_us") or "").strip()
+        if quota.isdigit() and int(quota) > 0 and period.isdigit():
+            quotas.append(int(quota) / int(period))
+    return [quota for quota in quotas if math.isfinite(quota) and quota > 0]
+
+
+def _field(host: Host, path: str, name: str) -> str | None:
+    match = re.search(rf"^{re.escape(name)}\s*:\s*(.+)$", host.read(path) or "", re.MULTILINE)
+    return match[1].strip() if match else None
+
+
+def _virtualisation(host: Host) -> str:
+    if " hypervisor" not in (_field(host, "/proc/cpuinfo", "flags") or ""):
+        return "none seen"
+    product = (host.read("/sys/class/dmi/id/product_name") or "").strip()
+    return f"virtual machine{f' ({product})' if product else ''}"
+
+
+def _governor(host: Host) -> str:
+    text = host.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return text.strip() if text else "not visible"
+
+
+def _load_average(host: Host) -> str:
+    """Return the mean number of running and waiting tasks over the last minute."""
+    fields = (host.read("/proc/loadavg") or "").split()
+    return fields[0] if fields else "not visible"
+
+
+def _selected(host: Host, path: str) -> str:
+    match = re.search(r"\[(\w+)\]", host.read(path) or "")
+    return match[1] if match else "not visible"
+
+
+def _file_system(host: Host, directory: Path) -> str:
+    """Return type and device of the file system that holds a directory."""
+    place = str(existing_parent(directory).resolve())
+    best = ("", "not visible")
+    for line in (host.read("/proc/self/mounts") or "").splitlines():
+        device, mount, kind, *_ = (_unescaped(field) for field in line.split())
+        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best[0]):
+            best = (mount, f"{kind} on {device}")
+    return best[1]
+
+
+def _unescaped(field: str) -> str:
+    """Return a field of /proc/self/mounts, where a space is written as its octal number."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)

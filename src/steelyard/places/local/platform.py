@@ -1,0 +1,498 @@
+"""This machine as a platform: prepared states, one live server at a time, commands.
+
+Invariant: everything made outside the record lies in one live directory, one socket directory and
+one directory for logs in memory, and in control groups where a treatment has limits; all are in
+the ledger before they exist and are gone after ``destroy``.
+
+A second server beside the live one: a replica, which follows it and is measured with it.
+"""
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from steelyard.core.command import Command, Companion, Completed, ServerAddress, ServerProgram
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.evidence import Vantage
+from steelyard.core.findings import Finding
+from steelyard.core.linux import limits_of
+from steelyard.core.measurement import Fact
+from steelyard.core.redis import canonical
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import (
+    existing_parent,
+    free_bytes,
+    make_directory,
+    may_write,
+    remove_tree,
+    short_directory,
+    tree_bytes,
+)
+from steelyard.gateways.host import require_free_port
+from steelyard.gateways.pausing import Families, SystemFamilies
+from steelyard.gateways.process import ProcessesHere, RunningPrograms
+from steelyard.places.kubernetes.outcomes import PodSight
+from steelyard.places.local.directories import WithCampaignDirectory
+from steelyard.places.local.groups import ServerGroups
+from steelyard.places.local.pausing import StoppedProcesses
+from steelyard.places.local.server import LocalServer, ServerLogs, end_all
+from steelyard.places.local.states import COPY_MEANS, PreparedStates, state_key
+from steelyard.places.protocol import (
+    Guarded,
+    Ledger,
+    LimitsInForce,
+    PreparedState,
+    Standstill,
+    Unfit,
+)
+
+_HOME: Final = "beside"  # within the home of the first
+
+
+class Beside:
+    """The second server of a platform, while there is one.
+
+    Its data begin empty at each start. It is in no control group: it stands for a server on
+    another machine.
+
+    Args:
+        made: Makes a server that has a home.
+        account: Whose its directories are; None: our own.
+        run: Runs a command to its end, with what it is for.
+    """
+
+    def __init__(
+        self,
+        made: Callable[[ServerProgram, Path], LocalServer],
+        *,
+        account: str | None,
+        run: Callable[[Command, str], None],
+    ) -> None:
+        self._made = made
+        self._account = account
+        self._run = run
+        self._server: LocalServer | None = None
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Return its first process."""
+        return () if self._server is None else (self._server.pid,)
+
+    @property
+    def address(self) -> ServerAddress | None:
+        """Return where it is reached, while there is one."""
+        return None if self._server is None else self._server.address
+
+    def require_running(self) -> None:
+        """Check that it lives, where there is one.
+
+        Raises:
+            TargetError: It is dead.
+        """
+        if self._server is not None and not self._server.is_running:
+            raise TargetError(f"the replica is not running:\n{self._server.log_tail()}")
+
+    def start(self, companion: Companion | None, home: Path) -> float:
+        """Start what belongs beside the server of a home; return the seconds until it was ready.
+
+        Raises:
+            TargetError: It did not start, or did not get all that the first has.
+        """
+        if companion is None:
+            return 0.0
+        own = home / _HOME
+        make_directory(own, account=self._account, mode=0o700)
+        remove_tree(own / "data")
+        self._run(companion.program.create(own / "data", self._account), "making a data directory")
+        self._server = self._made(companion.program, own)
+        try:
+            return self._server.start(companion.settings, port=None)
+        except TargetError as error:
+            message = f"the replica beside the server: {error.message}"
+            raise TargetError(message, hint=error.hint) from error
+
+    def stop(self) -> Path | None:
+        """End it and remove its data; return its log, if it had one."""
+        if self._server is None:
+            return None
+        self._server.stop(keep_data=False)
+        remove_tree(self._server.data)
+        log = self._server.log
+        self._server = None
+        return log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOptions:
+    """How a campaign uses this machine.
+
+    Attributes:
+        root: Directory for prepared states and live data.
+        account: Account of the servers when Steelyard is root; None means our own.
+        port: TCP port, or None for a free one at each start.
+        slot: Number of the place of one of several servers that are up at the same time, from 1;
+            None: there is one server at a time.
+        templates: Its servers can keep copies of their data and copy from there.
+    """
+
+    root: Path
+    campaign_id: str
+    account: str | None
+    port: int | None
+    templates: bool = True
+    slot: int | None = None
+
+    @property
+    def live(self) -> Path:
+        """Return the directory of all live data."""
+        campaign = self.root / "live" / self.campaign_id
+        return campaign if self.slot is None else campaign / f"slot-{self.slot}"
+
+
+class LocalPlatform(WithCampaignDirectory):
+    """Servers on this machine, one at a time."""
+
+    def __init__(
+        self,
+        options: LocalOptions,
+        ledger: Ledger,
+        processes: ProcessesHere,
+        clock: Clock,
+        groups: ServerGroups | None = None,
+        families: Families | None = None,
+    ) -> None:
+        super().__init__(options.live, ledger, options.account)
+        self._groups = groups
+        self._families = families or SystemFamilies()
+        self._standstill: Standstill | None = None
+        self._generators: list[RunningPrograms] = []
+        self._options = options
+        self._processes = processes
+        self._clock = clock
+        self._states = PreparedStates(
+            options.root, account=options.account, processes=processes, clock=clock
+        )
+        self._sockets: Path | None = None
+        self._server: LocalServer | None = None
+        self._beside = Beside(self._server_at, account=options.account, run=self._checked)
+        self._said = ServerLogs(self._live)
+
+    @property
+    def server(self) -> LocalServer:
+        """Return the live server.
+
+        Raises:
+            TargetError: None is running.
+        """
+        if self._server is None or not self._server.is_running:
+            tail = f":\n{self._server.log_tail()}" if self._server else ""
+            raise TargetError(f"the server is not running{tail}")
+        self._beside.require_running()
+        return self._server
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where the live server is reached."""
+        return replace(self.server.address, beside=self._beside.address)
+
+    @property
+    def root(self) -> Path | None:
+        """Return the directory that holds the data."""
+        return self._options.root
+
+    def require_ready(self) -> None:
+        """Check the place before anything is started.
+
+        Raises:
+            PreflightError: The port is taken, or the directory may not be written.
+            PrivilegeError: Control groups are needed and cannot be made.
+        """
+        if self._groups is not None:
+            self._groups.require_ready()
+        if self._options.port is not None:
+            require_free_port(self._options.port)
+        root = existing_parent(self._options.root)
+        if not may_write(root):
+            raise PreflightError(
+                f"{root} may not be written by this account",
+                hint="Set STEELYARD_CACHE or `directory:` in the target to another place.",
+            )
+
+    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+        """Return a prepared state that is in the cache already, or None."""
+        return self._states.find(state_key(program.identity, content))
+
+    def prepare(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Return the state with this content, made now when it is not in the cache.
+
+        Args:
+            program: Makes the data directory and runs on it.
+            content: What decides the data; equal content is prepared once.
+            build: Loads the data through a running server.
+        """
+
+        def make(home: Path) -> None:
+            self._create(program, home, build)
+
+        facts = {"program": list(program.identity), "content": canonical(content)}
+        return self._states.ensure(state_key(program.identity, content), make, facts)
+
+    def _create(
+        self, program: ServerProgram, home: Path, build: Callable[[ServerAddress], None]
+    ) -> None:
+        """Leave a stopped, complete data directory in ``home / "data"``."""
+        data = home / "data"
+        self._checked(program.create(data, self._options.account), "making a data directory")
+        server = self._server_at(program, home)
+        server.start(program.while_preparing, port=None)
+        try:
+            build(server.address)
+        except BaseException:
+            server.stop(keep_data=False)
+            raise
+        server.stop(keep_data=True)
+        server.log.unlink(missing_ok=True)
+
+    def restore(self, state: PreparedState, means: str) -> float:
+        """Bring the live data back to a state by copying; return the seconds. Stops the server."""
+        self.stop(keep_data=False)
+        return self._states.restore(state, self._home(state.key), means)
+
+    def reprovision(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Make a data directory from nothing where the last one was; the cache is not used."""
+        self.stop(keep_data=False)
+        key = state_key(program.identity, content)
+        home = self._home(key)
+        remove_tree(home / "data")
+        self._create(program, home, build)
+        self._states.sync(home)
+        return PreparedState(key=key, data=home / "data", size_bytes=tree_bytes(home / "data"))
+
+    def has_live_copy(self, state: PreparedState) -> bool:
+        """Return whether a copy of a state was made that may be started again."""
+        return (self._live / state.key / "data").exists()
+
+    def start(
+        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+    ) -> float:
+        """Start a server on the live copy of a state; return the seconds until it answered."""
+        self._server = self._server_at(program, self._home(state.key))
+        if self._groups is not None:
+            self._groups.make()
+        groups = () if self._groups is None else self._groups.server
+        seconds = self._server.start(settings, port=self._options.port, groups=groups)
+        companion = program.companion(settings, self._server.address)
+        return seconds + self._beside.start(companion, self._home(state.key))
+
+    def groups(self) -> tuple[Path, ...]:
+        """Return the directories of the server's control group, one for each hierarchy.
+
+        Their files count what was throttled. Empty where no treatment has limits.
+        """
+        return () if self._groups is None else self._groups.limiting
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what pauses the live server with the generators that were started here.
+
+        Raises:
+            TargetError: No server is running, or its groups cannot be frozen.
+        """
+        if self._standstill is None:
+            frozen = None if self._groups is None else self._groups.standstill
+            self._standstill = frozen or StoppedProcesses(
+                server=self.server.pid,
+                generators=self._generator_pids,
+                processes=self._processes,
+                families=self._families,
+                clock=self._clock,
+            )
+        return self._standstill
+
+    def _generator_pids(self) -> tuple[int, ...]:
+        return tuple(pid for running in self._generators for pid in running.pids)
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what a guard watches of this place."""
+        groups = () if self._groups is None else self._groups.freezing
+        return Guarded(groups=groups, directory=self._live)
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a server is up."""
+        return self._server is not None and self._server.is_running
+
+    def configure(self, settings: Mapping[str, str]) -> bool:
+        """Write other settings for the running server, which has to read them."""
+        self.server.configure(settings)
+        return True
+
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return which limits of server and generator this machine cannot have."""
+        return () if self._groups is None else self._groups.unfit(limits)
+
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+        """Limit the running server and the generator, and read back what is in force.
+
+        Raises:
+            TargetError: No server is running, or the kernel refuses a limit.
+        """
+        if self._groups is None:
+            return LimitsInForce()
+        self._groups.put(limits_of(limits))
+        return LimitsInForce(
+            effective=self._groups.effective(),
+            deviations=(*self._groups.deviations(), *self._outside(self._groups)),
+        )
+
+    def _outside(self, groups: ServerGroups) -> tuple[str, ...]:
+        """Return a sentence when processes of the server are not in its group."""
+        before = frozenset(self._processes.within(self.server.data))
+        strangers = groups.strangers(before)
+        # A process that ended between two looks is in no group any more.
+        lasting = strangers & frozenset(self._processes.within(self.server.data))
+        pids = ", ".join(map(str, sorted(lasting)))
+        return (f"server processes {pids} are outside their control group",) if lasting else ()
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Stop the live server, if there is one; pauses and limits would only delay that."""
+        if self._standstill is not None:
+            with suppress(TargetError):  # its groups are gone
+                self._standstill.proceed()
+            self._standstill = None
+        log = self._beside.stop()
+        if log is not None:
+            self._said.retire(log)
+        if self._server is not None:
+            if self._groups is not None:
+                with suppress(TargetError):  # then it takes longer
+                    self._groups.lift()
+            self._server.stop(keep_data=keep_data)
+            # Somebody may have restarted it: then another server is on our data.
+            end_all(self._live, self._processes, self._clock)
+            self._said.retire(self._server.log)
+            self._server = None
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands beside the server at the same time, recognisable by their directory."""
+        completed = self._processes.run_together(self._placed(commands), timeout_s=timeout_s)
+        if self._server is not None and not all(each.succeeded for each in completed):
+            self._server.let_die()
+        return completed
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start load generators beside the server and return them while they run."""
+        running = self._processes.begin_together(self._placed(commands), timeout_s=timeout_s)
+        self._generators = [each for each in self._generators if each.all_run()] + [running]
+        return running
+
+    def _placed(self, commands: Sequence[Command]) -> list[Command]:
+        directory = self._made(self._live)
+        groups = () if self._groups is None else self._groups.generator
+        return [replace(command, directory=directory, groups=groups) for command in commands]
+
+    def vantage(self) -> Vantage | None:
+        """Return the running server's first process and data directory."""
+        return Vantage(
+            pid=self.server.pid,
+            data=self.server.data,
+            beside=self._beside.pids,
+            groups=self.groups(),
+        )
+
+    def sight(self) -> PodSight | None:
+        """Return None: server and generator are in no cluster."""
+        return None
+
+    def means(self) -> tuple[str, ...]:
+        """Return all means; which is best depends on the file system."""
+        return (*COPY_MEANS, *(("template",) if self._options.templates else ()))
+
+    def copies_by_reflink(self, state: PreparedState) -> bool:
+        """Return whether the file system of the states shares blocks between copies."""
+        probe = self._made(self._live) / "reflink-probe"
+        source = state.data.parent / "ready.json"
+        argv = ("cp", COPY_MEANS["reflink"], str(source), str(probe))
+        works = self._processes.run(Command(argv=argv), timeout_s=10).succeeded
+        probe.unlink(missing_ok=True)
+        return works
+
+    def free_bytes(self) -> int:
+        """Return the free space where the data are."""
+        return free_bytes(self._options.root)
+
+    def logs(self) -> str:
+        """Return everything the servers of this campaign logged, in order."""
+        return self._said.with_current(self._server.log if self._server else None)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return nothing: the machine is described for itself."""
+        return ()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the limits, where there are any."""
+        return () if self._groups is None else self._groups.findings()
+
+    def destroy(self) -> None:
+        """Stop the server and remove everything that was made for this campaign."""
+        self.stop(keep_data=False)
+        for pid in self._processes.within(self._live):
+            # One that was started in the instant of an interruption, before we knew its number.
+            self._processes.signal(pid, signal.SIGKILL)
+        made: list[Path] = []
+        if self._sockets is not None and self._sockets.exists():
+            remove_tree(self._sockets)
+            made.append(self._sockets)
+        self._sockets = None
+        made += self._removed_here()
+        if self._groups is not None:
+            self._groups.remove()
+        # Last, because the journal may be what has failed.
+        for directory in made:
+            self._ledger.removed(directory)
+        if self._groups is not None:
+            self._groups.note_removed()
+
+    def _server_at(self, program: ServerProgram, home: Path) -> LocalServer:
+        return LocalServer(
+            program,
+            home,
+            self._socket_directory(),
+            account=self._options.account,
+            processes=self._processes,
+            clock=self._clock,
+        )
+
+    def _socket_directory(self) -> Path:
+        if self._sockets is None:
+            self._sockets = short_directory(
+                "steelyard-", account=self._options.account, announce=self._ledger.created
+            )
+        return self._sockets
+
+    def _home(self, key: str) -> Path:
+        self._made(self._live)
+        home = self._live / key
+        make_directory(home, account=self._options.account, mode=0o700)
+        return home
+
+    def _checked(self, command: Command, what: str) -> None:
+        completed = self._processes.run(command, timeout_s=600)
+        if not completed.succeeded:
+            raise TargetError(f"{what} failed: {completed.tail(3)}")

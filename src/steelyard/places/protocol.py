@@ -1,0 +1,259 @@
+"""What a platform needs from outside, and what it promises to the runner."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
+from steelyard.core.evidence import Vantage
+from steelyard.core.findings import Finding
+from steelyard.core.measurement import EffectiveSetting, Fact
+from steelyard.core.outside import InCluster, OnServer
+from steelyard.core.schedule import Pausing
+from steelyard.gateways.process import RunningPrograms
+from steelyard.places.kubernetes.outcomes import PodSight
+
+
+class Ledger(Protocol):
+    """Where a platform writes what it makes outside the record, before it makes it."""
+
+    def created(self, directory: Path) -> None:
+        """Note a directory about to be made."""
+        ...
+
+    def removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        ...
+
+    def changed(self, thing: OnServer) -> None:
+        """Note what is about to be made or changed on somebody else's server."""
+        ...
+
+    def undone(self, thing: OnServer) -> None:
+        """Note that it is as it was."""
+        ...
+
+    def group_made(self, directory: Path) -> None:
+        """Note a control group about to be made."""
+        ...
+
+    def group_removed(self, directory: Path) -> None:
+        """Note that it is gone again."""
+        ...
+
+    def placed(self, thing: InCluster) -> None:
+        """Note what is about to be made or changed in a Kubernetes cluster."""
+        ...
+
+    def taken_away(self, thing: InCluster) -> None:
+        """Note that it is gone, or as it was."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedState:
+    """Complete prepared data. ``size_bytes`` is what a copy of them takes, 0 where out of reach."""
+
+    key: str
+    data: Path
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfit:
+    """A limit that the place cannot have: its key, why, and the way out."""
+
+    key: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsInForce:
+    """What the place says of its limits: their values, and a sentence for each that is not kept."""
+
+    effective: tuple[EffectiveSetting, ...] = ()
+    deviations: tuple[str, ...] = ()
+
+
+class Standstill(Protocol):
+    """Stops a server with its load generator, or the generator alone, and lets it go on."""
+
+    @property
+    def kind(self) -> Pausing:
+        """Return what stands still."""
+        ...
+
+    def pause(self) -> bool:
+        """Stop everything; return whether nothing runs, in time: else it goes on."""
+        ...
+
+    def proceed(self) -> None:
+        """Let everything go on; what runs already is no error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """What of one place a guard lets go on when Steelyard dies.
+
+    Attributes:
+        groups: Control groups that may be frozen.
+        directory: Whose processes may be stopped: those that work in it.
+    """
+
+    groups: tuple[Path, ...]
+    directory: Path
+
+
+class Platform(Protocol):
+    """Where servers run, one at a time: prepare, restore, start, configure, stop, destroy."""
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where the live server is reached; raises TargetError when none is up."""
+        ...
+
+    @property
+    def root(self) -> Path | None:
+        """Return the directory of this machine that holds the data, or None."""
+        ...
+
+    @property
+    def scripts(self) -> Path:
+        """Return a directory whose files the generator can read."""
+        ...
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a server is up."""
+        ...
+
+    def require_ready(self) -> None:
+        """Raise a PreflightError when the place cannot be used: port taken, not writable."""
+        ...
+
+    def find(self, program: ServerProgram, content: Sequence[object]) -> PreparedState | None:
+        """Return a prepared state that is there already, or None."""
+        ...
+
+    def prepare(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Return the state with this content, made now when it is not there."""
+        ...
+
+    def restore(self, state: PreparedState, means: str) -> float:
+        """Bring the live data back to a state; return the seconds. Stops the server."""
+        ...
+
+    def reprovision(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Make the live data from nothing, keeping nothing of the last ones; stops the server.
+
+        Returns what ``start`` takes next. Raises PreflightError where the server is not
+        Steelyard's to make.
+        """
+        ...
+
+    def has_live_copy(self, state: PreparedState) -> bool:
+        """Return whether a copy of a state was made that may be started again."""
+        ...
+
+    def start(
+        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+    ) -> float:
+        """Start a server on the live copy of a state; return the seconds until it answered."""
+        ...
+
+    def configure(self, settings: Mapping[str, str]) -> bool:
+        """Take other settings for the running server; return whether it has to read them."""
+        ...
+
+    def unfit(self, limits: Mapping[str, str]) -> tuple[Unfit, ...]:
+        """Return which limits of server and generator the place cannot have."""
+        ...
+
+    def limit(self, limits: Mapping[str, str]) -> LimitsInForce:
+        """Limit the running server and the generator; what is not named becomes unlimited."""
+        ...
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Stop the live server, if there is one."""
+        ...
+
+    def log_directory(self) -> Path:
+        """Return a private directory for the generator's logs, in memory where there is room."""
+        ...
+
+    def logs_in_memory(self) -> bool:
+        """Return whether that directory lies in memory: the same for all runs of a session."""
+        ...
+
+    def run_together(
+        self, commands: Sequence[Command], *, timeout_s: float
+    ) -> tuple[Completed, ...]:
+        """Run commands beside the server at the same time; one failure ends all."""
+        ...
+
+    def vantage(self) -> Vantage | None:
+        """Return what of the running server this machine can see; None where it is elsewhere."""
+        ...
+
+    def sight(self) -> PodSight | None:
+        """Return the pods of server and generators; None where they are in no cluster."""
+        ...
+
+    def means(self) -> tuple[str, ...]:
+        """Return the means of bringing data back that there are here, best first."""
+        ...
+
+    def copies_by_reflink(self, state: PreparedState) -> bool:
+        """Return whether copies share blocks with the prepared state."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Return the free space where the data are."""
+        ...
+
+    def logs(self) -> str:
+        """Return everything the servers of this campaign logged, in order."""
+        ...
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what a reader must know of the place beside its machine."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the place."""
+        ...
+
+    def destroy(self) -> None:
+        """Stop the server and remove everything that was made for this campaign."""
+        ...
+
+
+class PausablePlatform(Platform, Protocol):
+    """A platform whose server can stay up while others of the same block carry the load."""
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start load generators beside the server and return them while they run."""
+        ...
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what stops the running server and its generators between turns."""
+        ...
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what has to go on when Steelyard dies in a pause."""
+        ...

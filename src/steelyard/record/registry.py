@@ -1,0 +1,246 @@
+"""The registry in the cache: which campaigns this account began, and what they make outside.
+
+``clean`` finds there what is left when a record was deleted. A record may come from somebody else:
+nothing outside its directory is undone, and no campaign goes on, unless the registry knows it too.
+"""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from steelyard.core.errors import RecordError
+from steelyard.core.experiment import Experiment
+from steelyard.core.outside import InCluster, OnServer, TurnedKnob
+from steelyard.gateways.files import (
+    add_line,
+    cache_directory,
+    make_directory,
+    read_text,
+    remove_unfinished,
+    sync_names,
+    write_text,
+)
+from steelyard.record.directory import campaign_in
+from steelyard.record.entries import Created
+from steelyard.record.journal import Standing
+
+_THING: Final = TypeAdapter(OnServer)
+_KNOB: Final = TypeAdapter(TurnedKnob)
+_PLACED: Final = "in-cluster "  # begins the line of an object in a Kubernetes cluster
+_PLACED_FORM: Final = TypeAdapter(InCluster)
+_TURNED: Final = "knob "  # begins the line of a knob
+_GROUP: Final = "cgroup "  # begins the line of a control group; a directory's begins with "/"
+_MOUNT: Final = "mount "  # begins the line of a directory where a file system is mounted
+_EXPERIMENT: Final = "experiment "  # begins the line of what the campaign compares, as JSON
+_EXPERIMENT_FORM: Final = TypeAdapter(Experiment)
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a path, never hidden
+
+
+def directory() -> Path:
+    """Return where the campaigns are noted, each in a file of its own."""
+    return cache_directory() / "campaigns"
+
+
+def register(campaign_id: str, record: Path, experiment: Experiment | None = None) -> None:
+    """Note where a campaign's record is, so that ``clean`` finds it after a death.
+
+    What is noted of it already stays.
+
+    Args:
+        campaign_id: Of the campaign.
+        record: Its directory.
+        experiment: What it may go on with; None: it has no journal, and nothing goes on with it.
+    """
+    make_directory(directory())
+    remove_unfinished(directory(), campaign_id)  # of a death at this very place
+    for other, place in records():
+        if place == record.absolute() and other != campaign_id and not made(other):
+            unregister(other)  # it died before its first line, or its record was removed
+    lines = [_one_line(record.absolute())]
+    if experiment is not None:
+        lines.append(f"{_EXPERIMENT}{_EXPERIMENT_FORM.dump_json(experiment).decode()}")
+    lines += [line for line in _lines(campaign_id)[1:] if not line.startswith(_EXPERIMENT)]
+    write_text(_file(campaign_id), "".join(f"{line}\n" for line in lines))
+    sync_names(directory())
+
+
+def settle(campaign_id: str) -> None:
+    """Forget what a campaign made that is undone, all of it; it may go on, and makes it anew."""
+    lines = _lines(campaign_id)
+    kept = [lines[0], *(line for line in lines[1:] if line.startswith(_EXPERIMENT))]
+    if lines != kept:
+        write_text(_file(campaign_id), "".join(f"{line}\n" for line in kept))
+        sync_names(directory())
+
+
+def _one_line(path: Path) -> str:
+    """Return a path as a line has it.
+
+    Raises:
+        RecordError: It would be two.
+    """
+    if "\n" in str(path):
+        raise RecordError(
+            f"the path {str(path)!r} has a line break in it", hint="Name another directory."
+        )
+    return str(path)
+
+
+def _file(campaign_id: str) -> Path:
+    """Return where a campaign is noted.
+
+    Raises:
+        RecordError: Its id, which a record may have from anybody, is no name of a file.
+    """
+    if _ID.fullmatch(campaign_id) is None:
+        raise RecordError(
+            f"{campaign_id!r} is no id of a campaign",
+            hint="The record was changed by hand, or was not made by Steelyard.",
+        )
+    return directory() / campaign_id
+
+
+def began(campaign_id: str, record: Path, experiment: Experiment) -> bool:
+    """Return whether this account began the campaign of a record, with this very experiment."""
+    return is_noted(campaign_id, record) and _experiment(campaign_id) == experiment
+
+
+def _experiment(campaign_id: str) -> Experiment | None:
+    for line in _lines(campaign_id):
+        if line.startswith(_EXPERIMENT):
+            with suppress(ValidationError):
+                return _EXPERIMENT_FORM.validate_json(line.removeprefix(_EXPERIMENT))
+    return None
+
+
+def is_noted(campaign_id: str, record: Path) -> bool:
+    """Return whether a record is the one that is noted, or that one moved, and no copy of it.
+
+    What has no experiment (a crash test, a look into a cluster) has no journal either: whatever
+    claims its id is another's.
+    """
+    noted = directories(campaign_id)[:1]
+    if not noted or _experiment(campaign_id) is None:
+        return False
+    with suppress(OSError):
+        if noted[0].samefile(record):
+            return True
+    return campaign_in(noted[0]) != campaign_id  # it was moved; another may be in its place
+
+
+def known(
+    campaign_id: str, record: Path, stands: Standing
+) -> tuple[tuple[Created, ...], tuple[Created, ...]]:
+    """Return what a campaign left that this account knows to be its own, and what else is listed.
+
+    Its own is also what the record does not list at all: an older copy may be in its place.
+    """
+    if not is_noted(campaign_id, record):
+        return (), stands.left
+    noted = made(campaign_id)
+    ours = {_key(entry) for entry in noted}
+    listed = {_key(entry) for entry in stands.ever}
+    unlisted = tuple(entry for entry in noted if _key(entry) not in listed)
+    left = tuple(entry for entry in stands.left if _key(entry) in ours)
+    return (*left, *unlisted), tuple(entry for entry in stands.left if _key(entry) not in ours)
+
+
+def _key(entry: Created) -> tuple[str, object]:
+    """Return what two entries of one thing share, whatever it is called."""
+    return entry.resource, entry.thing or entry.placed or entry.knob or entry.name
+
+
+def unregister(campaign_id: str) -> None:
+    """Forget a campaign that left nothing behind and does not go on."""
+    note = _file(campaign_id)
+    if note.exists():  # also where the cache itself cannot be a directory
+        note.unlink(missing_ok=True)
+
+
+def note_directory(campaign_id: str, path: Path) -> None:
+    """Note a directory about to be made."""
+    _note(campaign_id, _one_line(path))
+
+
+def note_group(campaign_id: str, path: Path) -> None:
+    """Note a control group about to be made."""
+    _note(campaign_id, f"{_GROUP}{path}")
+
+
+def note_mount(campaign_id: str, place: Path) -> None:
+    """Note a directory where a file system is about to be mounted."""
+    _note(campaign_id, f"{_MOUNT}{place}")
+
+
+def note_thing(campaign_id: str, thing: OnServer) -> None:
+    """Note what is about to be made or changed on a server."""
+    _note(campaign_id, _THING.dump_json(thing).decode())
+
+
+def note_placed(campaign_id: str, thing: InCluster) -> None:
+    """Note what is about to be made or changed in a Kubernetes cluster."""
+    _note(campaign_id, f"{_PLACED}{_PLACED_FORM.dump_json(thing).decode()}")
+
+
+def note_knob(campaign_id: str, knob: TurnedKnob) -> None:
+    """Note a knob about to be turned for the first time."""
+    _note(campaign_id, f"{_TURNED}{_KNOB.dump_json(knob).decode()}")
+
+
+def _note(campaign_id: str, line: str) -> None:
+    """Write a line and return once it is on disk: the journal rests on it."""
+    add_line(_file(campaign_id), line)
+
+
+def records() -> list[tuple[str, Path]]:
+    """Return the campaigns that are noted, each with the directory of its record, by name."""
+    if not directory().is_dir():
+        return []
+    # A hidden one is the half-written note of a campaign that died before it made anything.
+    names = sorted(entry.name for entry in directory().iterdir() if entry.name[0] != ".")
+    return [(name, directories(name)[0]) for name in names if directories(name)]
+
+
+def directories(campaign_id: str) -> list[Path]:
+    """Return the record's directory and those the campaign made."""
+    lines = _lines(campaign_id)
+    others = ("{", _GROUP, _MOUNT, _TURNED, _PLACED, _EXPERIMENT)
+    return [Path(line) for line in lines if not line.startswith(others)]
+
+
+def mounts(campaign_id: str) -> list[Path]:
+    """Return where the campaign mounted file systems."""
+    lines = _lines(campaign_id)
+    return [Path(line.removeprefix(_MOUNT)) for line in lines if line.startswith(_MOUNT)]
+
+
+def made(campaign_id: str) -> tuple[Created, ...]:
+    """Return what the campaign made or changed outside, as its journal has it, last first."""
+    entries = [entry for line in _lines(campaign_id)[1:] if (entry := _entry(line)) is not None]
+    return tuple(dict.fromkeys(reversed(entries)))
+
+
+def _entry(line: str) -> Created | None:
+    """Return what a line notes; None for a torn one, of a death before the thing was made."""
+    if line.startswith((_MOUNT, _EXPERIMENT)):
+        return None
+    if line.startswith(_GROUP):
+        return Created(resource="cgroup", name=line.removeprefix(_GROUP))
+    with suppress(ValidationError):
+        if line.startswith("{"):
+            thing = _THING.validate_json(line)
+            return Created(resource="on-server", name=thing.label, thing=thing)
+        if line.startswith(_PLACED):
+            placed = _PLACED_FORM.validate_json(line.removeprefix(_PLACED))
+            return Created(resource="in-cluster", name=placed.label, placed=placed)
+        if line.startswith(_TURNED):
+            knob = _KNOB.validate_json(line.removeprefix(_TURNED))
+            return Created(resource="knob", name=knob.label, knob=knob)
+    return Created(resource="directory", name=line) if line.startswith("/") else None
+
+
+def _lines(campaign_id: str) -> list[str]:
+    return (read_text(_file(campaign_id)) or "").split("\n")[:-1]

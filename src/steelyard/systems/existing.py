@@ -1,0 +1,422 @@
+"""What every platform has in common whose server is there already, whatever database system it is.
+
+Nothing of the server is ours to stop, to limit, to look into or to make anew. What is changed there
+is announced before, and undone in the end.
+
+Where the server of an endpoint is: anywhere that libpq reaches, or in a Kubernetes cluster.
+
+What a campaign makes and changes on a server: announced before it is done, undone at the end.
+
+What is said of any server that is there already, whatever database system it is.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from steelyard.core.command import Command, ServerAddress, ServerProgram
+from steelyard.core.errors import PreflightError, SteelyardError, TargetError
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import Fact
+from steelyard.core.outside import (
+    Foreign,
+    OnServer,
+    SavedSetting,
+    ServerInCluster,
+    in_undoing_order,
+)
+from steelyard.gateways.process import Processes, RunningPrograms
+from steelyard.places.elsewhere import ServerElsewhere
+from steelyard.places.kubernetes.outcomes import PodSight
+from steelyard.places.local.pausing import PausedGenerators
+from steelyard.places.protocol import Guarded, Ledger, PreparedState, Standstill
+from steelyard.systems.postgres.existing.settings import SettingStore
+
+
+class ServerPlace(Protocol):
+    """The place of one server that is there already."""
+
+    @property
+    def label(self) -> str:
+        """Return what it is called in messages."""
+        ...
+
+    @property
+    def inside(self) -> ServerInCluster | None:
+        """Return how it is found again in its cluster; None where it is in none."""
+        ...
+
+    def entrance(self) -> ServerAddress:
+        """Return where it is reached now.
+
+        Raises:
+            TargetError: It is not.
+        """
+        ...
+
+    def store(self, own_file: SettingStore) -> SettingStore | None:
+        """Return where its settings are changed for everyone; None: nowhere.
+
+        Args:
+            own_file: As with every server, in its own file; a superuser may.
+        """
+        ...
+
+    def require_ready(self) -> None:
+        """Raise a PreflightError when the place keeps the server from being measured."""
+        ...
+
+    def sight(self) -> PodSight | None:
+        """Return what of its pod can be watched; None where it is in none."""
+        ...
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what a reader must know of the place."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the place."""
+        ...
+
+    def leave(self) -> None:
+        """Put back what was changed there beside the server's own files."""
+        ...
+
+
+class Anywhere:
+    """A server of which nothing is known but its address."""
+
+    def __init__(self, entrance: ServerAddress) -> None:
+        self._entrance = entrance
+
+    @property
+    def label(self) -> str:
+        """Return host and port, or the socket where there is no port."""
+        port = f":{self._entrance.port}" if self._entrance.port else ""
+        return f"{self._entrance.host}{port}"
+
+    @property
+    def inside(self) -> ServerInCluster | None:
+        """Return None: its address is all that is needed."""
+        return None
+
+    def entrance(self) -> ServerAddress:
+        """Return where libpq found it."""
+        return self._entrance
+
+    def store(self, own_file: SettingStore) -> SettingStore | None:
+        """Return the server's own file."""
+        return own_file
+
+    def require_ready(self) -> None:
+        """Look at nothing: what can be known the server says itself."""
+
+    def sight(self) -> PodSight | None:
+        """Return None: server and generator are in no cluster."""
+        return None
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return nothing."""
+        return ()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return nothing."""
+        return ()
+
+    def leave(self) -> None:
+        """Put back nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcing:
+    """How changes are written down.
+
+    Attributes:
+        place: Of the server.
+        mark: What is made carries it.
+        restart_command: Restarts it after its settings were put back; empty: a reload does.
+        settings: What its settings are called among the kinds of things.
+    """
+
+    place: ServerPlace
+    mark: str
+    restart_command: tuple[str, ...] = ()
+    settings: Foreign = Foreign.SETTINGS
+
+
+class Changes:
+    """The changes of one campaign on one server.
+
+    Args:
+        announcing: How they are written down.
+        ledger: Is told before each.
+        undo: Undoes one thing on the server that is reached there now.
+    """
+
+    def __init__(
+        self,
+        announcing: Announcing,
+        ledger: Ledger,
+        undo: Callable[[OnServer, ServerAddress], None],
+    ) -> None:
+        self._how = announcing
+        self._ledger = ledger
+        self._undo_thing = undo
+        self._done: list[OnServer] = []
+        self._troubles: list[SteelyardError] = []
+        self._told: set[object] = set()
+
+    @property
+    def databases(self) -> frozenset[str]:
+        """Return the databases that were announced, and those of announced tables."""
+        return frozenset(thing.database for thing in self._done)
+
+    def announce(self, resource: Foreign, database: str, names: tuple[str, ...]) -> None:
+        """Note a database, tables, keys or a user about to be made."""
+        entrance = "" if resource is Foreign.DATABASE else database
+        self._note(replace(self._thing(resource, database, entrance), names=names))
+
+    def keep(self, saved: tuple[SavedSetting, ...]) -> None:
+        """Note how the server's settings were, before the first change there."""
+        again = self._how.restart_command
+        thing = self._thing(self._how.settings, "", "")
+        self._note(replace(thing, saved=saved, restart_command=again))
+
+    def _thing(self, resource: Foreign, database: str, entrance: str) -> OnServer:
+        """Return a change; without names, database and entrance are what is connected to."""
+        way, inside = self._how.place.entrance(), self._how.place.inside
+        host, port = (way.inside or (way.host, way.port)) if inside else (way.host, way.port)
+        return OnServer(
+            resource=resource,
+            host=host,
+            port=port,
+            user=way.user,
+            parameters=way.parameters,
+            database=database or way.database,
+            entrance=entrance or way.database,
+            mark=self._how.mark,
+            inside=inside,
+        )
+
+    def _note(self, thing: OnServer) -> None:
+        self._ledger.changed(thing)
+        self._done.append(thing)
+        self._troubles = []
+
+    def undo(self, asks: object) -> list[SteelyardError]:
+        """Undo everything, each whatever becomes of others; return the troubles.
+
+        What failed is tried once more: the server may have been away. Who asks for the first time
+        after that is told what is stuck, without a further try: sessions of several treatments ask
+        for the same, and each would wait for a dead server.
+        """
+        if self._troubles and asks not in self._told:
+            self._told.add(asks)
+            return self._troubles
+        self._troubles = self._undo_each() and self._undo_each()
+        self._told = {asks}
+        return self._troubles
+
+    def _undo_each(self) -> list[SteelyardError]:
+        troubles: list[SteelyardError] = []
+        for thing in in_undoing_order(self._done):
+            try:
+                self._undo(thing)
+            except SteelyardError as error:
+                troubles.append(error)
+        return troubles
+
+    def _undo(self, thing: OnServer) -> None:
+        self._undo_thing(thing, self._how.place.entrance())
+        self._done.remove(thing)
+        self._ledger.undone(thing)
+
+
+UNSEEN: Final = "endpoint-unseen"
+
+
+def unseen(where: str) -> Finding:
+    """Return that the server's machine is out of sight."""
+    return server_finding(
+        UNSEEN,
+        f"the machine, the disks and the log of the server at {where} are not visible from here",
+        where,
+    )
+
+
+def require_no_campaign(marks: Sequence[str], where: str) -> None:
+    """Raise when another campaign may be changing the settings.
+
+    Args:
+        marks: Of other campaigns, found on the server.
+        where: What the server is called.
+
+    Raises:
+        PreflightError: There are such marks.
+    """
+    if marks:
+        raise PreflightError(
+            f"another campaign works on the server at {where}, or died there: {', '.join(marks)}",
+            hint="Wait for it, or undo what it left by `steelyard clean`: its settings may be in"
+            " force now.",
+        )
+
+
+def server_finding(
+    code: str, message: str, where: str, remedy: str = "", severity: Severity = Severity.INFO
+) -> Finding:
+    """Return a finding whose subject is a server, by what it is called."""
+    return Finding(code=code, severity=severity, message=message, remedy=remedy, subject=where)
+
+
+class OthersServer(ServerElsewhere):
+    """One running server that somebody else has started.
+
+    Args:
+        campaign_id: Names the directory of this machine where scripts and logs go.
+        announcing: How changes on the server are written down, and where it is.
+        ledger: Is told before anything is made or changed.
+        processes: To run the generator.
+        paused: Generators that take turns with those of other servers; None: they cannot.
+    """
+
+    def __init__(
+        self,
+        campaign_id: str,
+        announcing: Announcing,
+        ledger: Ledger,
+        processes: Processes,
+        paused: PausedGenerators | None = None,
+    ) -> None:
+        super().__init__(campaign_id, ledger, processes)
+        self._paused = paused
+        self._place = announcing.place
+        self._mark = announcing.mark
+        self._changes = Changes(announcing, ledger, self._undo)
+        self._since: object = None  # the start of the server under which a treatment is in force
+
+    @property
+    def _where(self) -> str:
+        return self._place.label
+
+    @property
+    def _entrance(self) -> ServerAddress:
+        return self._place.entrance()
+
+    @property
+    def address(self) -> ServerAddress:
+        """Return where sessions under the treatment in force go.
+
+        Raises:
+            TargetError: No treatment is in force.
+        """
+        if self._since is None:
+            raise TargetError("no treatment is in force on the server")
+        return self._inside(self._entrance)
+
+    @abstractmethod
+    def _inside(self, entrance: ServerAddress) -> ServerAddress:
+        """Return the way in under the treatment: its databases, its user, its sessions."""
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether the server answers and was not restarted since the activation."""
+        try:
+            return self._since is not None and self._started_at() == self._since
+        except TargetError:
+            return False
+
+    @abstractmethod
+    def _started_at(self) -> object:
+        """Return what tells one start of the server from another.
+
+        Raises:
+            TargetError: It does not answer.
+        """
+
+    def begin_together(self, commands: Sequence[Command], *, timeout_s: float) -> RunningPrograms:
+        """Start load generators on this machine and return them while they run."""
+        return self._in_turns.begin_together(self._placed(commands), timeout_s=timeout_s)
+
+    @property
+    def standstill(self) -> Standstill:
+        """Return what stops the generators between turns; the server goes on."""
+        return self._in_turns.standstill
+
+    @property
+    def guarded(self) -> Guarded:
+        """Return what a guard lets go on: the generators, which work in our directory."""
+        return Guarded(groups=(), directory=self._live)
+
+    @property
+    def _in_turns(self) -> PausedGenerators:
+        if self._paused is None:
+            raise TargetError(f"the load generators for {self._where} cannot be paused")
+        return self._paused
+
+    def sight(self) -> PodSight | None:
+        """Return what of its pod can be watched; None where it is in no cluster."""
+        return self._place.sight()
+
+    def reprovision(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Refuse: nobody may remake what somebody else made.
+
+        Raises:
+            PreflightError: Always.
+        """
+        raise PreflightError(
+            f"Steelyard did not make the server at {self._where} and cannot make it anew",
+            hint=f"Use a target that Steelyard makes (`kind: {self._made_kind}`), or leave"
+            " `switch` out.",
+        )
+
+    @property
+    @abstractmethod
+    def _made_kind(self) -> str:
+        """Return the kind of target that Steelyard makes on this machine."""
+
+    def stop(self, *, keep_data: bool) -> None:
+        """Leave the server alone: it is not ours to stop."""
+        self._since = None
+
+    def logs(self) -> str:
+        """Return nothing: the server's log is out of reach."""
+        return ""
+
+    def _with_place(self, said: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return what is said of the server, and of its place.
+
+        In a cluster the pod shows what is unseen elsewhere.
+        """
+        unseen = self._place.inside is None
+        return (
+            *(each for each in said if unseen or each.code != UNSEEN),
+            *self._place.findings(),
+        )
+
+    def _undo(self, thing: OnServer, way: ServerAddress) -> None:
+        """Undo one thing on the server that is reached there now."""
+        self._undo_there(thing, way.password, way if thing.inside is not None else None)
+
+    @abstractmethod
+    def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
+        """Undo one thing; ``reached`` is where a server in a cluster is, None: where it was."""
+
+    def _undone(self) -> list[SteelyardError]:
+        """Put back what was changed and drop what was made, each whatever becomes of others.
+
+        Returns what went wrong.
+        """
+        self._since = None
+        troubles: list[SteelyardError] = []
+        try:
+            self._place.leave()
+        except SteelyardError as error:
+            troubles.append(error)
+        return troubles + self._changes.undo(id(self))

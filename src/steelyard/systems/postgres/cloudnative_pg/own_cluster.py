@@ -1,0 +1,425 @@
+"""What a Cluster of a campaign is, and what it takes to make and reach it.
+
+What a reader must know of a Cluster that was made, and what is worth knowing of it.
+
+The Cluster that a target asks for, as a manifest; pure.
+
+Taking a Cluster away with all that it had: pods, claims, and volumes that go with them.
+
+The Clusters that a campaign makes of one target, one at a time, each under a name of its own.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import TargetError
+from steelyard.core.findings import Finding
+from steelyard.core.kubernetes import (
+    CLAIM,
+    CLUSTER,
+    DATABASE,
+    MANAGED_BY,
+    MANAGER,
+    OF_CLUSTER,
+    POD,
+    ROLE,
+    ContainerRef,
+    Kind,
+    Manifest,
+    ObjectRef,
+    SecretRef,
+    campaign_labels,
+    ref_of,
+)
+from steelyard.core.measurement import Fact
+from steelyard.core.target import CloudNativePgTarget
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.sql import Sql
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.made_server import (
+    MadeMeans,
+    MadeOptions,
+    MadeServer,
+    Standing,
+    early_volumes,
+    place_finding,
+)
+from steelyard.places.kubernetes.outcomes import LoadPods, StartSkew, unknown_skew
+from steelyard.places.kubernetes.undoing import Departure, Held, held_by
+from steelyard.places.kubernetes.volumes import resources_of, storage_class_facts, volume_facts
+from steelyard.systems.postgres.cloudnative_pg.diagnosis import ClusterState, plain_log
+from steelyard.systems.postgres.cloudnative_pg.operator import postgresql_spec
+from steelyard.systems.postgres.cloudnative_pg.rollout import (
+    MADE_WITHIN_S,
+    STARTED_AT,
+    ClusterWait,
+    PrimaryWay,
+    Rollout,
+    RolloutMeans,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions(MadeOptions):
+    """How a campaign uses a Cluster of its own.
+
+    Attributes:
+        settings: Names of all settings that any treatment on it asks for.
+        restarts: Whether every activation restarts it.
+    """
+
+    target: CloudNativePgTarget
+    settings: tuple[str, ...]
+    restarts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMeans(MadeMeans):
+    """The gateways that a Cluster needs.
+
+    Attributes:
+        generators: The pods that put the load on, as they are now.
+        start_skew: Tells how far apart they began in the last run.
+    """
+
+    generators: Callable[[], tuple[ContainerRef, ...]]
+    sql: Sql
+    start_skew: Callable[[], StartSkew | None] = unknown_skew
+
+    @property
+    def load(self) -> LoadPods:
+        """Return the generators, to be watched."""
+        return LoadPods(pods=self.generators, start_skew=self.start_skew)
+
+
+STANDBYS: Final = (
+    "SELECT application_name, state, sync_state FROM pg_stat_replication"
+    " WHERE state = 'streaming' ORDER BY application_name"
+)
+SWITCHED: Final = (
+    "It stays where it is now. Without a switchover it is restarted in its place: set"
+    " primaryUpdateMethod: restart in the Cluster."
+)
+
+
+def facts_of(
+    api: KubernetesApi, sql: Sql, state: ClusterState, address: ServerAddress
+) -> tuple[Fact, ...]:
+    """Return what is known of a running Cluster: instances, nodes, volumes, replication."""
+    primary, subject = state.primary_instance, f"Cluster {state.ref.name}"
+    standbys = [each for each in state.instances if each != primary]
+    told = {
+        "operator": "" if primary is None else primary.operator,
+        "instances": str(state.asked),
+        "node of the primary": "" if primary is None else primary.node,
+        "nodes of the standbys": ", ".join(each.node for each in standbys),
+        "QoS class": "" if primary is None else primary.qos,
+        "standbys": "; ".join(_standbys(sql, address)) if standbys else "",
+    }
+    return (
+        *(Fact(name=n, value=value, subject=subject) for n, value in told.items() if value),
+        *volume_facts(api, state.ref.namespace, {OF_CLUSTER: state.ref.name}),
+    )
+
+
+def _standbys(sql: Sql, address: ServerAddress) -> Iterator[str]:
+    for name, state, synchronous in sql.rows(address, STANDBYS):
+        yield f"{name}: {state}, {synchronous}"
+
+
+def class_facts_of(api: KubernetesApi, target: CloudNativePgTarget) -> tuple[Fact, ...]:
+    """Return what the storage classes of a target say of themselves."""
+    classes = [target.storage_class]
+    if target.wal_storage is not None:
+        classes.append(target.wal_storage_class or target.storage_class)
+    return storage_class_facts(api, dict.fromkeys(classes))
+
+
+def findings_of(
+    target: CloudNativePgTarget, facts: Sequence[Fact], state: ClusterState | None
+) -> Iterator[Finding]:
+    """Yield what is worth knowing of a Cluster and its storage class."""
+    yield from early_volumes("database", target.storage_class, facts)
+    nodes = [] if state is None else [each.node for each in state.instances]
+    if len(set(nodes)) < len(nodes):
+        yield place_finding(
+            "instances-share-node",
+            f"{len(nodes)} instances run on {', '.join(sorted(set(nodes)))}: those that share a"
+            " node share its CPUs and disks, and fail with it",
+            "Add `affinity: {podAntiAffinityType: required}`, and nodes for them.",
+        )
+
+
+_SHUTDOWN_S: Final = 10
+
+
+def cluster_manifest(
+    target: CloudNativePgTarget,
+    *,
+    name: str,
+    namespace: str,
+    secret: SecretRef,
+    settings: Mapping[str, str],
+    campaign_id: str = "",
+) -> Manifest:
+    """Return the Cluster of a target.
+
+    Args:
+        target: That makes its own Cluster.
+        name: Of the Cluster, at most 50 characters.
+        namespace: Where it goes; empty: the manifest names none.
+        secret: Of the superuser, whom the operator gives its password.
+        settings: Of PostgreSQL.
+        campaign_id: In the labels of everything; empty: none is named.
+    """
+    labels = _labels(campaign_id)
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": labels}
+    return {
+        "apiVersion": CLUSTER.api_version,
+        "kind": CLUSTER.name,
+        "metadata": metadata,
+        "spec": {
+            **_instances(target),
+            "inheritedMetadata": {"labels": labels},
+            "enableSuperuserAccess": True,
+            "superuserSecret": {"name": secret.name},
+            **_storage(target),
+            **_placement(target),
+            "postgresql": _postgresql(target, settings),
+        },
+    }
+
+
+def _labels(campaign_id: str) -> dict[str, str]:
+    if campaign_id:
+        return campaign_labels(campaign_id, DATABASE)
+    return {MANAGED_BY: MANAGER, ROLE: DATABASE}
+
+
+def _instances(target: CloudNativePgTarget) -> dict[str, Any]:
+    """Return how many pods of what image there are, and how they are restarted.
+
+    In place of a switchover the primary restarts where it is: another node would be another
+    machine. A budget for a single instance would keep its node from being drained. Nobody but us
+    is connected, so a shutdown need not wait three minutes for clients to leave.
+    """
+    return {
+        "instances": target.instances,
+        **({"imageName": target.image} if target.image else {}),
+        "imagePullPolicy": "IfNotPresent",
+        "enablePDB": target.instances > 1,
+        "primaryUpdateStrategy": "unsupervised",
+        "primaryUpdateMethod": "restart",
+        "smartShutdownTimeout": _SHUTDOWN_S,
+    }
+
+
+def _storage(target: CloudNativePgTarget) -> dict[str, Any]:
+    spec: dict[str, Any] = {"storage": _volume(target.storage, target.storage_class)}
+    if target.wal_storage is not None:
+        wal_class = target.wal_storage_class or target.storage_class
+        spec["walStorage"] = _volume(target.wal_storage, wal_class)
+    return spec
+
+
+def _volume(size: str, storage_class: str | None) -> dict[str, str]:
+    return {"size": size, **({"storageClass": storage_class} if storage_class else {})}
+
+
+def _placement(target: CloudNativePgTarget) -> dict[str, Any]:
+    affinity = {
+        **({"nodeSelector": dict(target.node_selector)} if target.node_selector else {}),
+        **({"tolerations": tolerations} if (tolerations := json.loads(target.tolerations)) else {}),
+        **json.loads(target.affinity),
+    }
+    resources = resources_of(target.resources)
+    return {
+        **({"affinity": affinity} if affinity else {}),
+        **({"resources": resources} if resources else {}),
+    }
+
+
+def _postgresql(target: CloudNativePgTarget, settings: Mapping[str, str]) -> dict[str, Any]:
+    spec: dict[str, Any] = {"parameters": {}, **postgresql_spec(settings)}
+    if target.synchronous is not None:
+        spec["synchronous"] = {
+            "method": target.synchronous.method,
+            "number": target.synchronous.number,
+            "dataDurability": target.synchronous.data_durability,
+        }
+    return spec
+
+
+class ClusterRemoval:
+    """Takes Clusters away.
+
+    Args:
+        belongings: Removes the Cluster itself, which must be the campaign's.
+        told: Takes a sentence of progress.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        belongings: Belongings,
+        clock: Clock,
+        told: Callable[[str], None],
+    ) -> None:
+        self._api = api
+        self._belongings = belongings
+        self._departure = Departure(api, clock)
+        self._told = told
+
+    def remove(self, ref: ObjectRef) -> tuple[Held, ...]:
+        """Remove a Cluster and wait until nothing of it is left; return the volumes that stay.
+
+        Raises:
+            LeftBehindError: Something does not go away.
+        """
+        self._told(f"Cluster {ref.name} and its volumes are removed")
+        claims = self._api.list(CLAIM, ref.namespace, {OF_CLUSTER: ref.name})
+        volumes = tuple(held_by(self._api, claims))
+        self._belongings.remove(ref)
+        self._departure.await_none(lambda: self._left(POD, ref))
+        self._departure.await_none(lambda: self._left(CLAIM, ref))
+        return self._departure.of_volumes(volumes)
+
+    def _left(self, kind: Kind, ref: ObjectRef) -> list[str]:
+        found = self._api.list(kind, ref.namespace, {OF_CLUSTER: ref.name})
+        return [ref_of(each).label for each in found]
+
+
+@dataclass(slots=True, kw_only=True)
+class _There(Standing):
+    """A Cluster that is there."""
+
+    ref: ObjectRef
+    way: PrimaryWay
+    rollout: Rollout
+    state: ClusterState
+
+
+class OwnCluster(MadeServer[_There, ObjectRef]):
+    """The Cluster of a campaign, while there is one."""
+
+    noun = "Cluster"
+    part = "primary"
+
+    def __init__(self, options: ClusterOptions, means: ClusterMeans) -> None:
+        super().__init__(options.campaign_id, options.target)
+        self._options = options
+        self._means = means
+        self._wait = ClusterWait(means.api, means.clock, means.told)
+        self._removal = ClusterRemoval(means.api, means.belongings, means.clock, means.told)
+
+    @property
+    def state(self) -> ClusterState | None:
+        """Return how it was when it was last looked at; None where there is none."""
+        return None if self._current is None else self._current.state
+
+    @property
+    def way(self) -> PrimaryWay:
+        """Return the way to its primary.
+
+        Raises:
+            TargetError: There is none.
+        """
+        return self._there.way
+
+    def _entrance(self) -> ServerAddress:
+        return self._there.way.address()
+
+    def _started_at(self) -> object:
+        return self._means.sql.rows(self._entrance(), STARTED_AT)[0][0]
+
+    def manifest(self, number: int) -> Manifest:
+        """Return the Cluster of a number, as it is made."""
+        options = self._options
+        return cluster_manifest(
+            options.target,
+            name=self._name(number),
+            namespace=options.namespace,
+            secret=options.secret,
+            settings={},
+            campaign_id=options.campaign_id,
+        )
+
+    def make(self) -> ServerAddress:
+        """Make a Cluster; return where its primary is reached once it is healthy.
+
+        Raises:
+            TargetError: It does not become healthy, for a reason that is told.
+        """
+        self._number += 1
+        manifest = self.manifest(self._number)
+        name = str(manifest["metadata"]["name"])
+        ref = ObjectRef(kind=CLUSTER, name=name, namespace=self._options.namespace)
+        self._means.told(f"Cluster {name} is made: {self._options.target.label}")
+        self._announced = ref
+        self._means.belongings.make(manifest)
+        way = PrimaryWay(ref, self._means.reach, self._options.secret)
+        state = self._wait.until(
+            ref, lambda state: state.is_healthy and self._answers(way, state), most_s=MADE_WITHIN_S
+        )
+        self._current = _There(ref=ref, way=way, rollout=self._rollout(ref, way), state=state)
+        self._look_around(self._current)
+        return way.address()
+
+    def _rollout(self, ref: ObjectRef, way: PrimaryWay) -> Rollout:
+        means, synchronous = self._means, self._options.target.synchronous
+        return Rollout(
+            ref,
+            dict.fromkeys((name.lower() for name in self._options.settings), None),
+            f"{self._token}-{self._number}",
+            RolloutMeans(
+                api=means.api,
+                sql=means.sql,
+                clock=means.clock,
+                told=means.told,
+                patch=lambda patch: means.api.patch(ref, patch),
+                address=way.follow,
+                synchronous=0 if synchronous is None else synchronous.number,
+            ),
+        )
+
+    def _answers(self, way: PrimaryWay, state: ClusterState) -> bool:
+        """Return whether the primary lets us in: the operator sets the password by itself."""
+        try:
+            self._means.sql.rows(way.follow(state), STARTED_AT)
+        except TargetError:
+            return False
+        return True
+
+    def _look_around(self, there: _There) -> None:
+        primary = there.state.primary_instance
+        if primary is not None:
+            self._seen_on(primary.node)
+        self._facts = facts_of(self._means.api, self._means.sql, there.state, there.way.address())
+
+    def bring(self, settings: Mapping[str, str], *, restarts: bool) -> None:
+        """Bring settings into force, and note since when the server runs.
+
+        Raises:
+            TargetError: Operator or server refuse them; those before are in force then.
+        """
+        there = self._there
+        there.since = None
+        if restarts:
+            self._keep_log()
+        if restarts or self._options.settings:
+            there.state = there.rollout.apply(settings, restarts=restarts)
+            self._look_around(there)
+        there.since = self._started_at()
+
+    def _close_way(self) -> None:
+        self._there.way.forget()
+
+    def _remove(self, announced: ObjectRef) -> tuple[Held, ...]:
+        return self._removal.remove(announced)
+
+    def _read_log(self, lines: int) -> str:
+        return plain_log(self._means.api.logs(self._there.way.pod, lines=lines))

@@ -1,0 +1,546 @@
+"""PostgreSQL under pgbench, as the runner sees it.
+
+A PostgreSQL server that is there already: what it says of itself through SQL.
+"""
+
+import secrets
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from steelyard.core.command import Command, Completed, ServerAddress
+from steelyard.core.errors import InputError, TargetError
+from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.core.findings import Finding
+from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Measurement
+from steelyard.core.redis import stored_key
+from steelyard.core.schedule import Pausing, Stretch
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import LOOPBACK
+from steelyard.gateways.process import Processes
+from steelyard.gateways.sql import Sql, reload
+from steelyard.systems.postgres import pgbench, settings
+from steelyard.systems.postgres import pgbench as generators
+from steelyard.systems.postgres import settings as checkpoints
+from steelyard.systems.postgres import settings as checks
+from steelyard.systems.postgres import settings as memory
+from steelyard.systems.postgres.log_lines import LogForm
+from steelyard.systems.postgres.reader import PostgresCeilings, open_reader
+from steelyard.systems.postgres.server import Installation, PostgresProgram
+from steelyard.systems.postgres.settings import SettingEntry
+from steelyard.systems.postgres.transaction_log import SeveralLogs, TransactionLogReader
+from steelyard.systems.protocol import Complaint, Dataset, RunRequest, ServerReader
+
+_BUILD_TIMEOUT_S = 6 * 3600.0
+_DEADLINE_BEYOND_RUN_S = 60.0
+_TRIAL_TIMEOUT_S = 30.0
+_EFFECTIVE = (
+    "SELECT name, setting, unit, source FROM pg_settings WHERE NOT (name = ANY(%s)) ORDER BY name"
+)
+# They differ from campaign to campaign and say nothing about speed.
+_IGNORED = ["data_directory", "config_file", "hba_file", "ident_file", "port"]
+_IGNORED += ["unix_socket_directories", "external_pid_file"]
+# Reads every table and index of the public schema into shared buffers where the extension is
+# there, else through the buffers by a scan.
+_PREWARM = """
+SELECT pg_prewarm(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+  AND c.relkind IN ('r', 'i', 'm')
+"""
+_TABLES = """
+SELECT format('SELECT count(*) FROM %I.%I', n.nspname, c.relname)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND c.relkind IN ('r', 'm')
+"""
+
+
+class PostgresEngine:
+    """PostgreSQL servers under the newest pgbench at hand.
+
+    Args:
+        experiment: What will run.
+        programs: Server program of each treatment, by name.
+        catalogues: Settings each treatment's binary knows, by treatment name.
+        account: Account for programs that Steelyard starts as root.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        programs: Mapping[str, PostgresProgram],
+        catalogues: Mapping[str, Mapping[str, SettingEntry]],
+        *,
+        processes: Processes,
+        sql: Sql,
+        account: str | None,
+    ) -> None:
+        self._experiment = experiment
+        self._programs = programs
+        self._catalogues = catalogues
+        self._processes = processes
+        self._sql = sql
+        self._account = account
+        self._password = secrets.token_hex(16)
+
+    @property
+    def generator(self) -> Installation:
+        """Return the installation whose pgbench drives every server: the newest."""
+        installations = [program.installation for program in self._programs.values()]
+        return max(installations, key=lambda installation: installation.version_key)
+
+    def program(self, treatment: str) -> PostgresProgram:
+        """Return the server program of a treatment."""
+        return self._programs[treatment]
+
+    def label(self, treatment: str) -> str:
+        """Return what a treatment's server is called."""
+        return f"PostgreSQL {self.program(treatment).version}"
+
+    def known_settings(self, treatment: str) -> frozenset[str]:
+        """Return the names of all settings that a treatment's server knows."""
+        return frozenset(self._catalogues[treatment])
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what the server itself would refuse, without starting it."""
+        asked = self._experiment.treatment(treatment)
+        installation = self.program(treatment).installation
+        catalogue = self._catalogues[treatment]
+        return (
+            *checks.fixed_settings(asked),
+            *checks.refused_values(asked, installation, catalogue, self._processes),
+            *checks.too_few_connections(asked, self._experiment.loads),
+        )
+
+    def check_flags(self) -> None:
+        """Raise an InputError for flags that Steelyard sets itself, or that pgbench refuses.
+
+        Where pgbench runs in a cluster, it is not asked: before a campaign no pod of it is there.
+        """
+        flags = self._experiment.generator_flags
+        pgbench.refuse_own_flags(flags)
+        if not flags or self._experiment.is_in_kubernetes:
+            return
+        trial = pgbench.trial_of(self.generator.program("pgbench"), flags)
+        refusal = pgbench.refusal(self._processes.run(trial, timeout_s=_TRIAL_TIMEOUT_S))
+        if refusal:
+            raise InputError(
+                f"pgbench {self.generator.version} refuses `{shlex.join(flags)}`: {refusal}",
+                hint="`pgbench --help` lists its flags; a value is best written as --flag=value.",
+            )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return which versions Steelyard's own tests do not run."""
+        installations = dict.fromkeys(p.installation for p in self._programs.values())
+        found = (checks.version_finding(installation) for installation in installations)
+        return tuple(finding for finding in found if finding is not None)
+
+    def tools(self) -> Mapping[str, str]:
+        """Return the versions of pgbench and of each treatment's server."""
+        servers = {f"server of {name}": self.label(name) for name in self._programs}
+        return {"pgbench": self.generator.version, **servers}
+
+    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+        """Return what it takes to change these settings, by the binary's own contexts."""
+        return settings.switch_cost(names, self._catalogues[treatment])
+
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two treatments mean the same by these settings, written differently.
+
+        The program of a local server says what a value or a default means; elsewhere only units
+        are compared.
+        """
+        asked, against = (self._experiment.treatment(t).asked_folded() for t in (one, other))
+        pairs = [(name, asked.get(name.lower()), against.get(name.lower())) for name in names]
+        if not {one, other} <= self._experiment.local_targets.keys():
+            return all(a and b and settings.same_quantity(a, b) for _, a, b in pairs)
+        postgres = self.program(one).installation.program("postgres")
+        with settings.empty_configuration() as empty:
+            return all(
+                len({settings.value_of(postgres, n, v, empty, self._processes) for v in (a, b)})
+                == 1
+                for n, a, b in pairs
+            )
+
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Return the distinct data sets of all workloads, in workload order."""
+        found = {dataset_of(workload).name: dataset_of(workload) for workload in self._workloads}
+        return tuple(found.values())
+
+    @property
+    def _workloads(self) -> tuple[Workload, ...]:
+        return self._experiment.workloads
+
+    def writes(self) -> bool:
+        """Return whether any workload may change the data."""
+        return any(w.builtin not in pgbench.READ_ONLY_BUILTINS for w in self._workloads)
+
+    def only_reads(self, workload: Workload) -> bool:
+        """Return whether a workload leaves the data as they are, for certain."""
+        return workload.builtin in pgbench.READ_ONLY_BUILTINS
+
+    def memory_bytes(self, treatment: str) -> int:
+        """Return about the most memory that a treatment's server takes with its data."""
+        clients = max(load.clients for load in self._experiment.loads)
+        data = sum(dataset.expected_bytes for dataset in self.datasets())
+        return memory.most_bytes(self._experiment.treatment(treatment), clients) + data
+
+    def huge_page_bytes(self, treatment: str) -> int | None:
+        """Return what a treatment's server takes of a pool of huge pages; None: what is there."""
+        asked = self._experiment.treatment(treatment)
+        return None if memory.may_take_huge_pages(asked) else memory.huge_bytes(asked)
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect is one of the clock, not of the work."""
+        return checkpoints.timed_settings(names)
+
+    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings that no user can have for own sessions alone."""
+        return settings.beyond_sessions(names, self._catalogues[treatment])
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings of a session that cost or spare other sessions work."""
+        return checkpoints.paid_by_others(names)
+
+    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+        """Make a data set: database, generator's tables, own scripts, vacuum and analyse.
+
+        Raises:
+            TargetError: The server refuses, or a script fails.
+        """
+        if dataset.name not in dict(address.databases):
+            self._sql.execute(address, [f'CREATE DATABASE "{dataset.name}"'])
+        own = address.at(dataset.name)
+        self._fill(dataset, own, treatment)
+        if dataset.name not in dict(address.databases):
+            if self._sql.rows(own, _HAS_PREWARM):
+                self._sql.execute(own, ["CREATE EXTENSION IF NOT EXISTS pg_prewarm"])
+            self._sql.execute(own, ["VACUUM (ANALYZE)"])
+        elif dataset.prepare:
+            # Elsewhere pgbench has vacuumed its own tables, and others are not ours to touch.
+            self._sql.execute(own, ["VACUUM (ANALYZE)"])
+
+    def _fill(self, dataset: Dataset, own: ServerAddress, treatment: str) -> None:
+        """Make the tables of a data set in its database."""
+        if dataset.scale_factor is not None:
+            arguments = pgbench.initialise_arguments(dataset.scale_factor)
+            self._succeed((self.generator.program("pgbench"), *arguments), own)
+        psql = self._programs[treatment].installation.program("psql")
+        for name, text in dataset.prepare:
+            argv = (psql, "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file=-")
+            self._succeed(argv, own, stdin=text, what=f"the prepare script {name}")
+
+    def _succeed(
+        self, argv: tuple[str, ...], address: ServerAddress, *, stdin: str = "", what: str = ""
+    ) -> None:
+        command = Command(
+            argv=argv,
+            environment=pgbench.environment(address),
+            account=self._account,
+            parent_death_signal=_SIGKILL,
+        )
+        completed = self._processes.run(command, timeout_s=_BUILD_TIMEOUT_S, stdin=stdin)
+        if not completed.succeeded:
+            subject = what or Path(argv[0]).name
+            raise TargetError(
+                f"preparing the data failed: {subject}: {completed.tail(3)}",
+                hint="Set statement_timeout to 0 for this user: ALTER ROLE ... SET"
+                " statement_timeout = 0."
+                if "statement timeout" in completed.tail(3)
+                else "Correct the script, or look at the server's log.",
+            )
+
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
+        """Return nothing: it starts with all of its data directory, or not."""
+        return ()
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect changes over a checkpoint cycle."""
+        return checkpoints.cycle_settings(names)
+
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+        """Return the checkpoint_timeout in force."""
+        return checkpoints.cycle_s(effective)
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+        """Return where a running server stands in its checkpoint cycle."""
+        return checkpoints.checkpoint_age(address, self._sql)
+
+    def prewarm(self, address: ServerAddress) -> None:
+        """Read the data of all data sets into the server's memory."""
+        for dataset in self.datasets():
+            own = address.at(dataset.name)
+            if self._sql.rows(own, "SELECT 1 FROM pg_extension WHERE extname = 'pg_prewarm'"):
+                self._sql.rows(own, _PREWARM)
+            else:
+                scans = [str(row[0]) for row in self._sql.rows(own, _TABLES)]
+                self._sql.execute(own, scans)
+
+    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+        """Return all settings as a new session sees them in the workloads' databases.
+
+        A database may have settings of its own: where a further one differs from the first, its
+        value is listed too.
+        """
+        found: dict[EffectiveSetting, None] = {}
+        for dataset in self.datasets():
+            own = address.at(dataset.name)
+            for name, value, unit, source in self._sql.rows(own, _EFFECTIVE, [_IGNORED]):
+                setting = EffectiveSetting(
+                    name=str(name),
+                    value=str(value),
+                    unit=None if unit is None else str(unit),
+                    source=str(source),
+                )
+                found.setdefault(setting)
+        return tuple(sorted(found, key=lambda setting: setting.name))
+
+    def deviations(
+        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+    ) -> tuple[str, ...]:
+        """Return a sentence for each setting that is not in force as asked."""
+        return settings.deviations(asked, effective)
+
+    def keep_templates(self, address: ServerAddress) -> None:
+        """Put the prepared data aside on a running server, to copy them from there."""
+        for dataset in self.datasets():
+            names = f'"{dataset.name}" RENAME TO "{dataset.name}{_PREPARED}"'
+            self._sql.execute(address, [f"ALTER DATABASE {names}"])
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Bring every data set back from its template.
+
+        FILE_COPY: it forces checkpoints but keeps the copy out of the WAL, and was measured to be
+        faster than WAL_LOG from scale 10 on. WAL position and statistics are not restored.
+        """
+        version = self._sql.rows(address, "SELECT current_setting('server_version_num')")[0][0]
+        # Before 15 there is one strategy, and no word for it.
+        strategy = " STRATEGY FILE_COPY" if int(str(version)) >= _FIRST_WITH_STRATEGY else ""
+        for dataset in self.datasets():
+            copy = f'CREATE DATABASE "{dataset.name}" TEMPLATE "{dataset.name}{_PREPARED}"'
+            drop = f'DROP DATABASE IF EXISTS "{dataset.name}" WITH (FORCE)'
+            self._sql.execute(address, [drop, copy + strategy])
+
+    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - it is in a file
+        """Make the server read its configuration, and wait until new sessions see it."""
+        reload(address, self._sql, clock)
+
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
+        """Return where pgbench connects: the socket, or the loopback network with a password.
+
+        The password is made for this process and set anew on every server that is asked; it is
+        sent as a SCRAM verifier, so no log of the server can hold it.
+        """
+        if connection != "tcp":
+            return address
+        self._sql.set_password(address, self._password)
+        return ServerAddress(
+            host=LOOPBACK, port=address.port, user=address.user, password=self._password
+        )
+
+    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+        """Open a session that reads the server's statistics while a workload runs."""
+        return open_reader(self._sql, address.at(dataset_of(workload).name))
+
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:  # noqa: ARG002 - by its protocol
+        """Return nothing: pgbench takes a time."""
+        return ()
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Learn nothing."""
+
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return the pgbench command line of each generator for one run."""
+        address = request.address.at(dataset_of(request.workload).name)
+        return tuple(
+            Command(
+                argv=(self.generator.program("pgbench"), *pgbench.run_arguments(part)),
+                environment=pgbench.environment(address),
+                account=self._account,
+                parent_death_signal=_SIGKILL,
+            )
+            for part in generators.divided(request)
+        )
+
+    @property
+    def turns_end_signal(self) -> int:
+        """Return the signal of the timer by which pgbench ends a run (``setalarm``, pgbench.c)."""
+        return signal.SIGALRM
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return how long all pgbench processes took to open their connections."""
+        whole = self.parse_run(completed, ramp_s=0.0, started_at=0.0)
+        return whole.connection_s or 0.0
+
+    def turn_counter(self, request: RunRequest) -> None:  # noqa: ARG002 - by its protocol
+        """Return None: pgbench logs when each transaction ended."""
+        return
+
+    def deadline_s(self, seconds: float) -> float:
+        """Return when a run of that length is given up."""
+        return seconds + _DEADLINE_BEYOND_RUN_S
+
+    def parse_run(
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,
+        started_at: float,
+        slice_s: float | None = None,
+    ) -> Measurement:
+        """Return what all pgbench processes of a run measured together."""
+        return generators.parse_generators(
+            completed, ramp_s=ramp_s, started_at=started_at, slice_s=slice_s
+        )
+
+    def processed(self, completed: Sequence[Completed]) -> int:
+        """Return how many transactions they count as processed, ramp included."""
+        return sum(pgbench.processed_of(each) for each in completed)
+
+    def logs_transactions(self) -> bool:
+        """Return that pgbench logs every transaction."""
+        return True
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:  # noqa: ARG002 - likewise
+        """Return None: the log tells them."""
+        return None
+
+    def log_reader(
+        self,
+        request: RunRequest,
+        *,
+        started_at: float | Sequence[float],
+        ramp_s: float,
+        slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
+    ) -> TransactionLogReader | SeveralLogs:
+        """Return what reads pgbench's logs of a run."""
+        workload = request.workload
+        scripts = (workload.builtin,) if workload.builtin else _script_names(workload)
+        form = LogForm(
+            scripts=scripts,
+            open_loop=request.load.is_open,
+            retries=pgbench.logs_retries(request.flags),
+            latency_limit_s=request.load.latency_limit_s,
+            sampled=request.sampling,
+        )
+        clocks = [started_at] if isinstance(started_at, float) else list(started_at)
+        readers = [
+            TransactionLogReader(
+                form,
+                started_at=at,
+                ramp_s=ramp_s,
+                slice_s=slice_s,
+                stretches=stretches,
+                alone=request.in_turns is Pausing.GENERATOR,
+            )
+            for at in clocks
+        ]
+        return readers[0] if len(readers) == 1 else SeveralLogs(readers)
+
+    def ceilings(self) -> PostgresCeilings:
+        """Return the tools to measure what a server can do at most."""
+        installations = [program.installation for program in self._programs.values()]
+        return PostgresCeilings(installations, processes=self._processes, sql=self._sql)
+
+
+_HAS_PREWARM = "SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'"
+_SIGKILL = 9
+_PREPARED = "_prepared"
+_FIRST_WITH_STRATEGY = 150000
+
+
+def _script_names(workload: Workload) -> tuple[str, ...]:
+    return tuple(script.name for script in workload.scripts)
+
+
+def dataset_of(workload: Workload) -> Dataset:
+    """Return the data a workload runs on; equal content gives an equal name."""
+    scripts = tuple((script.name, script.text) for script in workload.prepare)
+    name = f"s{workload.scale_factor}" if workload.scale_factor else "own"
+    if scripts:
+        name += f"_{stored_key(scripts)[:10]}"
+    return Dataset(name=f"steelyard_{name}", scale_factor=workload.scale_factor, prepare=scripts)
+
+
+_SERVER = (
+    "SELECT current_setting('server_version'), rolsuper,"
+    " coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
+    " FROM pg_roles WHERE rolname = current_user"
+)
+_SETTINGS = "SELECT name, context, category, vartype, unit, min_val, max_val FROM pg_settings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The range of a numeric setting, in the server's unit."""
+
+    unit: str | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningServer:
+    """What is known of a running server.
+
+    Attributes:
+        superuser: Whether the user that Steelyard connects as is one.
+        tls: Whether it was asked over TLS; the generator has to come in the same way.
+        catalogue: Settings that this user can see.
+        bounds: Of those that are numbers.
+    """
+
+    version: str
+    superuser: bool
+    tls: bool
+    catalogue: Mapping[str, SettingEntry]
+    bounds: Mapping[str, Bounds]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningProgram(PostgresProgram):
+    """A server that nobody here starts; ``installation`` holds the programs of the client.
+
+    Attributes:
+        server_version: As the server reports it.
+    """
+
+    server_version: str
+
+    @property
+    def version(self) -> str:
+        """Return the version as the server reports it."""
+        return self.server_version
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Return what tells its data from those of another version."""
+        return ("endpoint", self.server_version)
+
+
+def read_running(address: ServerAddress, sql: Sql) -> RunningServer:
+    """Return what a server says of itself.
+
+    Raises:
+        TargetError: It cannot be reached.
+    """
+    ((version, superuser, tls),) = sql.rows(address, _SERVER)
+    catalogue, bounds = {}, {}
+    for name, context, group, kind, unit, low, high in sql.rows(address, _SETTINGS):
+        catalogue[str(name)] = SettingEntry(
+            name=str(name), context=str(context), group=str(group), kind=str(kind)
+        )
+        if kind in ("integer", "real"):
+            bounds[str(name)] = Bounds(
+                unit=None if unit is None else str(unit), low=float(str(low)), high=float(str(high))
+            )
+    return RunningServer(
+        version=str(version),
+        superuser=bool(superuser),
+        tls=bool(tls),
+        catalogue=catalogue,
+        bounds=bounds,
+    )

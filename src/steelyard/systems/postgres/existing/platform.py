@@ -1,0 +1,303 @@
+"""A server that is there already, as a platform: changed through SQL, left as it was found.
+
+Invariant: every database, table and setting is in the ledger before it is made or changed, and is
+gone or put back after ``destroy``.
+
+From what an experiment says of an endpoint to what libpq is asked.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from steelyard.core.command import ServerAddress, ServerProgram
+from steelyard.core.errors import PreflightError
+from steelyard.core.findings import Finding
+from steelyard.core.measurement import Fact
+from steelyard.core.outside import OnServer
+from steelyard.core.target import EndpointTarget
+from steelyard.gateways.sql import parsed_uri
+from steelyard.places.elsewhere import token_of
+from steelyard.places.kubernetes.reaching import await_service
+from steelyard.places.local.pausing import PausedGenerators
+from steelyard.places.protocol import Ledger, PreparedState
+from steelyard.systems.existing import Announcing, Anywhere, Changes, OthersServer, ServerPlace
+from steelyard.systems.postgres.existing import readiness
+from steelyard.systems.postgres.existing.databases import (
+    TEMPLATE,
+    VACUUM,
+    Databases,
+    DatasetNeeds,
+    Naming,
+    require_usable,
+    with_settings,
+)
+from steelyard.systems.postgres.existing.settings import (
+    STARTED_AT,
+    AlterSystem,
+    Means,
+    SettingStore,
+    SystemSettings,
+    restart,
+)
+from steelyard.systems.postgres.existing.undoing import undo
+
+
+def keywords_of(target: EndpointTarget) -> Mapping[str, str]:
+    """Return the libpq keywords that the target gives; libpq finds the rest.
+
+    Raises:
+        InputError: Its URI is none.
+    """
+    given = {
+        "host": target.host,
+        "port": target.port,
+        "user": target.user,
+        "dbname": target.dbname,
+        "service": target.service,
+    }
+    keywords = dict(parsed_uri(target.uri)) if target.uri else {}
+    return keywords | {name: str(value) for name, value in given.items() if value is not None}
+
+
+def named_database(target: EndpointTarget) -> str | None:
+    """Return the database that the target names, by ``dbname:`` or in its URI."""
+    return keywords_of(target).get("dbname")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointOptions:
+    """How a campaign uses a server.
+
+    Attributes:
+        entrance: Where libpq found it; of no use where its place is known.
+        settings: Names of all settings that any treatment on it asks for.
+        restarts: Whether every activation restarts it.
+        clients: Of the largest load, of all treatments that are up at the same time.
+        sessions: Settings are of own sessions only, whoever asks: nothing is changed for everyone.
+    """
+
+    target: EndpointTarget
+    entrance: ServerAddress
+    campaign_id: str
+    datasets: tuple[DatasetNeeds, ...]
+    settings: tuple[str, ...]
+    restarts: bool
+    clients: int
+    sessions: bool = False
+
+
+class EndpointPlatform(OthersServer):
+    """One running server.
+
+    Args:
+        options: How it is used.
+        ledger: Is told before anything is made or changed.
+        means: To reach it, and to run the generator.
+        place: Where it is; None: at the entrance of the options, and nothing else is known of it.
+        paused: As of every server of others.
+    """
+
+    def __init__(
+        self,
+        options: EndpointOptions,
+        ledger: Ledger,
+        means: Means,
+        place: ServerPlace | None = None,
+        paused: PausedGenerators | None = None,
+    ) -> None:
+        here = place or Anywhere(options.entrance)
+        again = options.target.restart_command
+        announcing = Announcing(
+            place=here,
+            mark=f"{readiness.MARK}{options.campaign_id}",
+            restart_command=again if options.restarts else (),
+        )
+        super().__init__(options.campaign_id, announcing, ledger, means.processes, paused)
+        self._options = options
+        self._means = means
+        self._databases = self._databases_of(self._changes)
+        system = SystemSettings(options.settings, means.sql, self._changes.keep)
+        self._alter_system = AlterSystem(system, self._place.entrance, again, means)
+        self._session: Mapping[str, str] = {}
+        self._state: readiness.ServerState | None = None
+
+    @property
+    def changes(self) -> Changes:
+        """Return what is made and changed there, to be undone in the end."""
+        return self._changes
+
+    def _databases_of(self, changes: Changes, suffix: str = "") -> Databases:
+        """Return the campaign's databases, those that are measured in with an ending of names."""
+        naming = replace(_naming(self._options, self._mark), suffix=suffix)
+        options = self._options
+        return Databases(naming, options.datasets, self._means.sql, changes.announce)
+
+    @property
+    def _store(self) -> SettingStore | None:
+        """Return where settings are changed for everyone; None: of own sessions only."""
+        if self._options.sessions:
+            return None
+        store = self._place.store(self._alter_system)
+        return None if store is self._alter_system and not self.state.superuser else store
+
+    @property
+    def state(self) -> readiness.ServerState:
+        """Return what the server said of itself when it was first asked."""
+        if self._state is None:
+            self._state = readiness.read_state(self._entrance, self._means.sql, self._mark)
+        return self._state
+
+    def _inside(self, entrance: ServerAddress) -> ServerAddress:
+        """Return the way in whose sessions have the treatment's own settings."""
+        live = self._databases.live
+        return replace(
+            with_settings(entrance, self._session),
+            database=live[0][1] if live else entrance.database,
+            databases=live,
+        )
+
+    def _started_at(self) -> object:
+        return self._means.sql.rows(self._entrance, STARTED_AT)[0][0]
+
+    def require_ready(self) -> None:
+        """Check the server before anything is made or changed there.
+
+        Raises:
+            PreflightError: It takes no writes, has too few connections or no room for own
+                databases, or its settings cannot be changed alone.
+        """
+        self._place.require_ready()
+        state = self.state
+        readiness.require_writable(state, self._where)
+        readiness.require_connections(state, self._options.clients, self._where)
+        if self._options.settings and self._store is not None:
+            readiness.require_alone(state, self._where)
+        if self._options.settings and self._store is self._alter_system:
+            readiness.require_alter_system(state, self._where)
+        self._require_database()
+
+    def _require_database(self) -> None:
+        named, target = named_database(self._options.target), self._options.target
+        if target.allow_existing and named is None:
+            raise PreflightError(
+                "an existing database may be used, and none is named",
+                hint="Name it with `dbname:` in the target, or leave `allow_existing` out.",
+            )
+        if target.allow_existing and named is not None:
+            inside = replace(self._entrance, database=named)
+            require_usable(named, self._options.datasets, inside, self._means.sql, self._mark)
+        elif not self.state.makes_databases:
+            raise PreflightError(
+                f"{self._entrance.user} may not create a database at {self._where}, and Steelyard"
+                " uses none that it did not make",
+                hint="ALTER ROLE ... CREATEDB, or name a database with `dbname:` and allow it by"
+                " `allow_existing: true` or --allow-existing.",
+            )
+
+    def prepare(
+        self,
+        program: ServerProgram,
+        content: Sequence[object],
+        build: Callable[[ServerAddress], None],
+    ) -> PreparedState:
+        """Return the state, made now in databases of our own or in the one that is allowed."""
+        if self._prepared is None:
+            self._await_generators()
+            means = self.means()[0]
+            self._databases.make(means, self._entrance)
+            place = replace(self._entrance, databases=self._databases.names(means))
+            build(place)
+            self._databases.mark_tables(place)
+            self._prepared = self._state_of(program, content)
+        return self._prepared
+
+    def _await_generators(self) -> None:
+        """Wait until generators in pods reach the server, where there are any."""
+        if self._place.inside is not None and (sight := self.sight()) is not None:
+            await_service(self._entrance, self._means.processes, len(sight.generators))
+
+    def means(self) -> tuple[str, ...]:
+        """Return how data go back here: from templates where we may, else by vacuum."""
+        if self._options.target.allow_existing or self._options.target.restore == VACUUM:
+            return (VACUUM,)
+        return (TEMPLATE,)
+
+    def restore(self, state: PreparedState, means: str) -> float:
+        """Bring the data back as far as the means goes; return the seconds."""
+        begun = self._means.clock.monotonic()
+        self._since = None
+        if means == TEMPLATE:
+            self._databases.copy(self._entrance, self.state.version_num)
+        else:
+            self._databases.vacuum(replace(self._entrance, databases=self._databases.live))
+        return self._means.clock.monotonic() - begun
+
+    @property
+    def _made_kind(self) -> str:
+        return "local"
+
+    def has_live_copy(self, state: PreparedState) -> bool:
+        """Return false where the measured databases are yet to be copied."""
+        live = {name for _, name in self._databases.live}
+        return self._options.target.allow_existing or live <= self._changes.databases
+
+    def start(
+        self, state: PreparedState, program: ServerProgram, settings: Mapping[str, str]
+    ) -> float:
+        """Bring settings into force, by a restart where the campaign needs one."""
+        begun = self._means.clock.monotonic()
+        store, restarts = self._store, self._options.restarts
+        if store is not None:
+            store.activate(settings, restarts=restarts)
+        else:
+            self._session = dict(settings)
+            if restarts:
+                command, again = self._options.target.restart_command, self._place.entrance
+                restart(command, again(), self._means, again=again)
+        self._since = self._started_at()
+        if restarts:
+            self._await_generators()
+        return self._means.clock.monotonic() - begun
+
+    def configure(self, settings: Mapping[str, str]) -> bool:
+        """Take other settings; return whether the server has to read them."""
+        store = self._store
+        if store is not None:
+            return store.change(settings)
+        self._session = dict(settings)
+        return False
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what a reader must know of the server."""
+        state, target, store = self.state, self._options.target, self._store
+        facts = {
+            "address": self._where,
+            "user": f"{self._entrance.user}, {'' if state.superuser else 'not '}a superuser",
+            "TLS": "yes" if state.tls else "no",
+            "settings": "of own sessions only" if store is None else store.label,
+            "restarted for a treatment": "yes" if self._options.restarts else "never",
+            "database": named_database(target) or ""
+            if target.allow_existing
+            else "Steelyard's own",
+        }
+        told = tuple(Fact(name=n, value=v, subject="endpoint") for n, v in facts.items())
+        return (*told, *self._place.facts())
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the server."""
+        said = readiness.state_findings(self.state, self._where)
+        found = self._with_place(said)
+        weaker = (readiness.weaker_reset(self._where),) if self.means() == (VACUUM,) else ()
+        return (*found, *weaker)
+
+    def _undo_there(self, thing: OnServer, password: str, reached: ServerAddress | None) -> None:
+        undo(thing, self._means, password=password, reached=reached)
+
+
+def _naming(options: EndpointOptions, mark: str) -> Naming:
+    allowed = options.target.allow_existing
+    return Naming(
+        token=token_of(options.campaign_id),
+        mark=mark,
+        existing=named_database(options.target) if allowed else None,
+    )

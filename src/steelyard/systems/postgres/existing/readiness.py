@@ -1,0 +1,176 @@
+"""Whether a server can be measured: asked of it before anything is made or changed there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.core.findings import Finding, Severity
+from steelyard.gateways.sql import Sql
+from steelyard.systems.existing import require_no_campaign, server_finding, unseen
+
+MARK = "steelyard campaign "
+_OUR_SESSIONS = 2  # one for our own checks, one to spare
+_STATE = """
+SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+       current_setting('server_version_num')::int, r.rolsuper, r.rolsuper OR r.rolcreatedb,
+       current_setting('max_connections')::int
+         - CASE WHEN r.rolsuper THEN 0 ELSE
+             current_setting('superuser_reserved_connections')::int
+             + coalesce(current_setting('reserved_connections', true)::int, 0) END
+         - (SELECT coalesce(sum(numbackends), 1) FROM pg_stat_database)::int + 1,
+       r.rolconnlimit, current_setting('statement_timeout'),
+       coalesce(current_setting('allow_alter_system', true), 'on') = 'on',
+       (SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
+          AND pid <> pg_backend_pid() AND application_name NOT LIKE 'steelyard%%')::int,
+       coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)
+FROM pg_roles r WHERE r.rolname = current_user AND %s <> ''
+"""
+_MARKED = """
+SELECT DISTINCT shobj_description(oid, 'pg_database') FROM pg_database
+WHERE shobj_description(oid, 'pg_database') LIKE %s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """What a server says of itself before a campaign.
+
+    Attributes:
+        connections_left: For the user that connects.
+        active_others: Sessions of others that are at work; without superuser rights only the own
+            user's are visible.
+        other_marks: Marks of other campaigns on databases.
+    """
+
+    standby: bool
+    read_only: bool
+    version_num: int
+    superuser: bool
+    makes_databases: bool
+    connections_left: int
+    statement_timeout: str
+    alters_system: bool
+    active_others: int
+    tls: bool
+    other_marks: tuple[str, ...]
+
+
+def read_state(address: ServerAddress, sql: Sql, mark: str) -> ServerState:
+    """Return what a server says of itself.
+
+    Raises:
+        TargetError: It cannot be reached.
+    """
+    (row,) = sql.rows(address, _STATE, [mark])
+    marks = [str(found[0]) for found in sql.rows(address, _MARKED, [f"{MARK}%"])]
+    role_limit = int(str(row[6]))
+    left = int(str(row[5]))
+    return ServerState(
+        standby=bool(row[0]),
+        read_only=bool(row[1]),
+        version_num=int(str(row[2])),
+        superuser=bool(row[3]),
+        makes_databases=bool(row[4]),
+        connections_left=left if role_limit < 0 or row[3] else min(left, role_limit),
+        statement_timeout=str(row[7]),
+        alters_system=bool(row[8]),
+        active_others=int(str(row[9])),
+        tls=bool(row[10]),
+        other_marks=tuple(sorted(found for found in marks if found != mark)),
+    )
+
+
+def require_writable(state: ServerState, where: str) -> None:
+    """Raise when the server takes no writes.
+
+    Raises:
+        PreflightError: It is a standby, or read-only for this user.
+    """
+    if state.standby:
+        raise PreflightError(
+            f"the server at {where} is a standby: it takes no writes, so no data can be prepared",
+            hint="Name the primary.",
+        )
+    if state.read_only:
+        raise PreflightError(
+            f"the server at {where} is read-only for this user (default_transaction_read_only)",
+            hint="Turn it off for the user or the server.",
+        )
+
+
+def require_connections(state: ServerState, clients: int, where: str) -> None:
+    """Raise when the largest load does not fit into what is left.
+
+    Raises:
+        PreflightError: With both numbers.
+    """
+    needed = clients + _OUR_SESSIONS
+    if needed > state.connections_left:
+        raise PreflightError(
+            f"the server at {where} has {state.connections_left} connections left for this user;"
+            f" {clients} clients need {needed}",
+            hint="Lower `loads.clients`, close other sessions, or raise max_connections there.",
+        )
+
+
+def require_alter_system(state: ServerState, where: str) -> None:
+    """Raise when settings cannot be changed by SQL.
+
+    Raises:
+        PreflightError: ALTER SYSTEM is off.
+    """
+    if not state.alters_system:
+        raise PreflightError(
+            f"the server at {where} does not allow ALTER SYSTEM (allow_alter_system is off)",
+            hint="Change the settings where they are kept, and weigh two endpoints instead.",
+        )
+
+
+def require_alone(state: ServerState, where: str) -> None:
+    """Raise when another campaign may be changing the settings.
+
+    Raises:
+        PreflightError: Another campaign's databases are there.
+    """
+    require_no_campaign(state.other_marks, where)
+
+
+def state_findings(state: ServerState, where: str) -> Iterator[Finding]:
+    """Yield what is worth knowing of a server that can be measured."""
+    yield unseen(where)
+    if not state.superuser:
+        yield server_finding(
+            "no-superuser",
+            f"Steelyard is no superuser at {where}: it sets settings of its own sessions only,"
+            " does not see settings that are for superusers, nor what others' sessions do",
+            where,
+        )
+    if state.statement_timeout not in ("0", ""):
+        yield server_finding(
+            "statement-timeout",
+            f"statement_timeout is {state.statement_timeout} for this user: long statements fail",
+            where,
+            remedy="Set it to 0 for the user, if the data take longer to prepare.",
+            severity=Severity.WARNING,
+        )
+    if state.active_others:
+        yield server_finding(
+            "other-load",
+            f"{state.active_others} sessions of others were at work on the server at {where}",
+            where,
+            remedy="Measure when nobody else does; what they take is missing here.",
+            severity=Severity.WARNING,
+        )
+
+
+def weaker_reset(where: str) -> Finding:
+    """Return that the data do not go back as they were."""
+    return server_finding(
+        "weaker-reset",
+        f"the data at {where} go back by vacuum and truncate only: rows that a"
+        " workload changed stay changed, and bloat that vacuum leaves stays",
+        where,
+        remedy="Let Steelyard make its own database: it is copied from a template each time.",
+        severity=Severity.WARNING,
+    )

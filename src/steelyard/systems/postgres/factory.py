@@ -1,0 +1,403 @@
+"""From an experiment to the PostgreSQL engine that runs it.
+
+PostgreSQL on a server that Steelyard did not start: only the complaints and findings differ.
+
+PostgreSQL whose programs are those of a container image, run in pods.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from steelyard.core.command import Command
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Experiment, Layer, Setting, Treatment
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.target import CloudNativePgTarget, is_restarted
+from steelyard.gateways.process import Processes
+from steelyard.gateways.sql import Sql
+from steelyard.systems.postgres import settings as checks
+from steelyard.systems.postgres.engine import Bounds, PostgresEngine, RunningProgram, RunningServer
+from steelyard.systems.postgres.server import (
+    Installation,
+    PostgresProgram,
+    find_clients,
+    find_installation,
+    version_numbers,
+    wheel_parts,
+)
+from steelyard.systems.postgres.settings import (
+    SettingEntry,
+    empty_configuration,
+    in_unit,
+    parse_catalogue,
+    read_catalogue,
+    undescribed,
+)
+from steelyard.systems.protocol import Complaint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the engine stands on.
+
+    Attributes:
+        account: Account for programs that Steelyard starts as root.
+        reach: Given a directory of programs, the directories that must stay side by side with
+            it, and a label; returns where that account can reach the programs.
+    """
+
+    processes: Processes
+    sql: Sql
+    account: str | None
+    reach: Callable[[Path, tuple[Path, ...], str], Path]
+
+
+def postgres_engine(experiment: Experiment, surroundings: Surroundings) -> PostgresEngine:
+    """Return the engine; nothing is started yet.
+
+    Raises:
+        PreflightError: Programs are absent or do not run.
+    """
+    installations = _installations(experiment, surroundings)
+    return PostgresEngine(
+        experiment,
+        {
+            name: PostgresProgram(
+                installation=installations[name], initdb=target.initdb, sql=surroundings.sql
+            )
+            for name, target in experiment.local_targets.items()
+        },
+        {
+            name: _catalogue(one.program("postgres"), experiment.treatment(name), surroundings)
+            for name, one in installations.items()
+        },
+        processes=surroundings.processes,
+        sql=surroundings.sql,
+        account=surroundings.account,
+    )
+
+
+def _catalogue(
+    postgres: str, treatment: Treatment, surroundings: Surroundings
+) -> Mapping[str, SettingEntry]:
+    """Return the settings that a server describes, and of the others those that are asked for."""
+    described = read_catalogue(postgres, surroundings.processes)
+    others = [name for name in treatment.asked() if "." not in name and name not in described]
+    if not others:
+        return described
+    with empty_configuration() as empty:
+        known = undescribed(postgres, others, empty, surroundings.processes)
+    return {**described, **known}
+
+
+def _installations(
+    experiment: Experiment, surroundings: Surroundings
+) -> Mapping[str, Installation]:
+    """Return the programs of each treatment, where the account can reach them."""
+    targets = experiment.local_targets
+    by_bin = {
+        bin_: _reachable(find_installation(bin_, surroundings.processes), surroundings)
+        for bin_ in dict.fromkeys(target.bin for target in targets.values())
+    }
+    return {name: by_bin[target.bin] for name, target in targets.items()}
+
+
+def _reachable(found: Installation, surroundings: Surroundings) -> Installation:
+    label = f"{found.root.name}-{'.'.join(map(str, found.version_key))}"
+    programs = surroundings.reach(found.programs, wheel_parts(found), label)
+    return replace(found, programs=programs)
+
+
+# Contexts that any user may set for own sessions, when they begin.
+SESSION_CONTEXTS = frozenset({"user", "backend"})
+_NEEDS_RESTART = "postmaster"
+_FIXED = "internal"
+
+
+class EndpointEngine(PostgresEngine):
+    """Running PostgreSQL servers under the newest pgbench of this machine."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        servers: Mapping[str, RunningServer],
+        clients: Installation,
+        surroundings: Surroundings,
+    ) -> None:
+        super().__init__(
+            experiment,
+            {
+                name: RunningProgram(
+                    installation=clients,
+                    initdb=(),
+                    sql=surroundings.sql,
+                    server_version=server.version,
+                )
+                for name, server in servers.items()
+            },
+            {name: server.catalogue for name, server in servers.items()},
+            processes=surroundings.processes,
+            sql=surroundings.sql,
+            account=None,
+        )
+        self._servers = servers
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what cannot be set on this server, or not by this user."""
+        asked = self._experiment.treatment(treatment)
+        return (
+            *checks.fixed_settings(asked),
+            *_out_of_reach(asked, self._servers[treatment]),
+            *_out_of_range(asked, self._servers[treatment].bounds),
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return a finding for each server that is newer than the pgbench that drives it."""
+        ours = self.generator
+        newer = dict.fromkeys(
+            server.version
+            for server in self._servers.values()
+            if version_numbers(server.version)[:1] > ours.version_key[:1]
+        )
+        return tuple(
+            Finding(
+                code="older-pgbench",
+                severity=Severity.WARNING,
+                message=f"pgbench {ours.version} drives a server of version {version}",
+                remedy="Install the client programs of the server's version.",
+                subject=f"PostgreSQL {version}",
+            )
+            for version in newer
+        )
+
+
+def endpoint_engine(
+    experiment: Experiment, servers: Mapping[str, RunningServer], surroundings: Surroundings
+) -> EndpointEngine:
+    """Return the engine for running servers, by treatment.
+
+    Raises:
+        PreflightError: There is no pgbench on this machine, or none that speaks TLS to a server
+            that was asked over it.
+    """
+    tls = any(server.tls for server in servers.values())
+    clients = find_clients(surroundings.processes, tls=tls)
+    return EndpointEngine(experiment, servers, clients, surroundings)
+
+
+def _out_of_reach(treatment: Treatment, server: RunningServer) -> Iterator[Complaint]:
+    target = treatment.target
+    restarts = is_restarted(target)
+    is_kept = isinstance(target, CloudNativePgTarget) and not target.allow_existing
+    for setting in _postgres(treatment):
+        entry = server.catalogue.get(setting.name.lower()) or server.catalogue.get(setting.name)
+        if entry is None:
+            if "." in setting.name:
+                yield _complaint(setting, "is not known to the server", "Load its extension there.")
+            continue
+        if entry.context == _FIXED:
+            yield _complaint(setting, "cannot be changed on a running server", "Remove it.")
+        elif is_kept and entry.context not in SESSION_CONTEXTS:
+            yield _complaint(
+                setting,
+                "is set for the whole Cluster, which Steelyard did not make",
+                "Allow it with `allow_existing: true` in the target or --allow-existing: what the"
+                " Cluster said goes back at the end.",
+            )
+        elif not server.superuser and entry.context not in SESSION_CONTEXTS:
+            yield _complaint(
+                setting,
+                "can be changed by a superuser only, and Steelyard does not connect as one",
+                "Connect as a superuser, or remove it: others can change settings of their own"
+                " sessions.",
+            )
+        elif entry.context == _NEEDS_RESTART and not restarts:
+            yield _complaint(
+                setting,
+                "needs a restart of the server, which Steelyard did not start",
+                "Say how to restart it with `restart_command:` in the target, or remove it.",
+            )
+
+
+def _out_of_range(treatment: Treatment, bounds: Mapping[str, Bounds]) -> Iterator[Complaint]:
+    for setting in _postgres(treatment):
+        limits = bounds.get(setting.name.lower())
+        if limits is None:
+            continue
+        number = in_unit(setting.value, limits.unit)
+        if number is None:
+            yield _complaint(setting, f"is no number: {setting.value!r}", "Correct it.")
+        elif not limits.low - 0.5 <= number <= limits.high + 0.5:
+            unit = f" (unit {limits.unit})" if limits.unit else ""
+            yield _complaint(
+                setting,
+                f"is out of range: {setting.value!r}; the server takes"
+                f" {limits.low:g} to {limits.high:g}{unit}",
+                "Correct it.",
+            )
+
+
+def _postgres(treatment: Treatment) -> list[Setting]:
+    return [s for s in treatment.settings if s.layer is Layer.POSTGRES]
+
+
+def _complaint(setting: Setting, what: str, hint: str) -> Complaint:
+    return Complaint(setting=setting.name, message=f"`{setting.name}` {what}", hint=hint)
+
+
+SERVER: Final = ("postgres", "psql", "pgbench")
+CLIENTS: Final = ("psql", "pgbench")
+_TIMEOUT_S: Final = 60.0
+_EMPTY: Final = "/tmp/steelyard-no-settings"  # noqa: S108 - in a pod of its own
+# Where packages and images have their programs. The names in /usr/bin of Debian are wrappers that
+# choose a version: not what is asked for by a directory.
+_FIND: Final = """
+for dir in "$(pg_config --bindir 2>/dev/null)" /usr/lib/postgresql/*/bin /usr/pgsql-*/bin \\
+    "$(dirname "$(command -v "$1" 2>/dev/null || echo /none/x)")"; do
+  all=yes
+  for name in "$@"; do [ -x "$dir/$name" ] || all=no; done
+  if [ "$all" = yes ]; then echo "$dir"; exec "$dir/$1" --version; fi
+done
+exit 1
+"""
+_DESCRIBE: Final = (
+    'mkdir -p "$2" && : > "$2/postgresql.conf" && exec "$1/postgres" --describe-config'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePrograms:
+    """What the programs of one image say.
+
+    Attributes:
+        catalogue: Settings that its server knows.
+        refused: Values that its server refuses, by treatment.
+    """
+
+    installation: Installation
+    catalogue: Mapping[str, SettingEntry]
+    refused: Mapping[str, tuple[Complaint, ...]]
+
+
+def find_in_image(image: str, processes: Processes, needed: Sequence[str] = SERVER) -> Installation:
+    """Return the directory in which an image has these programs, with the version of the first.
+
+    Raises:
+        PreflightError: It lacks one of them, or a shell.
+    """
+    argv = ("sh", "-c", _FIND, "find", *needed)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    lines = completed.stdout.splitlines()
+    if not completed.succeeded or len(lines) < 2:
+        raise PreflightError(
+            f"the image {image} does not have {', '.join(needed)} in one directory",
+            hint="Name an image with PostgreSQL's client programs with `generators: {image: ...}`,"
+            " and one of PostgreSQL with `image:`.",
+        )
+    programs, said = Path(lines[0]), lines[-1]
+    return Installation(
+        programs=programs, root=programs, version=said.strip().partition("(PostgreSQL) ")[2]
+    )
+
+
+def describe_image(
+    image: str, treatments: Sequence[Treatment], processes: Processes
+) -> ImagePrograms:
+    """Return what the programs of an image say of themselves and of what treatments ask.
+
+    Args:
+        image: Its name, for messages.
+        treatments: Whose servers are of this image.
+        processes: Runs programs in a pod of it.
+
+    Raises:
+        PreflightError: It lacks a program.
+    """
+    installation = find_in_image(image, processes)
+    catalogue = _catalogue_in_image(installation, treatments, processes)
+    return ImagePrograms(
+        installation=installation,
+        catalogue=catalogue,
+        refused={
+            treatment.name: tuple(
+                checks.refused_in(treatment, installation, catalogue, Path(_EMPTY), processes)
+            )
+            for treatment in treatments
+        },
+    )
+
+
+def _catalogue_in_image(
+    installation: Installation, treatments: Sequence[Treatment], processes: Processes
+) -> Mapping[str, SettingEntry]:
+    """Return the settings that the server describes, and of the others those that are asked for."""
+    argv = ("sh", "-c", _DESCRIBE, "describe", str(installation.programs), _EMPTY)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    if not completed.succeeded:
+        raise PreflightError(f"postgres --describe-config failed: {completed.tail(1)}")
+    described = parse_catalogue(completed.stdout)
+    asked = {name: None for treatment in treatments for name in treatment.asked()}
+    others = [name for name in asked if "." not in name and name not in described]
+    postgres = installation.program("postgres")
+    return {**described, **undescribed(postgres, others, Path(_EMPTY), processes)}
+
+
+class InImageEngine(PostgresEngine):
+    """Servers of images, under the pgbench of one image.
+
+    Args:
+        experiment: What will run.
+        images: Of each treatment's server.
+        generator: That drives them all.
+        processes: Runs programs in the pods of generators.
+        sql: Reaches the servers.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        images: Mapping[str, ImagePrograms],
+        generator: Installation,
+        *,
+        processes: Processes,
+        sql: Sql,
+    ) -> None:
+        super().__init__(
+            experiment,
+            {
+                name: PostgresProgram(
+                    # psql, too, is run in the generators' pods.
+                    installation=_in_place(image.installation, generator),
+                    initdb=(),
+                    sql=sql,
+                )
+                for name, image in images.items()
+            },
+            {name: image.catalogue for name, image in images.items()},
+            processes=processes,
+            sql=sql,
+            account=None,
+        )
+        self._images = images
+        self._generator = generator
+
+    @property
+    def generator(self) -> Installation:
+        """Return the programs of the generators' image."""
+        return self._generator
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what the image's own server would refuse."""
+        asked = self._experiment.treatment(treatment)
+        return (
+            *checks.fixed_settings(asked),
+            *self._images[treatment].refused.get(treatment, ()),
+            *checks.too_few_connections(asked, self._experiment.loads),
+        )
+
+
+def _in_place(server: Installation, generator: Installation) -> Installation:
+    """Return a server's version with the directory of the programs that are run in pods."""
+    return Installation(programs=generator.programs, root=generator.root, version=server.version)

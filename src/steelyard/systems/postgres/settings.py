@@ -1,0 +1,501 @@
+"""PostgreSQL settings: what a binary knows, what a change costs, what a value means.
+
+The list of settings comes from the server program itself (``postgres --describe-config``), so a
+version's settings are right by construction.
+
+PostgreSQL's checkpoint cycle: which settings it matters for, how long it is, where it stands.
+
+After a checkpoint the first change of every page writes the whole page to the WAL, so the WAL is
+heavy at the beginning of a cycle and light at its end; the checkpoint's own writes are spread over
+a part of the cycle. Source: PostgreSQL's documentation, chapters "WAL Configuration" and "Write
+Ahead Log".
+
+How much memory a PostgreSQL server may take, by the settings that are asked of it.
+
+What a PostgreSQL server would refuse, asked of its own programs before anything is started.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from steelyard.core.command import Command, ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Layer, Setting, SwitchCost, Treatment
+from steelyard.core.findings import Finding
+from steelyard.core.measurement import CheckpointAge, EffectiveSetting
+from steelyard.core.schedule import Load
+from steelyard.core.units import MIB
+from steelyard.gateways.process import Processes
+from steelyard.gateways.sql import Sql
+from steelyard.systems import complaints
+from steelyard.systems.complaints import named_in
+from steelyard.systems.postgres.server import VERSIONS_RUN, Installation
+from steelyard.systems.protocol import Complaint
+
+_TIMEOUT_S = 20.0
+_SWITCH_COST = {
+    "user": SwitchCost.SESSION,
+    "superuser": SwitchCost.SESSION,
+    "backend": SwitchCost.RELOAD,
+    "superuser-backend": SwitchCost.RELOAD,
+    "sighup": SwitchCost.RELOAD,
+    "postmaster": SwitchCost.RESTART,
+}
+_OF_ANY_SESSION = frozenset({"user", "backend"})
+# With these a treatment would take the server from the platform's hands; each with the way out.
+_FIXED_BY_STEELYARD = {
+    "port": "Use `target: {port: ...}`.",
+    "listen_addresses": "Use `target: {connection: tcp}`.",
+    "unix_socket_directories": "Use `target: {connection: socket}`.",
+    "data_directory": "Use `target: {directory: ...}`.",
+    "config_file": "Write the settings here.",
+    "hba_file": "Remove it.",
+    "ident_file": "Remove it.",
+    "external_pid_file": "Remove it.",
+}
+_BOOLEANS = {
+    **dict.fromkeys(("on", "true", "yes", "1", "t", "y", "tr", "tru", "ye"), "on"),
+    **dict.fromkeys(("off", "false", "no", "0", "f", "n", "of", "fa", "fal", "fals"), "off"),
+}
+_MEMORY_BYTES = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_TIME_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000}
+_TIME_US["d"] = 24 * _TIME_US["h"]
+_QUANTITY = re.compile(r"^\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Z]*)\s*$")
+# Words that the server shows as another: first in its list of the same meaning.
+_SYNONYMS = {
+    ("wal_compression", "on"): "pglz",
+    ("wal_level", "hot_standby"): "replica",
+    ("wal_level", "archive"): "replica",
+    ("client_min_messages", "debug"): "debug2",
+    ("log_min_messages", "debug"): "debug2",
+}
+# Values that the server replaces by what it finds best; the request was honoured all the same.
+_AUTOMATIC = {"-1", "0"}
+# These are replaced so by default, and pg_settings may go on calling the source `default`: -1 reads
+# 512 pages there (seen with 15). Of any other setting a default is no answer to -1.
+_CHOSEN_BY_DEFAULT = {("wal_buffers", "-1")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingEntry:
+    """What a server binary says of one of its settings."""
+
+    name: str
+    context: str
+    group: str
+    kind: str
+
+
+def read_catalogue(postgres: str, processes: Processes) -> Mapping[str, SettingEntry]:
+    """Return every setting that a server binary knows, by name.
+
+    Raises:
+        PreflightError: The binary does not run.
+    """
+    completed = processes.run(Command(argv=(postgres, "--describe-config")), timeout_s=_TIMEOUT_S)
+    if not completed.succeeded:
+        raise PreflightError(f"{postgres} --describe-config failed: {completed.tail(1)}")
+    return parse_catalogue(completed.stdout)
+
+
+def parse_catalogue(text: str) -> Mapping[str, SettingEntry]:
+    """Return the settings in the output of ``postgres --describe-config``, by name."""
+    entries = {}
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if len(fields) >= 4:
+            name, context, group, kind = fields[:4]
+            entries[name] = SettingEntry(name=name, context=context, group=group, kind=kind)
+    return entries
+
+
+@contextmanager
+def empty_configuration() -> Iterator[Path]:
+    """Yield a directory with nothing but an empty ``postgresql.conf``, and remove it.
+
+    A server program that is asked of its settings wants one.
+    """
+    with TemporaryDirectory(prefix="steelyard-check-") as name:
+        empty = Path(name)
+        (empty / "postgresql.conf").touch()
+        yield empty
+
+
+def undescribed(
+    postgres: str, names: Sequence[str], empty: Path, processes: Processes
+) -> Mapping[str, SettingEntry]:
+    """Return those of these settings that the server knows and keeps to itself, by name.
+
+    ``--describe-config`` leaves out what is no part of a sample file, such as the settings for
+    developers. What it takes to change them it does not tell, so a restart is assumed.
+
+    Args:
+        postgres: Path of the server program.
+        names: Not described by it.
+        empty: See ``empty_configuration``.
+        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    """
+    known = {}
+    for name in names:
+        argv = (postgres, "-C", name, "-D", str(empty))
+        if processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S).succeeded:
+            known[name] = SettingEntry(name=name, context="", group="", kind="")
+    return known
+
+
+def switch_cost(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> SwitchCost:
+    """Return the dearest switch cost among the named settings, from their context.
+
+    A setting that the catalogue does not know (of an extension) is taken to need a restart.
+    """
+    costs = [
+        _SWITCH_COST.get(catalogue[name].context, SwitchCost.RESTART)
+        if name in catalogue
+        else SwitchCost.RESTART
+        for name in names
+    ]
+    return max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
+
+
+def beyond_sessions(names: Sequence[str], catalogue: Mapping[str, SettingEntry]) -> tuple[str, ...]:
+    """Return those that not every user may set when a session of theirs begins.
+
+    Those that the catalogue does not know are among them.
+    """
+    return tuple(
+        name
+        for name in names
+        if name not in catalogue or catalogue[name].context not in _OF_ANY_SESSION
+    )
+
+
+def refused_names(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the settings that an experiment may not set, with what to do instead.
+
+    PostgreSQL's names do not differ by case; the result has them as they were given.
+    """
+    return named_in(names, _FIXED_BY_STEELYARD)
+
+
+def check_values(
+    postgres: str, settings: Sequence[Setting], empty: Path, processes: Processes
+) -> Mapping[str, str]:
+    """Return what the server itself says against each value it refuses, by setting name.
+
+    Args:
+        postgres: Path of the server program.
+        settings: Asked for.
+        empty: See ``empty_configuration``.
+        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    """
+    refused = {}
+    for setting in settings:
+        option = f"{setting.name}={setting.value}"
+        # -C must come first: then even root may ask.
+        argv = (postgres, "-C", "port", "-D", str(empty), "-c", option)
+        completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+        if not completed.succeeded:
+            refused[setting.name] = _complaint(completed.stderr)
+    return refused
+
+
+def value_of(
+    postgres: str, name: str, written: str | None, empty: Path, processes: Processes
+) -> str | None:
+    """Return a setting's value as the server itself writes it; None where it does not say.
+
+    Args:
+        postgres: Path of the server program.
+        name: Of the setting.
+        written: As asked for; None: its default.
+        empty: See ``empty_configuration``.
+        processes: Runs ``postgres -C``, which reads values and starts nothing.
+    """
+    asked = () if written is None else ("-c", f"{name}={written}")
+    argv = (postgres, "-C", name, "-D", str(empty), *asked)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S)
+    return completed.stdout.strip() if completed.succeeded else None
+
+
+def same_quantity(one: str, other: str) -> bool:
+    """Return whether two values with units are the same: ``4MB`` and ``4096kB``."""
+    if not (one.strip()[-1:].isalpha() and other.strip()[-1:].isalpha()):
+        return False
+    found = ((in_unit(one, unit), in_unit(other, unit)) for unit in ("kB", "ms"))
+    return any(a is not None and b is not None and _close(a, b, converted=False) for a, b in found)
+
+
+def _complaint(stderr: str) -> str:
+    """Return PostgreSQL's own message and hint without time stamp and level."""
+    parts = re.findall(r"(?:FATAL|ERROR|HINT|DETAIL):\s+(.*)", stderr)
+    return " ".join(parts) if parts else stderr.strip()
+
+
+def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
+    """Return a sentence for each setting of the server that is not in force as asked."""
+    found: dict[str, list[EffectiveSetting]] = {}
+    for setting in effective:
+        found.setdefault(setting.name.lower(), []).append(setting)
+    sentences = []
+    for wanted in (setting for setting in asked if setting.layer is Layer.POSTGRES):
+        in_force = found.get(wanted.name.lower(), [])
+        if not in_force:
+            sentences.append(f"{wanted.name} is not known to the running server")
+        for actual in in_force:
+            if not _same(wanted.value, actual):
+                unit = f" (unit {actual.unit})" if actual.unit else ""
+                sentences.append(
+                    f"{wanted.name} was asked to be {wanted.value!r} and is {actual.value!r}{unit}"
+                )
+    return tuple(sentences)
+
+
+def _same(asked: str, actual: EffectiveSetting) -> bool:
+    if actual.value in (asked, asked.strip()):
+        return True
+    if _chosen(asked.strip(), actual):
+        return True  # by the server, as it was asked to
+    if actual.name == "DateStyle":
+        return set(_words(asked)) <= set(_words(actual.value))  # ISO is shown as ISO, MDY
+    if actual.value in ("on", "off") and asked.lower() in _BOOLEANS:
+        return _BOOLEANS[asked.lower()] == actual.value
+    wanted, in_force = in_unit(asked, actual.unit), in_unit(actual.value, None)
+    if wanted is not None and in_force is not None:
+        return _close(wanted, in_force, converted=asked.strip()[-1].isalpha())
+    word = asked.strip().lower()
+    return _SYNONYMS.get((actual.name, _BOOLEANS.get(word, word)), word) == actual.value.lower()
+
+
+def _chosen(asked: str, actual: EffectiveSetting) -> bool:
+    if actual.source == "default":
+        return (actual.name, asked) in _CHOSEN_BY_DEFAULT
+    return asked in _AUTOMATIC and actual.source == "override"
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _close(wanted: float, actual: float, *, converted: bool) -> bool:
+    """Return whether two numbers are equal, up to rounding to whole units when converted."""
+    rounding = 0.5 if converted and actual == int(actual) else 0.0
+    return abs(wanted - actual) <= max(rounding, 1e-9 * abs(actual))
+
+
+def as_boolean(text: str) -> str:
+    """Return ``on`` or ``off`` for each of their spellings, any other word in small letters."""
+    word = text.strip().lower()
+    return _BOOLEANS.get(word, word)
+
+
+def in_unit(text: str, unit: str | None) -> float | None:
+    """Return the number that ``text`` means in the server's unit, or None if it is no number.
+
+    Args:
+        text: As written in a configuration file: ``2GB``, ``0.5``, ``5min``.
+        unit: The server's unit for the setting: ``8kB``, ``kB``, ``ms``; None for plain numbers.
+    """
+    if re.fullmatch(r"\s*0[xX][0-9a-fA-F]+\s*", text):
+        return float(int(text, 16))
+    match = _QUANTITY.match(text)
+    if not match:
+        return None
+    number, suffix = float(match[1]), match[2]
+    if not suffix:
+        return number
+    base = re.match(r"^([0-9]*)([a-zA-Z]+)$", unit or "")
+    if not base:
+        return None
+    for table in (_MEMORY_BYTES, _TIME_US):
+        if suffix in table and base[2] in table:
+            return number * table[suffix] / (int(base[1] or 1) * table[base[2]])
+    return None
+
+
+# A setting whose effect at the beginning of a cycle says little about its effect at the end.
+CYCLE_SETTINGS = {
+    "checkpoint_completion_target": "how much of the cycle the checkpoint's writes are spread over",
+    "checkpoint_flush_after": "how soon the checkpoint's writes reach the disk",
+    "checkpoint_timeout": "the length of the cycle itself",
+    "fsync": "whether a checkpoint waits for the disk",
+    "full_page_writes": "whether whole pages are written to the WAL after a checkpoint",
+    "max_wal_size": "whether the WAL ends the cycle before its time does",
+    "min_wal_size": "whether segments are recycled or made anew after a checkpoint",
+    "wal_buffers": "room for the burst of whole pages after a checkpoint",
+    "wal_compression": "the cost of whole pages, which are many after a checkpoint and few later",
+    "wal_init_zero": "the cost of a new segment, of which a cycle makes most at its beginning",
+    "wal_level": "how much is written to the WAL",
+    "wal_log_hints": "whole pages also where only hint bits change, after each checkpoint",
+    "wal_recycle": "whether segments are recycled or made anew after a checkpoint",
+}
+# Settings of what is done at times, whatever the work; `synchronous_commit` leaves it to the WAL
+# writer, which wakes up by the clock. Documentation: "Resource Consumption", "Write Ahead Log",
+# "Automatic Vacuuming".
+_TIMED_SETTINGS = ("synchronous_commit", "wal_writer_delay", "wal_writer_flush_after")
+_PAID_BY_OTHERS = (
+    *("synchronous_commit", "commit_delay", "commit_siblings", "wal_compression"),
+    "backend_flush_after",
+)
+_TIMED_FAMILIES = ("autovacuum", "bgwriter_")
+# A restart from a clean shutdown writes no checkpoint, but begins a cycle: the checkpointer's clock
+# starts, and every page is older than the last checkpoint. Its time is that of its beginning, and
+# is told when it is complete (pg_control_checkpoint, since 9.6), in whole seconds.
+_AGE = """
+SELECT extract(epoch FROM clock_timestamp()
+                          - greatest(checkpoint_time, pg_postmaster_start_time()))::float8
+FROM pg_control_checkpoint()
+"""
+
+
+def cycle_settings(names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these settings whose effect changes over a checkpoint cycle."""
+    return tuple(name for name in names if name.lower() in CYCLE_SETTINGS)
+
+
+def timed_settings(names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these settings that act by the clock, at times shorter than a block.
+
+    A checkpoint comes after minutes, or after so much WAL, which is work.
+    """
+    return tuple(
+        name
+        for name in names
+        if name.lower() in _TIMED_SETTINGS or name.lower().startswith(_TIMED_FAMILIES)
+    )
+
+
+def paid_by_others(names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of these settings of a session that others pay for, or are spared by.
+
+    What one session leaves in the WAL or does not write others flush, and a checkpoint writes.
+    """
+    return tuple(name for name in names if name.lower() in _PAID_BY_OTHERS)
+
+
+def cycle_s(effective: Sequence[EffectiveSetting]) -> float | None:
+    """Return the length of the cycle in force; None when the server does not show it."""
+    for setting in effective:
+        if setting.name == "checkpoint_timeout":
+            return in_unit(f"{setting.value}{setting.unit or ''}", "s")
+    return None
+
+
+def checkpoint_age(address: ServerAddress, sql: Sql) -> CheckpointAge:
+    """Return how long ago the cycle began: by a checkpoint, or by the server's start.
+
+    Raises:
+        TargetError: The server cannot be reached, or does not let this user ask.
+    """
+    ((seconds,),) = sql.rows(address, _AGE)
+    return CheckpointAge(seconds=round(max(float(str(seconds)), 0.0), 3))
+
+
+_DEFAULT_BUFFERS_BYTES: Final = 128 * MIB
+_DEFAULT_WORK_BYTES: Final = 4 * MIB
+# What a bare number of each counts: pages, and kilobytes.
+_PAGES: Final = ("8kB", 8192)
+_KILOBYTES: Final = ("kB", 1024)
+# Of a backend beside work_mem, its page tables with it: a guess, on the safe side of the 5 to 8 MB
+# that one of pgbench has.
+_BACKEND_BYTES: Final = 12 * MIB
+# Shared memory beside the buffers: 3 to 5 % of them, and some MB for locks and the WAL: a guess.
+_BESIDE: Final = 1.1
+
+
+def most_bytes(treatment: Treatment, clients: int) -> int:
+    """Return about the most that a treatment's server takes under so many clients, in bytes."""
+    asked = treatment.asked_folded()
+    buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
+    work = _bytes(asked.get("work_mem"), unit=_KILOBYTES, default=_DEFAULT_WORK_BYTES)
+    return round(_BESIDE * buffers) + clients * (work + _BACKEND_BYTES)
+
+
+def huge_bytes(treatment: Treatment) -> int:
+    """Return about what a treatment's server takes of a pool of huge pages; 0 where it may not."""
+    asked = treatment.asked_folded()
+    if as_boolean(asked.get("huge_pages", "try")) != "on":
+        return 0
+    buffers = _bytes(asked.get("shared_buffers"), unit=_PAGES, default=_DEFAULT_BUFFERS_BYTES)
+    return round(_BESIDE * buffers)
+
+
+def may_take_huge_pages(treatment: Treatment) -> bool:
+    """Return whether it takes huge pages where there are some, and does without where not."""
+    return as_boolean(treatment.asked_folded().get("huge_pages", "try")) not in ("on", "off")
+
+
+def _bytes(value: str | None, *, unit: tuple[str, int], default: int) -> int:
+    name, size = unit
+    found = None if value is None else in_unit(value, name)
+    return default if found is None else round(found * size)
+
+
+_DEFAULT_MAX_CONNECTIONS = 100
+_KEPT_FOR_US = 5  # superuser_reserved_connections, reserved ones, and our own checks
+
+
+def fixed_settings(treatment: Treatment) -> Iterator[Complaint]:
+    """Yield a complaint for each setting that Steelyard sets itself."""
+    yield from complaints.fixed_settings(refused_names(list(treatment.asked())))
+
+
+def refused_values(
+    treatment: Treatment,
+    installation: Installation,
+    catalogue: Mapping[str, SettingEntry],
+    processes: Processes,
+) -> Iterator[Complaint]:
+    """Yield a complaint for each value that the server's own program refuses."""
+    with empty_configuration() as empty:
+        yield from refused_in(treatment, installation, catalogue, empty, processes)
+
+
+def refused_in(
+    treatment: Treatment,
+    installation: Installation,
+    catalogue: Mapping[str, SettingEntry],
+    empty: Path,
+    processes: Processes,
+) -> Iterator[Complaint]:
+    """Yield the same with an empty configuration that is there, where the programs are."""
+    fixed = refused_names(list(treatment.asked()))
+    known = {name.lower() for name in catalogue}
+    settings = [
+        setting
+        for setting in treatment.settings
+        if setting.layer is Layer.POSTGRES
+        and setting.name.lower() in known
+        and setting.name not in fixed
+    ]
+    refused = check_values(installation.program("postgres"), settings, empty, processes)
+    for name, complaint in refused.items():
+        yield Complaint(
+            setting=name,
+            message=f"PostgreSQL {installation.version} refuses this value: {complaint}",
+            hint=f"Correct `{name}`.",
+        )
+
+
+def too_few_connections(treatment: Treatment, loads: tuple[Load, ...]) -> Iterator[Complaint]:
+    """Yield a complaint when the clients do not fit into max_connections."""
+    yield from complaints.too_few_connections(
+        treatment,
+        loads,
+        limit="max_connections",
+        default=_DEFAULT_MAX_CONNECTIONS,
+        kept=_KEPT_FOR_US,
+    )
+
+
+def version_finding(installation: Installation) -> Finding | None:
+    """Return a finding when Steelyard's own tests do not run this version."""
+    if installation.major in VERSIONS_RUN:
+        return None
+    return complaints.version_not_run(
+        f"PostgreSQL {installation.version}", f"PostgreSQL {installation.major}"
+    )

@@ -1,0 +1,543 @@
+"""What the runner asks of a database system, whichever it is.
+
+An engine supplies command lines, parsers and SQL-level knowledge for one server program; a
+platform runs them.
+
+What an engine reads of a running server, and measures of what it can do at most.
+
+What a killed server leaves in the kernel, whichever engine it was.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.core.command import Command, Completed, ServerAddress, ServerProgram
+from steelyard.core.evidence import Absence, WaitClass
+from steelyard.core.experiment import KeySpace, Setting, SwitchCost, Workload
+from steelyard.core.findings import Finding
+from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Measurement
+from steelyard.core.schedule import Load, Pausing, Stretch
+from steelyard.gateways.clock import Clock
+from steelyard.systems.postgres.server import shared_memory_residue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """How many of the generator's sessions wait for one event at one moment.
+
+    Attributes:
+        kind: As the server calls the kind of wait; ``CPU`` when it names none.
+        name: The event; empty for CPU.
+        group: What it counts as.
+    """
+
+    kind: str
+    name: str
+    group: WaitClass
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedAt:
+    """What a server had done at a moment.
+
+    Attributes:
+        at_s: By the server's own clock, since the epoch.
+        transactions: Of the workload, since an arbitrary start.
+    """
+
+    at_s: float
+    transactions: int
+
+
+class TurnCounter(Protocol):
+    """A session of its own that counts what a server does of one workload, while it runs."""
+
+    def read(self) -> CountedAt:
+        """Return what it has done so far, without what was done for the reading.
+
+        Raises:
+            MeasurementError: The server does not tell it.
+            TargetError: It is gone.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the session; the server may stand still."""
+        ...
+
+
+class ServerReader(Protocol):
+    """A session of its own that reads what a server says of itself, around one run.
+
+    Every method but ``close`` is called from one thread. Errors are TargetError.
+    """
+
+    @property
+    def source(self) -> str:
+        """Return where ``waits`` come from, in words: ``pg_stat_activity``."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process of the session on the server; None where it has none of its own."""
+        ...
+
+    @property
+    def serving_pid(self) -> int | None:
+        """Return the process whose first thread serves all sessions; None where none does."""
+        ...
+
+    @property
+    def answering_s(self) -> float | None:
+        """Return the server's CPU time that went into answers so far, where it counts that."""
+        ...
+
+    @property
+    def absent(self) -> tuple[Absence, ...]:
+        """Return what this version or this role does not show."""
+        ...
+
+    def skip(self, seconds: float) -> None:
+        """Take note that for so long nothing went on: what is summed over time leaves it out."""
+        ...
+
+    def waits(self) -> Sequence[Waiting]:
+        """Return what the generator's sessions do now; also those that wait for their client."""
+        ...
+
+    def counters(self) -> Mapping[str, float]:
+        """Return all counters there are, since an arbitrary start, by ``Quantity``."""
+        ...
+
+    def settled_counters(self) -> Mapping[str, float]:
+        """Return the same when the generator's sessions are gone and have reported all they did."""
+        ...
+
+    def levels(self) -> Mapping[str, float]:
+        """Return readings that are no counters, by ``Quantity``."""
+        ...
+
+    def close(self) -> None:
+        """End the session; also from another thread, while a statement hangs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRate:
+    """How often one method of forcing a page out gets through.
+
+    Attributes:
+        method: As the server's setting spells it.
+        per_s: None where the method does not exist or the device refuses it.
+    """
+
+    method: str
+    per_s: float | None
+
+
+class CeilingTools(Protocol):
+    """What an engine brings to measure what its server can do at most."""
+
+    def round_trips(self, address: ServerAddress, *, most: int, most_s: float) -> tuple[float, ...]:
+        """Return the seconds of each round trip of an empty statement on one connection."""
+        ...
+
+    def sync_command(self, file: Path) -> Command:
+        """Return the command that tries every method on a new file; PreflightError if absent."""
+        ...
+
+    def sync_rates(self, text: str) -> tuple[SyncRate, ...] | None:
+        """Return what the command printed so far; None before the last method."""
+        ...
+
+    def sync_method(self, effective: Sequence[EffectiveSetting]) -> str | None:
+        """Return the method that commits wait for; None where they wait for none."""
+        ...
+
+
+_BYTES_PER_KEY = 104  # measured with Redis 7.0.15: a key of 16 bytes beside its value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """Data that one or more workloads run on; part of the prepared state.
+
+    Attributes:
+        name: Database name, made from the content.
+        scale_factor: Size of the generator's own tables, or None.
+        prepare: Names and texts of scripts run after them.
+        space: Keys of a Redis server; None for every other engine.
+    """
+
+    name: str
+    scale_factor: int | None = None
+    prepare: tuple[tuple[str, str], ...] = ()
+    space: KeySpace | None = None
+
+    @property
+    def expected_bytes(self) -> int:
+        """Return about how much disk the data take (15 MB per unit of scale, pgbench's manual).
+
+        Keys are on it twice: in a dump and in an append-only file.
+        """
+        return (self.scale_factor or 0) * 16_000_000 + 2 * self.expected_memory_bytes
+
+    @property
+    def expected_memory_bytes(self) -> int:
+        """Return about how much memory keys and values take; 0 of data that are on disk."""
+        if self.space is None:
+            return 0
+        return self.space.loaded * (self.space.value_bytes + _BYTES_PER_KEY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One run to take.
+
+    Attributes:
+        seconds: Length of the whole run, ramp and tail included.
+        scripts: Paths of the workload's scripts where the generator can read them, with weights.
+        log: How the names of the generator's logs begin, with their directory; None: it logs no
+            transactions.
+        sampling: Share of the transactions that are logged.
+        treatment: Whose server is under load; a generator that takes no time is told how many
+            requests to send by what that server has done before.
+        in_turns: What stands still between its turns, of a run that is taken in turns and ended by
+            a signal, so that nothing that it prints while it runs means anything; None: it runs in
+            one piece.
+    """
+
+    workload: Workload
+    load: Load
+    protocol: str
+    seconds: int
+    address: ServerAddress
+    flags: Sequence[str] = ()
+    scripts: Sequence[tuple[Path, int]] = ()
+    log: Path | None = None
+    sampling: float = 1.0
+    treatment: str = ""
+    in_turns: Pausing | None = None
+
+
+class TransactionLog(Protocol):
+    """What the generator's logs of one run say.
+
+    Attributes:
+        transactions: Successful ones in all lines, ramp included, as logged: not scaled up.
+        damaged: Lines that are not understood.
+        truncated: Files whose last line has no end.
+    """
+
+    @property
+    def transactions(self) -> int:  # noqa: D102 - see the class
+        ...
+
+    @property
+    def damaged(self) -> int:  # noqa: D102
+        ...
+
+    @property
+    def truncated(self) -> tuple[str, ...]:  # noqa: D102
+        ...
+
+    @property
+    def counted(self) -> Mapping[int, int]:
+        """Return how many count in each second; of a run in turns in each half of a stretch."""
+        ...
+
+    def run_latency(self, *, windows_s: float | None) -> RunLatency:
+        """Return all transactions after the ramp; in windows of that length, too, where asked."""
+        ...
+
+    def seconds_text(self) -> str:
+        """Return the counts by second and script, ramp included, a JSON object per line."""
+        ...
+
+
+class LogReader(Protocol):
+    """Reads the generator's logs of one run, in whatever pieces they come."""
+
+    def feed(self, source: str, chunk: bytes) -> None:
+        """Take the next bytes of a file; they may end inside a line."""
+        ...
+
+    def finish(self, *, ramp_s: float | None = None) -> TransactionLog:
+        """Return what was read.
+
+        Args:
+            ramp_s: When the ramp was over; None: at the latest end that was told at first.
+
+        Raises:
+            MeasurementError: It was over later than was told at first.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """Something an engine knows will not work, before anything is started.
+
+    Attributes:
+        setting: Name of the setting it is about, or None when it is about the load.
+    """
+
+    setting: str | None
+    message: str
+    hint: str
+
+
+class Engine(Protocol):
+    """One database system under one generator."""
+
+    def label(self, treatment: str) -> str:
+        """Return what a treatment's server is called: ``PostgreSQL 18.6``."""
+        ...
+
+    def known_settings(self, treatment: str) -> frozenset[str]:
+        """Return the names of all settings that a treatment's server knows."""
+        ...
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what the server itself would refuse, without starting it."""
+        ...
+
+    def check_flags(self) -> None:
+        """Raise an InputError for generator flags that Steelyard sets itself."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of the programs."""
+        ...
+
+    def tools(self) -> Mapping[str, str]:
+        """Return the versions of the generator and of each treatment's server."""
+        ...
+
+    def program(self, treatment: str) -> ServerProgram:
+        """Return the server program of a treatment."""
+        ...
+
+    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+        """Return what it takes to change these settings."""
+        ...
+
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two treatments mean the same by these settings, written differently."""
+        ...
+
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Return the data all workloads need."""
+        ...
+
+    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:
+        """Make a dataset on a running server."""
+        ...
+
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
+        """Return a sentence for each data set that a server has not as it was prepared.
+
+        Asked of a server that was just started on restored data; empty where a server that
+        answers is sure to have them.
+        """
+        ...
+
+    def writes(self) -> bool:
+        """Return whether any workload may change the data."""
+        ...
+
+    def only_reads(self, workload: Workload) -> bool:
+        """Return whether a workload leaves the data as they are, for certain."""
+        ...
+
+    def memory_bytes(self, treatment: str) -> int:
+        """Return about the most memory that a treatment's server takes with its data."""
+        ...
+
+    def huge_page_bytes(self, treatment: str) -> int | None:
+        """Return what a treatment's server takes of a pool of huge pages.
+
+        0: nothing; None: what it finds there.
+        """
+        ...
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect is one of the clock, not of the work.
+
+        Background writing comes at times; a server that stands still in between meets it more
+        often for the same work.
+        """
+        ...
+
+    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings that no user can have for own sessions alone."""
+        ...
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings of a session that cost or spare other sessions work."""
+        ...
+
+    def keep_templates(self, address: ServerAddress) -> None:
+        """Put the prepared data aside on a running server, to copy them from there."""
+        ...
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Bring every data set back from its template on a running server."""
+        ...
+
+    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:
+        """Bring what the platform has configured for a treatment into force without a restart.
+
+        A server that reads its configuration again is made to; another is told each setting.
+        """
+        ...
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect changes over a checkpoint cycle."""
+        ...
+
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:
+        """Return the length of the checkpoint cycle in force; None where it is not shown."""
+        ...
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:
+        """Return where a running server stands in its checkpoint cycle."""
+        ...
+
+    def prewarm(self, address: ServerAddress) -> None:
+        """Load the data of all datasets into the server's memory."""
+        ...
+
+    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+        """Return all settings as a new session sees them."""
+        ...
+
+    def deviations(
+        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+    ) -> tuple[str, ...]:
+        """Return a sentence for each setting that is not in force as asked."""
+        ...
+
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
+        """Return where the generator connects: the ``socket`` itself, or ``tcp`` beside it."""
+        ...
+
+    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+        """Open a session that reads what the server says of itself while a workload runs.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        ...
+
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return what has to run first so that the length of the run can be asked for.
+
+        Asked again after each, with what ``learn`` was told; empty when enough is known, and for
+        a generator that takes a time.
+        """
+        ...
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Take from what was run how fast the treatment's server is under this load."""
+        ...
+
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return the command line of each generator for one run; they are started together."""
+        ...
+
+    @property
+    def turns_end_signal(self) -> int:
+        """Return the signal at which a generator that is taken in turns ends."""
+        ...
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return how long generators that ended by that signal took to open all connections.
+
+        0.0 where they do not tell.
+
+        Raises:
+            MeasurementError: One of them failed before.
+        """
+        ...
+
+    def turn_counter(self, request: RunRequest) -> TurnCounter | None:
+        """Open what counts the turns of a run on its server; None: the generator's log tells them.
+
+        Raises:
+            TargetError: The server lets nobody in.
+        """
+        ...
+
+    def deadline_s(self, seconds: float) -> float:
+        """Return when a run of that length is given up."""
+        ...
+
+    def parse_run(
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,
+        started_at: float,
+        slice_s: float | None = None,
+    ) -> Measurement:
+        """Return what all generators of a run measured together.
+
+        Args:
+            completed: Of each of them.
+            ramp_s: Thrown away at the start.
+            started_at: Wall clock at the start.
+            slice_s: So long after the ramp a tail begins that does not count; None: none does.
+
+        Raises:
+            MeasurementError: One of them failed, or its output is not understood.
+        """
+        ...
+
+    def processed(self, completed: Sequence[Completed]) -> int:
+        """Return how many transactions they count as processed, ramp included."""
+        ...
+
+    def logs_transactions(self) -> bool:
+        """Return whether the generator can log every transaction; else ``latency`` tells them."""
+        ...
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
+        """Return the latencies of a run by what the generators printed; None where they do not."""
+        ...
+
+    def log_reader(
+        self,
+        request: RunRequest,
+        *,
+        started_at: float | Sequence[float],
+        ramp_s: float,
+        slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
+    ) -> LogReader:
+        """Return what reads the logs of a run.
+
+        Args:
+            request: What is run.
+            started_at: Wall clock at second 0; one for each generator where each has its own.
+            ramp_s: The ramp ends no later; what ends in it is told by second only.
+            slice_s: Of an open loop: only what was scheduled so long after the ramp counts, however
+                late it ended; None: what ended after the ramp does.
+            stretches: When the generator ran, of a run that is taken in turns: then what counts is
+                told by them, and latencies are without the pauses.
+        """
+        ...
+
+    def ceilings(self) -> CeilingTools | None:
+        """Return the tools to measure what a server can do at most; None where there are none."""
+        ...
+
+
+def residue_of(data: Path) -> tuple[Command, ...]:
+    """Return the commands that free what the server of a data directory left when it was killed."""
+    command = shared_memory_residue(data)
+    return () if command is None else (command,)

@@ -1,0 +1,497 @@
+"""Redis under its load generators, as the runner sees it.
+
+A Redis replica that takes the place of its dead primary.
+"""
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from steelyard.core.command import Command, Completed, ServerAddress
+from steelyard.core.errors import MeasurementError, TargetError
+from steelyard.core.experiment import Experiment, Setting, SwitchCost, Workload
+from steelyard.core.findings import Finding
+from steelyard.core.latency import RunLatency
+from steelyard.core.measurement import CheckpointAge, EffectiveSetting, Measurement
+from steelyard.core.redis import changes_keys
+from steelyard.core.schedule import Stretch
+from steelyard.core.target import RedisLocalTarget
+from steelyard.core.units import MIB
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.host import LOOPBACK
+from steelyard.gateways.redis import RedisDoor, RedisSession, opened
+from steelyard.systems.protocol import Complaint, Dataset, LogReader, RunRequest, ServerReader
+from steelyard.systems.redis import reader as figures
+from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.redis import server as checks
+from steelyard.systems.redis import settings
+from steelyard.systems.redis.commands import commands_of
+from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of, growth_findings
+from steelyard.systems.redis.loaders import loader_of
+from steelyard.systems.redis.reader import (
+    COUNTER_PATIENCE_S,
+    CommandCounter,
+    await_quiet,
+    open_reader,
+)
+from steelyard.systems.redis.redis_benchmark import latency, measurement, secrets_of
+from steelyard.systems.redis.server import RedisProgram, Trial
+from steelyard.systems.redis.settings import Catalogue, same_value
+
+_SIGKILL = 9
+# Of those that are ended together: when the first is gone the others are killed.
+_ENDED = (-signal.SIGTERM, -signal.SIGKILL)
+_DEADLINE_BEYOND_RUN_S = 60.0
+_DEADLINE_FACTOR = 10.0  # a guess: so much slower than it was a moment ago may a server become
+# Persistence and housekeeping by the clock: an fsync per second, a save after so many seconds.
+_TIMED = (
+    *("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "hz", "dynamic-hz"),
+    *("auto-aof-rewrite-percentage", "auto-aof-rewrite-min-size", "aof-use-rdb-preamble"),
+    *("activerehashing", "activedefrag", "rdb-save-incremental-fsync"),
+)
+_NO_CYCLE = "Redis has no checkpoint cycle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generator:
+    """The program that puts the load on.
+
+    Attributes:
+        program: Its path, where the server's account can reach it.
+        version: As it says itself.
+        account: Whom it runs as when Steelyard is root.
+    """
+
+    program: Path
+    version: str
+    account: str | None
+
+
+class RedisEngine:
+    """Redis servers under one load generator.
+
+    Args:
+        experiment: What will run.
+        programs: Server program of each treatment, by name.
+        catalogues: Settings each treatment's server knows, by treatment name.
+        generator: Puts the load on.
+        databases: Where the data sets are.
+        redis: Opens sessions.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        programs: Mapping[str, RedisProgram],
+        catalogues: Mapping[str, Catalogue],
+        *,
+        generator: Generator,
+        databases: Databases,
+        redis: RedisDoor,
+    ) -> None:
+        self._experiment = experiment
+        self._programs = programs
+        self._catalogues = catalogues
+        self._generator = generator
+        self._databases = databases
+        self._redis = redis
+        self._loader = loader_of(experiment.generator, generator.program)
+        self._names: dict[tuple[str, ...], str] = {}  # of what each command line measures
+
+    def program(self, treatment: str) -> RedisProgram:
+        """Return the server program of a treatment."""
+        return self._programs[treatment]
+
+    def label(self, treatment: str) -> str:
+        """Return what a treatment's server is called."""
+        return self.program(treatment).installation.label
+
+    def known_settings(self, treatment: str) -> frozenset[str]:
+        """Return the names of all settings that a treatment's server knows."""
+        return frozenset(self._catalogues[treatment])
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what cannot be, without a look at the server."""
+        asked = self._experiment.treatment(treatment)
+        return (
+            *checks.fixed_settings(asked),
+            *checks.too_few_connections(asked, self._experiment.loads),
+            *checks.too_few_databases(asked, len(self.datasets())),
+        )
+
+    def check_flags(self) -> None:
+        """Raise an InputError for generator flags that Steelyard sets itself."""
+        self._loader.refuse_flags(self._experiment.generator_flags)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return which versions Steelyard's own tests do not run, and which data grow."""
+        installations = dict.fromkeys(p.installation for p in self._programs.values())
+        found = (checks.version_finding(installation) for installation in installations)
+        versions = tuple(finding for finding in found if finding is not None)
+        return (*versions, *growth_findings(self._experiment))
+
+    def tools(self) -> Mapping[str, str]:
+        """Return the versions of the generator and of each treatment's server."""
+        servers = {f"server of {name}": self.label(name) for name in self._programs}
+        return {str(self._experiment.generator): self._generator.version, **servers}
+
+    def switch_cost(self, treatment: str, names: Sequence[str]) -> SwitchCost:
+        """Return what it takes to change these settings.
+
+        A replica is told nothing while it runs: what it has of its server needs a start of both.
+        """
+        target = self._experiment.treatment(treatment).target
+        if isinstance(target, RedisLocalTarget) and target.replica is not None:
+            own = {name.lower() for name, _ in target.replica}
+            if any(name.lower() not in own for name in names):
+                return SwitchCost.RESTART
+        return settings.switch_cost(names, self._catalogues[treatment])
+
+    def asks_the_same(self, one: str, other: str, names: Sequence[str]) -> bool:
+        """Return whether two treatments mean the same by these settings, written differently."""
+        asked, against = (self._experiment.treatment(t).asked_folded() for t in (one, other))
+        known = self._catalogues[one]
+        lowered = [name.lower() for name in names]
+        return all(
+            name in known
+            and same_value(
+                name,
+                asked.get(name, known[name].default),
+                against.get(name, known[name].default),
+            )
+            for name in lowered
+        )
+
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Return the distinct data sets of all workloads, in workload order."""
+        return datasets_of(self._experiment.workloads)
+
+    def writes(self) -> bool:
+        """Return whether any workload may change the data."""
+        return any(changes_keys(workload) for workload in self._experiment.workloads)
+
+    def only_reads(self, workload: Workload) -> bool:
+        """Return whether a workload leaves the keys as they are, for certain."""
+        return not changes_keys(workload)
+
+    def memory_bytes(self, treatment: str) -> int:  # noqa: ARG002 - equal for all
+        """Return about the most memory that a server takes, with the copy of a child that saves."""
+        return 2 * sum(dataset.expected_memory_bytes for dataset in self.datasets()) + 64 * MIB
+
+    def huge_page_bytes(self, treatment: str) -> int | None:  # noqa: ARG002 - by its protocol
+        """Return 0: it knows no such pool."""
+        return 0
+
+    def timed_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of these settings whose effect is one of the clock, not of the work."""
+        return tuple(name for name in names if name.lower() in _TIMED)
+
+    def beyond_sessions(self, treatment: str, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - by its protocol
+        """Return all: a setting of Redis holds for everybody."""
+        return tuple(names)
+
+    def paid_by_others(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return none: no session has a setting of its own."""
+        return ()
+
+    def build(self, dataset: Dataset, address: ServerAddress, treatment: str) -> None:  # noqa: ARG002 - by its protocol
+        """Load a data set on a running server.
+
+        Raises:
+            TargetError: The server refuses, or it is gone.
+        """
+        self._databases.build(dataset, address)
+
+    def missing_data(self, address: ServerAddress) -> tuple[str, ...]:
+        """Return a sentence for each data set that is not there as it was prepared."""
+        return self._databases.missing(address)
+
+    def keep_templates(self, address: ServerAddress) -> None:  # noqa: ARG002 - by its protocol
+        """Refuse: a server has no copies of its keys.
+
+        Raises:
+            TargetError: Always.
+        """
+        raise TargetError("Redis keeps no templates of its data")
+
+    def restore_from_templates(self, address: ServerAddress) -> None:
+        """Refuse likewise."""
+        self.keep_templates(address)
+
+    def reload(self, address: ServerAddress, treatment: str, clock: Clock) -> None:  # noqa: ARG002 - it waits by its session
+        """Tell a running server every setting that any treatment asks for.
+
+        One that this treatment does not name gets its default. What the treatment before began
+        is waited for: it would go on in this one's run.
+
+        Raises:
+            ReplyError: The server refuses one.
+            TargetError: It does not come to rest.
+        """
+        asked = self._experiment.treatment(treatment).asked_folded()
+        names = {name for each in self._experiment.treatments for name in each.asked_folded()}
+        catalogue = self._catalogues[treatment]
+        wanted = [
+            ("CONFIG", "SET", name, asked.get(name, catalogue[name].default))
+            for name in sorted(names)
+            if name in catalogue and catalogue[name].changeable
+        ]
+        session = self._redis.connect(address)
+        try:
+            session.pipeline(wanted)
+            await_quiet(session)
+        finally:
+            session.close()
+
+    def checkpoint_settings(self, names: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002 - likewise
+        """Return none: there is no cycle."""
+        return ()
+
+    def checkpoint_cycle_s(self, effective: Sequence[EffectiveSetting]) -> float | None:  # noqa: ARG002 - likewise
+        """Return None: there is no cycle."""
+        return None
+
+    def checkpoint_age(self, address: ServerAddress) -> CheckpointAge:  # noqa: ARG002 - likewise
+        """Return that there is no cycle."""
+        return CheckpointAge(seconds=None, unknown=_NO_CYCLE)
+
+    def prewarm(self, address: ServerAddress) -> None:
+        """Do nothing: a server that answers has all its data in memory."""
+
+    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+        """Return all settings that say something about the server."""
+        session = self._redis.connect(address)
+        try:
+            return settings.recorded(settings.read_settings(session))
+        finally:
+            session.close()
+
+    def deviations(
+        self, asked: Sequence[Setting], effective: Sequence[EffectiveSetting]
+    ) -> tuple[str, ...]:
+        """Return a sentence for each setting that is not in force as asked."""
+        return settings.deviations(asked, effective)
+
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:
+        """Return where the generator connects: the socket, or the loopback network."""
+        if connection != "tcp":
+            return address
+        return ServerAddress(host=LOOPBACK, port=address.port, databases=address.databases)
+
+    def reader(self, address: ServerAddress, workload: Workload) -> ServerReader:
+        """Open a session that reads what the server says of itself while a workload runs."""
+        dataset = dataset_of(workload)
+        return open_reader(self._redis, self._databases.at(address, dataset))
+
+    def pilot(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return a try that tells how fast the server is; empty when that is known."""
+        number = self._databases.number(request.address, request.workload)
+        return self._commands(request, self._loader.pilots(request, number))
+
+    def learn(self, request: RunRequest, completed: Sequence[Completed]) -> None:
+        """Take from a run how fast the treatment's server is under this load.
+
+        Raises:
+            MeasurementError: It failed.
+        """
+        self._loader.learn(request, completed)
+
+    def run_commands(self, request: RunRequest) -> tuple[Command, ...]:
+        """Return the command line of each process of one run."""
+        number = self._databases.number(request.address, request.workload)
+        return self._commands(request, self._loader.runs(request, number))
+
+    def _commands(
+        self, request: RunRequest, lines: Sequence[tuple[str, ...]]
+    ) -> tuple[Command, ...]:
+        self._names = dict.fromkeys(lines, benchmark.test_name(request.workload))
+        environment = self._loader.environment(request.address)
+        account = self._generator.account
+        return tuple(
+            Command(
+                argv=line,
+                environment=environment,
+                secrets=secrets_of(request.address),
+                account=account,
+                parent_death_signal=_SIGKILL,
+            )
+            for line in lines
+        )
+
+    @property
+    def turns_end_signal(self) -> int:
+        """Return the signal that ends either generator at once: what it would print is no use."""
+        return signal.SIGTERM
+
+    def connected_within_s(self, completed: Sequence[Completed]) -> float:
+        """Return 0.0: neither generator tells it. Both ask for all connections at their start.
+
+        Raises:
+            MeasurementError: One ended by itself.
+        """
+        for each in completed:
+            if each.exit_status not in _ENDED:
+                raise MeasurementError(
+                    f"{self._experiment.generator} exited with {each.exit_status} in its turns:"
+                    f" {each.tail(3)}"
+                )
+        return 0.0
+
+    def turn_counter(self, request: RunRequest) -> CommandCounter:
+        """Return what counts the commands of the workload on its server."""
+        session = self._redis.connect(request.address, timeout_s=COUNTER_PATIENCE_S)
+        return CommandCounter(session, commands_of(request.workload))
+
+    def deadline_s(self, seconds: float) -> float:
+        """Return when a run of that length is given up."""
+        return seconds * _DEADLINE_FACTOR + _DEADLINE_BEYOND_RUN_S
+
+    def parse_run(
+        self,
+        completed: Sequence[Completed],
+        *,
+        ramp_s: float,  # noqa: ARG002 - by its protocol
+        started_at: float,  # noqa: ARG002 - likewise
+        slice_s: float | None = None,  # noqa: ARG002 - likewise
+    ) -> Measurement:
+        """Return what all processes of a run measured together."""
+        return measurement([self._loader.parse(each) for each in completed])
+
+    def processed(self, completed: Sequence[Completed]) -> int:
+        """Return how many requests were answered."""
+        return sum(self._loader.parse(each).requests for each in completed)
+
+    def logs_transactions(self) -> bool:
+        """Return that it does not: it prints how latencies are distributed."""
+        return False
+
+    def latency(self, completed: Sequence[Completed]) -> RunLatency | None:
+        """Return the latencies that all processes of a run printed."""
+        printed = [self._loader.parse(each) for each in completed]
+        if not printed:
+            return None
+        return latency(printed, self._names.get(completed[0].argv) or printed[0].test.lower())
+
+    def log_reader(
+        self,
+        request: RunRequest,
+        *,
+        started_at: float | Sequence[float],
+        ramp_s: float,
+        slice_s: float | None = None,
+        stretches: Sequence[Stretch] = (),
+    ) -> LogReader:
+        """Refuse: nothing is logged."""
+        raise NotImplementedError
+
+    def ceilings(self) -> None:
+        """Return None: there are no tools yet."""
+
+
+class InstalledRedisEngine(RedisEngine):
+    """Servers that Steelyard starts from programs of this machine.
+
+    Args:
+        experiment: What will run.
+        trials: Of each treatment's server.
+        catalogues: As of every engine; so ``programs``, ``generator``, ``databases``, ``redis``.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        programs: Mapping[str, RedisProgram],
+        catalogues: Mapping[str, Catalogue],
+        trials: Mapping[str, Trial],
+        *,
+        generator: Generator,
+        databases: Databases,
+    ) -> None:
+        redis = databases.redis
+        super().__init__(
+            experiment,
+            programs,
+            catalogues,
+            generator=generator,
+            databases=databases,
+            redis=redis,
+        )
+        self._trials = trials
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what the server itself would refuse, too: it is started for a moment."""
+        asked = self._experiment.treatment(treatment)
+        trial, catalogue = self._trials[treatment], self._catalogues[treatment]
+        return (
+            *super().complaints(treatment),
+            *checks.refused_values(asked, trial, catalogue),
+            *checks.refused_of_replica(asked, trial, catalogue),
+        )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is to be known of replicas, too."""
+        beside = checks.replica_finding(self._experiment)
+        return (*super().findings(), *(() if beside is None else (beside,)))
+
+
+_NOTICED_S: Final = 60.0
+_POLL_S: Final = 0.02
+
+
+class RedisSuccession:
+    """Replicas of one installed program."""
+
+    def __init__(self, program: RedisProgram) -> None:
+        self._program = program
+
+    def program(self, replica: Sequence[tuple[str, str]]) -> RedisProgram:
+        """Return the program with a replica."""
+        return replace(self._program, replica=tuple(replica))
+
+    def watch(self, server: ServerAddress, replica: ServerAddress) -> "OffsetWatch":
+        """Return what compares the offsets of the two."""
+        door = self._program.redis
+        first = door.connect(server)
+        try:
+            return OffsetWatch(first, door.connect(replica))
+        except TargetError:
+            first.close()
+            raise
+
+    def promote(self, replica: ServerAddress, clock: Clock) -> None:
+        """Make a replica a primary, once its link is down: then it has read all there was."""
+        deadline = clock.monotonic() + _NOTICED_S
+        door: RedisDoor = self._program.redis
+        with opened(door, replica) as session:
+            while session.info("replication").get("master_link_status") != "down":
+                if clock.monotonic() > deadline:
+                    raise MeasurementError(
+                        "the replica did not notice that its primary is dead",
+                        hint="Does somebody else listen on the port of the primary?",
+                    )
+                clock.sleep(_POLL_S)
+            session.command("REPLICAOF", "NO", "ONE")
+
+
+class OffsetWatch:
+    """How much of the stream a replica has not applied, by what both say at nearly one moment.
+
+    The primary alone knows of its replica's offset once a second.
+    """
+
+    def __init__(self, primary: RedisSession, replica: RedisSession) -> None:
+        self._primary = primary
+        self._replica = replica
+
+    def behind_bytes(self) -> int | None:
+        """Return the difference of the offsets; the primary is asked first, so it may be 0."""
+        sent = figures.number(self._primary.info("replication"), "master_repl_offset")
+        applied = figures.number(self._replica.info("replication"), "slave_repl_offset")
+        return None if sent is None or applied is None else int(max(sent - applied, 0))
+
+    def close(self) -> None:
+        """End both sessions."""
+        self._primary.close()
+        self._replica.close()

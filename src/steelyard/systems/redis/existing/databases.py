@@ -1,0 +1,354 @@
+"""The databases of a Redis server that a campaign uses: empty ones, marked, emptied and filled.
+
+Invariant: a database is announced before its first key, its first key is the marker, and nothing
+is emptied that holds keys without it.
+
+What may drive keys of others out of a server's memory: settings, and the workload's own keys.
+
+Invariant: beside keys of others nothing is loaded or set where the server may evict.
+
+The key that says whose a database is, and so which keys on a server are of others.
+
+It has one name in all campaigns, so that it is found without reading a database through; what it
+holds names the campaign.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.outside import REDIS_MARK
+from steelyard.core.redis import in_bytes
+from steelyard.core.units import format_bytes
+from steelyard.gateways.redis import RedisSession, ReplyError, opened
+from steelyard.systems.redis.existing.connection import RedisMeans, lacking_command, refused
+from steelyard.systems.redis.existing.readiness import ServerState, keys_by_database
+
+_LIMIT: Final = "maxmemory"
+_POLICY: Final = "maxmemory-policy"
+_KEEPS: Final = "noeviction"
+_WAY_OUT: Final = "name a server of your own"
+Asked = Sequence[tuple[str, str]]
+
+
+def require_kept(state: ServerState, asked: Asked, where: str) -> None:
+    """Raise when a server may evict keys of others, as it is or as treatments want it.
+
+    Limit and policy are set one after the other and go back likewise, so every limit is looked at
+    together with every policy.
+
+    Args:
+        state: What the server holds of others, and how it is set.
+        asked: Names, in small letters, and values of all settings of all treatments.
+        where: The server.
+
+    Raises:
+        PreflightError: With what would be in force.
+    """
+    if not state.keys:
+        return
+    limits = {state.limit_bytes, *(in_bytes(value) for value in _values(asked, _LIMIT))}
+    policies = {state.policy, *(value.lower() for value in _values(asked, _POLICY))}
+    if limits == {0} or policies == {_KEEPS}:
+        return
+    if len(limits) == len(policies) == 1:
+        raise PreflightError(
+            f"the server at {where} holds keys of others and evicts keys when its memory is full"
+            f" ({state.policy}, maxmemory {format_bytes(state.limit_bytes)}): those of the"
+            " workloads would drive them out",
+            hint=f"Give it the policy {_KEEPS} for as long as the campaign lasts, or {_WAY_OUT}.",
+        )
+    wanted = ", ".join(dict.fromkeys(f"{n} {v}" for n, v in asked if n in (_LIMIT, _POLICY)))
+    raise PreflightError(
+        f"the server at {where} holds keys of others, and with what the treatments ask for"
+        f" ({wanted}) it may evict them: it has maxmemory {format_bytes(state.limit_bytes)} and"
+        f" the policy {state.policy or 'unknown'}",
+        hint=f"Remove them from the treatments, or {_WAY_OUT}.",
+    )
+
+
+def require_fitting(state: ServerState, asked: Asked, needed_bytes: int, where: str) -> None:
+    """Raise when a limit that a treatment sets has no room for keys of others and the own.
+
+    Raises:
+        PreflightError: Their writes would be refused.
+    """
+    limits = [in_bytes(value) or 0 for value in _values(asked, _LIMIT)]
+    least = min((limit for limit in limits if limit), default=None)
+    if not state.keys or least is None or state.used_bytes + needed_bytes <= least:
+        return
+    raise PreflightError(
+        f"a treatment limits the server at {where} to {format_bytes(least)}, where others have"
+        f" keys: it uses {format_bytes(state.used_bytes)}, the workloads make about"
+        f" {format_bytes(needed_bytes)}, and then it would refuse what others write",
+        hint=f"Raise `maxmemory` in the treatment, load fewer or smaller keys, or {_WAY_OUT}.",
+    )
+
+
+def require_bounded(state: ServerState, growing: Sequence[str], where: str) -> None:
+    """Raise when workloads that grow without bound would fill a server of others.
+
+    Raises:
+        PreflightError: With the first of them.
+    """
+    if state.keys and growing:
+        raise PreflightError(
+            f"the workload {growing[0]} makes data that grow without bound, and the server at"
+            f" {where} holds keys of others: it may run out of memory",
+            hint=f"Take a workload that overwrites its keys (set, hset, zadd), or {_WAY_OUT}.",
+        )
+
+
+def _values(asked: Asked, name: str) -> Iterator[str]:
+    return (value for asked_name, value in asked if asked_name == name)
+
+
+MARK_KEY: Final = f"{REDIS_MARK}campaign"
+
+
+def mark_of(campaign_id: str) -> str:
+    """Return what the key holds in a campaign's databases."""
+    return f"{REDIS_MARK}{campaign_id}"
+
+
+def mark_in(session: RedisSession) -> str:
+    """Return what the key holds in the session's database; empty where there is none.
+
+    Raises:
+        ReplyError: The user may not read it.
+    """
+    try:
+        answer = session.command("GET", MARK_KEY)
+    except ReplyError as error:
+        if "WRONGTYPE" in error.message:
+            return ""
+        raise
+    return answer.decode(errors="replace") if isinstance(answer, bytes) else ""
+
+
+def set_mark(session: RedisSession, mark: str) -> None:
+    """Make the key in the session's database."""
+    session.command("SET", MARK_KEY, mark)
+
+
+def other_marks(
+    entrance: ServerAddress, numbers: Sequence[int], means: RedisMeans, mark: str
+) -> tuple[str, ...]:
+    """Return the marks of other campaigns in databases that hold keys."""
+    found = {_mark(entrance, number, means) for number in numbers}
+    return tuple(sorted(each for each in found - {mark} if each.startswith(REDIS_MARK)))
+
+
+def keys_of_others(
+    entrance: ServerAddress, means: RedisMeans, mark: str
+) -> tuple[tuple[int, int], ...]:
+    """Return number and keys of each database that holds keys now and does not have this mark.
+
+    Raises:
+        TargetError: The server cannot be reached.
+    """
+    with opened(means.redis, entrance) as session:
+        held = keys_by_database(session.info("keyspace"))
+    return tuple(
+        (number, count) for number, count in held if _mark(entrance, number, means) != mark
+    )
+
+
+def _mark(entrance: ServerAddress, number: int, means: RedisMeans) -> str:
+    with opened(means.redis, replace(entrance, database=str(number))) as session:
+        return mark_in(session)
+
+
+_EMPTYING_TIMEOUT_S: Final = 600.0  # freeing keys one by one holds the server up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """What a campaign's databases are called.
+
+    Attributes:
+        mark: What the key holds that marks them as the campaign's.
+        datasets: One database for each.
+        first: Number of the first, the others follow; None: the first empty ones.
+    """
+
+    mark: str
+    datasets: tuple[str, ...]
+    first: int | None
+
+
+class Databases:
+    """The databases of one campaign on one server.
+
+    Args:
+        naming: What they are called.
+        means: To reach the server.
+        announce: Is told the number before the first key is made in it.
+    """
+
+    def __init__(self, naming: Naming, means: RedisMeans, announce: Callable[[str], None]) -> None:
+        self._naming = naming
+        self._means = means
+        self._announce = announce
+        self._numbers: tuple[int, ...] = ()
+        self._announced: set[int] = set()
+
+    @property
+    def live(self) -> tuple[tuple[str, str], ...]:
+        """Return the number of each data set's database, once they are chosen."""
+        return tuple(zip(self._naming.datasets, map(str, self._numbers), strict=False))
+
+    def choose(self, state: ServerState, where: str) -> tuple[int, ...]:
+        """Return the numbers that are used, chosen by what the server held at first.
+
+        Raises:
+            PreflightError: There are not so many empty ones, or the one that is named holds keys.
+        """
+        if not self._numbers:
+            self._numbers = _chosen(self._naming, state, where)
+        return self._numbers
+
+    def require_usable(
+        self, entrance: ServerAddress, changes: Sequence[tuple[str, ...]], where: str
+    ) -> None:
+        """Raise when the user may not do there what is needed, or the server takes no writes.
+
+        Nothing is done: the commands are queued in a transaction, at which the server checks each,
+        and thrown away.
+
+        Args:
+            entrance: Of the server.
+            changes: Commands that are needed there beside those for the keys.
+            where: The server, for messages.
+
+        Raises:
+            PreflightError: Which command, or why.
+            TargetError: The server is gone.
+        """
+        for number in self._numbers:
+            address = replace(entrance, database=str(number))
+            try:
+                with opened(self._means.redis, address) as session:
+                    self._rehearse(session, changes)
+            except ReplyError as error:
+                raise refused(error, where=where, user=address.user) from error
+
+    def _rehearse(self, session: RedisSession, changes: Sequence[tuple[str, ...]]) -> None:
+        found = int(str(session.command("DBSIZE")))
+        if found:
+            raise PreflightError(
+                f"a database that was empty holds {found} keys now",
+                hint="Somebody else uses it; name another with `db:`.",
+            )
+        try:
+            session.command("MULTI")
+        except ReplyError as error:
+            if lacking_command(error) is None:
+                raise
+            return  # whoever may not use transactions learns it when it is done
+        own = (("SET", MARK_KEY, self._naming.mark), ("GET", MARK_KEY), ("FLUSHDB",))
+        for command in (*own, *changes):
+            session.command(*command)
+        session.command("DISCARD")
+
+    def make(self, entrance: ServerAddress) -> None:
+        """Announce and mark the databases.
+
+        Raises:
+            TargetError: One holds keys that are not ours.
+        """
+        for number in self._numbers:
+            address = replace(entrance, database=str(number))
+            with opened(self._means.redis, address) as session:
+                self._mark(session, number)
+
+    def _mark(self, session: RedisSession, number: int) -> None:
+        if number not in self._announced:
+            _require_empty(session, number)
+            self._announced.add(number)
+            self._announce(str(number))
+        if not self._is_ours(session):  # the first time, or the server has lost its keys
+            _require_empty(session, number)
+            set_mark(session, self._naming.mark)
+
+    def _is_ours(self, session: RedisSession) -> bool:
+        return mark_in(session) == self._naming.mark
+
+    def refill(self, entrance: ServerAddress, build: Callable[[ServerAddress], None]) -> None:
+        """Empty the databases and have them filled.
+
+        Raises:
+            TargetError: One holds keys and no marker: they are not ours.
+        """
+        self.empty(entrance)
+        build(replace(entrance, databases=self.live))
+
+    def empty(self, entrance: ServerAddress) -> None:
+        """Remove all keys but the marker.
+
+        Raises:
+            TargetError: As of ``refill``.
+        """
+        self.make(entrance)
+        for number in self._numbers:
+            address = replace(entrance, database=str(number))
+            with opened(self._means.redis, address, timeout_s=_EMPTYING_TIMEOUT_S) as session:
+                flush(session, "SYNC")
+                set_mark(session, self._naming.mark)
+
+    def are_marked(self, entrance: ServerAddress) -> bool:
+        """Return whether the server still has what was made: it may have been started anew."""
+        for number in self._numbers:
+            with opened(self._means.redis, replace(entrance, database=str(number))) as session:
+                if not self._is_ours(session):
+                    return False
+        return True
+
+
+def _require_empty(session: RedisSession, number: int) -> None:
+    found = int(str(session.command("DBSIZE")))
+    if found:
+        raise TargetError(
+            f"database {number} holds {found} keys that are not Steelyard's: they are left alone",
+            hint="Somebody else has begun to use it; name another with `db:`.",
+        )
+
+
+def flush(session: RedisSession, how: str) -> None:
+    """Remove all keys of the session's database: at once, ``SYNC``, or later, ``ASYNC``."""
+    try:
+        session.command("FLUSHDB", how)  # of 6.2 and 4.0; bare it means what the server's owner set
+    except ReplyError as error:
+        if "syntax" not in error.message:
+            raise
+        session.command("FLUSHDB")
+
+
+def _chosen(naming: Naming, state: ServerState, where: str) -> tuple[int, ...]:
+    taken = {number for number, _ in state.keys}
+    free = [number for number in range(state.databases) if number not in taken]
+    count = len(naming.datasets)
+    if naming.first is None:
+        if len(free) < count:
+            raise PreflightError(
+                f"{count} empty databases are needed, and the server at {where} has {len(free)} of"
+                f" {state.databases}",
+                hint="Empty one, or raise `databases` in its configuration.",
+            )
+        return tuple(free[:count])
+    numbers = tuple(range(naming.first, naming.first + count))
+    held = [number for number in numbers if number not in free]
+    if held:
+        counts = dict(state.keys)
+        what = f"holds {counts[held[0]]} keys" if held[0] in counts else "does not exist"
+        raise PreflightError(
+            f"database {held[0]} of the server at {where} {what}, and only an empty one is used",
+            hint=f"Empty are {_listed(free)}; or leave `db` out.",
+        )
+    return numbers
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (", ..." if len(numbers) > 8 else "") or "none"

@@ -1,0 +1,406 @@
+"""Whether a Redis server can be measured: asked of it before anything is made or changed there.
+
+A user of a Redis server for the load generator, which cannot keep a password to itself.
+
+redis-benchmark and memtier_benchmark take a password as an argument only, where every account of
+their machine can read it. So they come as a user who is made for the campaign, may send the load
+and nothing else, and is gone at its end.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from steelyard.core.command import Guest, ServerAddress
+from steelyard.core.errors import PreflightError
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.units import format_bytes
+from steelyard.gateways.redis import RedisSession, ReplyError, opened
+from steelyard.systems.existing import server_finding, unseen
+from steelyard.systems.redis.existing.connection import RedisMeans, refused
+
+_OUR_SESSIONS: Final = 3  # one for our own checks, one that samples, one to spare
+_DATABASES: Final = 16  # what redis.conf has, and what a server has that does not show it
+_BUSY_PER_S: Final = 20.0  # a guess: some times what our own questions are
+_ROOM: Final = 0.9  # of the machine's memory that keys may take, a guess: a fork needs some, too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """What a server says of itself before a campaign.
+
+    Attributes:
+        version: Of the program; ``flavour`` is whose it is.
+        settings: By name, as it shows them; None where the user may not ask.
+        mode: ``standalone``, ``cluster`` or ``sentinel``.
+        primary: Host and port of the server that this one follows; empty: it follows none.
+        run_id: Of this start of it.
+        keys: How many keys each database has that has any, by number.
+        databases: How many there are.
+        connections_left: None where it is not shown.
+        most_bytes: Memory that it may use: maxmemory, or the machine's; None where not shown.
+        limit_bytes: Of maxmemory; 0: it has none.
+        policy: By which it removes keys when that is reached.
+        evicts: The policy where it removes keys that have no time to live; empty: it removes none.
+        saves: It keeps what it has on disk: an AOF, or dumps.
+    """
+
+    version: str
+    flavour: Literal["redis", "valkey"]
+    settings: Mapping[str, str] | None
+    mode: str
+    primary: str
+    replicas: int
+    run_id: str
+    keys: tuple[tuple[int, int], ...]
+    databases: int
+    connections_left: int | None
+    used_bytes: int
+    most_bytes: int | None
+    limit_bytes: int
+    policy: str
+    evicts: str
+    operations_per_s: float
+    saves: bool
+
+
+def read_state(address: ServerAddress, means: RedisMeans, where: str) -> ServerState:
+    """Return what a server says of itself.
+
+    Raises:
+        TargetError: It cannot be reached.
+        PreflightError: The user may not ask.
+    """
+    try:
+        with opened(means.redis, address) as session:
+            return _state(session.info(), _settings(session))
+    except ReplyError as error:
+        raise refused(error, where=where, user=address.user) from error
+
+
+def started_at(address: ServerAddress, means: RedisMeans) -> str:
+    """Return what tells one start of the server from another.
+
+    Raises:
+        TargetError: It cannot be reached.
+    """
+    with opened(means.redis, address) as session:
+        return session.info("server").get("run_id", "")
+
+
+def _settings(session: RedisSession) -> Mapping[str, str] | None:
+    """Return the settings; None where the user may not ask for them."""
+    try:
+        return settings_like(session, "*")
+    except ReplyError:
+        return None
+
+
+def settings_like(session: RedisSession, *patterns: str) -> Mapping[str, str]:
+    """Return the settings of these names, one question each: several at once are of 7.0."""
+    found = dict[str, str]()
+    for pattern in patterns:
+        answer = session.command("CONFIG", "GET", pattern)
+        words = [_text(word) for word in answer] if isinstance(answer, list) else []
+        found |= dict(zip(words[::2], words[1::2], strict=True))
+    return found
+
+
+def _text(word: object) -> str:
+    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
+
+
+def _state(told: Mapping[str, str], settings: Mapping[str, str] | None) -> ServerState:
+    asked = settings or {}
+    most = [int(told.get(n, "0") or 0) for n in ("maxmemory", "total_system_memory")]
+    clients = told.get("maxclients") or asked.get("maxclients")
+    follows = told.get("role") == "slave"
+    policy = told.get("maxmemory_policy", asked.get("maxmemory-policy", ""))
+    in_cluster = told.get("cluster_enabled") == "1"
+    mode = told.get("redis_mode") or told.get("server_mode") or "standalone"
+    valkey = told.get("server_name") == "valkey"
+    return ServerState(
+        version=told.get("valkey_version" if valkey else "redis_version", "unknown"),
+        flavour="valkey" if valkey else "redis",
+        settings=settings,
+        mode="cluster" if in_cluster else mode,
+        primary=f"{told.get('master_host')}:{told.get('master_port')}" if follows else "",
+        replicas=int(told.get("connected_slaves", "0")),
+        run_id=told.get("run_id", ""),
+        keys=keys_by_database(told),
+        databases=int(asked.get("databases", _DATABASES)),
+        connections_left=int(clients) - int(told.get("connected_clients", "1")) + 1
+        if clients
+        else None,
+        used_bytes=int(told.get("used_memory", "0")),
+        most_bytes=most[0] or round(_ROOM * most[1]) or None,
+        limit_bytes=most[0],
+        policy=policy,
+        evicts=policy if most[0] and policy.startswith("allkeys") else "",
+        operations_per_s=float(told.get("instantaneous_ops_per_sec", "0")),
+        saves=told.get("aof_enabled") == "1" or bool(asked.get("save")),
+    )
+
+
+def keys_by_database(told: Mapping[str, str]) -> tuple[tuple[int, int], ...]:
+    """Return number and keys of each database that has some: ``db3:keys=12,expires=0,...``."""
+    return tuple(
+        (int(name.removeprefix("db")), int(value.removeprefix("keys=").partition(",")[0]))
+        for name, value in told.items()
+        if name.removeprefix("db").isdigit() and value.startswith("keys=")
+    )
+
+
+def require_one_server(state: ServerState, where: str) -> None:
+    """Raise when the server is not one that holds all its keys and takes writes.
+
+    Raises:
+        PreflightError: It is a node of a cluster, a sentinel, or a replica.
+    """
+    if state.mode == "cluster":
+        raise PreflightError(
+            f"the server at {where} is a node of a cluster: it has only database 0, and answers"
+            " MOVED for keys that are elsewhere",
+            hint="Name a server that is not in cluster mode (cluster-enabled no).",
+        )
+    if state.mode != "standalone":
+        raise PreflightError(
+            f"the server at {where} is a {state.mode} and holds no keys",
+            hint="Name the server itself.",
+        )
+    if state.primary:
+        raise PreflightError(
+            f"the server at {where} is a replica of {state.primary}: it takes no writes, so no keys"
+            " can be made",
+            hint=f"Name the primary: {state.primary}.",
+        )
+
+
+def require_no_keys(state: ServerState, where: str) -> None:
+    """Raise when the server holds anybody's keys.
+
+    Raises:
+        PreflightError: With how many, and where.
+    """
+    if state.keys:
+        held = ", ".join(f"{count} in database {number}" for number, count in state.keys)
+        raise PreflightError(
+            f"the server at {where} holds keys: {held}; under load, and with other settings, it"
+            " serves whoever uses them worse, and may lose them",
+            hint="Name a server of your own, or allow it by `allow_existing: true` or"
+            " --allow-existing: then an empty database is used, and only that is emptied.",
+        )
+
+
+def require_nothing_lost(state: ServerState, where: str) -> None:
+    """Raise when a restart would lose what others have.
+
+    Raises:
+        PreflightError: There are keys of others: what a treatment does not save is gone.
+    """
+    if state.keys:
+        raise PreflightError(
+            f"the server at {where} holds keys of others and would be restarted under the settings"
+            " of the treatments: what they do not save is lost",
+            hint="Leave out `restart_command` and what needs it, or name a server of your own.",
+        )
+
+
+def require_settings(state: ServerState, where: str, user: str) -> None:
+    """Raise when settings are to be changed that cannot be seen.
+
+    Raises:
+        PreflightError: The user may not ask for them.
+    """
+    if state.settings is None:
+        named = user or "default"
+        raise PreflightError(
+            f"the user {named} at {where} may not ask for settings (CONFIG GET), so none can be"
+            " changed and put back",
+            hint=f"Allow it: ACL SETUSER {named} +config|get +config|set.",
+        )
+
+
+def require_connections(state: ServerState, clients: int, where: str) -> None:
+    """Raise when the largest load does not fit into what is left.
+
+    Raises:
+        PreflightError: With both numbers.
+    """
+    needed = clients + _OUR_SESSIONS
+    if state.connections_left is not None and needed > state.connections_left:
+        raise PreflightError(
+            f"the server at {where} has {state.connections_left} connections left;"
+            f" {clients} clients need {needed}",
+            hint="Lower `loads.clients`, close other connections, or raise maxclients there.",
+        )
+
+
+def require_room(state: ServerState, needed_bytes: int, where: str) -> None:
+    """Raise when the keys that are loaded do not fit into the server's memory.
+
+    Raises:
+        PreflightError: With both sizes.
+    """
+    if state.most_bytes is None or state.used_bytes + needed_bytes <= state.most_bytes:
+        return
+    left = max(state.most_bytes - state.used_bytes, 0)
+    raise PreflightError(
+        f"the keys take about {format_bytes(needed_bytes)}, and the server at {where} has"
+        f" {format_bytes(left)} of memory left for them",
+        hint="Load fewer or smaller ones (`loaded`, `value_bytes`), or raise maxmemory there.",
+    )
+
+
+def state_findings(state: ServerState, where: str) -> Iterator[Finding]:
+    """Yield what is worth knowing of a server that can be measured."""
+    yield unseen(where)
+    if state.settings is None:
+        yield server_finding(
+            "settings-unseen",
+            f"the server at {where} does not show its settings to this user (CONFIG GET)",
+            where,
+            remedy="Allow it: ACL SETUSER USER +config|get.",
+            severity=Severity.WARNING,
+        )
+    if state.replicas:
+        yield server_finding(
+            "replicas-follow",
+            f"{state.replicas} replicas follow the server at {where}: what is written here is sent"
+            " to them, too",
+            where,
+        )
+    if state.evicts:
+        yield server_finding(
+            "marker-may-go",
+            f"the server at {where} evicts any key when its memory is full ({state.evicts}), also"
+            " the one that marks the campaign's keys as Steelyard's: then they are left behind",
+            where,
+            remedy="Load less than maxmemory, or choose a policy that evicts volatile keys only.",
+            severity=Severity.WARNING,
+        )
+    if state.operations_per_s > _BUSY_PER_S:
+        yield server_finding(
+            "other-load",
+            f"others made {state.operations_per_s:.0f} requests per second on the server at"
+            f" {where}",
+            where,
+            remedy="Measure when nobody else does; what they take is missing here.",
+            severity=Severity.WARNING,
+        )
+
+
+def changed_for_all(names: tuple[str, ...], state: ServerState, where: str) -> Iterator[Finding]:
+    """Yield what the change of settings means beyond the campaign's own keys."""
+    if names and state.keys:
+        yield server_finding(
+            "settings-for-everyone",
+            f"{', '.join(names)} of the server at {where} are what the treatments ask for, also"
+            " for the keys that were there: what a treatment can lose, they can lose",
+            where,
+            remedy="Measure on a server that holds nothing of worth.",
+            severity=Severity.WARNING,
+        )
+    if not state.saves and {"save", "appendonly"} & set(names):
+        yield server_finding(
+            "files-stay",
+            f"the server at {where} kept nothing on disk; what a treatment has it write stays in"
+            f" {(state.settings or {}).get('dir', 'its directory')} (dump.rdb, appendonlydir)",
+            where,
+            remedy="Remove the files when the campaign is over: a restart would load them.",
+            severity=Severity.WARNING,
+        )
+
+
+def growing(workloads: tuple[str, ...], where: str) -> Iterator[Finding]:
+    """Yield that what some workloads write is not in the memory that was counted."""
+    if workloads:
+        yield server_finding(
+            "data-grow",
+            f"{', '.join(workloads)} make data that grow for as long as they run: how much memory"
+            f" they take at {where} is not foreseen",
+            where,
+            remedy="Shorten the slices, or set maxmemory there.",
+            severity=Severity.WARNING,
+        )
+
+
+def unsettled(commands: tuple[str, ...], where: str) -> Iterator[Finding]:
+    """Yield that what a refill leaves to do may fall into a slice."""
+    if commands:
+        yield server_finding(
+            "refill-unsettled",
+            f"the user may not use {' and '.join(commands)} at {where}: a dump or a rewrite of the"
+            " AOF that the making of the keys makes due may fall into a slice",
+            where,
+            remedy="Allow it: ACL SETUSER USER +bgsave +bgrewriteaof.",
+            severity=Severity.WARNING,
+        )
+
+
+_NAME_BYTES: Final = 4
+_PASSWORD_BYTES: Final = 18
+
+
+class Guests:
+    """The guest of one campaign on one server.
+
+    Args:
+        rules: For ACL SETUSER: what it may do.
+        means: To reach the server.
+        announce: Is told the name before the user is made.
+    """
+
+    def __init__(
+        self, rules: tuple[str, ...], means: RedisMeans, announce: Callable[[str], None]
+    ) -> None:
+        self._rules = rules
+        self._means = means
+        self._announce = announce
+        self._guest: Guest | None = None
+
+    def invite(self, entrance: ServerAddress) -> Guest | None:
+        """Return the guest, made now where the server has lost it; None where nobody has to hide.
+
+        Raises:
+            ReplyError: The user may make no other.
+        """
+        if not entrance.password:
+            return None
+        if self._guest is None:
+            guest = Guest(
+                name=f"steelyard-{secrets.token_hex(_NAME_BYTES)}",
+                password=secrets.token_urlsafe(_PASSWORD_BYTES),
+            )
+            self._announce(guest.name)
+            self._guest = guest
+        with opened(self._means.redis, entrance) as session:
+            session.command(*making(self._guest, self._rules))
+        return self._guest
+
+    def findings(self, entrance: ServerAddress, where: str) -> tuple[Finding, ...]:
+        """Return what a guest leaves in the server's own books, where one comes."""
+        if not entrance.password:
+            return ()
+        found = Finding(
+            code="guest-in-acl-log",
+            severity=Severity.INFO,
+            message=f"the ACL LOG of the server at {where} will hold entries of the load"
+            " generator: redis-benchmark asks for settings, which its user may not see",
+            remedy="Leave them; ACL LOG RESET would remove those of others, too.",
+            subject=where,
+        )
+        return (found,)
+
+    def needed(self, entrance: ServerAddress) -> tuple[tuple[str, ...], ...]:
+        """Return the commands that making one takes and removing it, for a rehearsal."""
+        if not entrance.password:
+            return ()
+        nobody = Guest(name="steelyard-rehearsal", password="")
+        return (making(nobody, self._rules), ("ACL", "DELUSER", nobody.name))
+
+
+def making(guest: Guest, rules: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that makes a user who may do this alone."""
+    return ("ACL", "SETUSER", guest.name, "reset", "on", f">{guest.password}", *rules)

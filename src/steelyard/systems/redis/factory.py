@@ -1,0 +1,596 @@
+"""From an experiment to the engine for Redis servers that Steelyard starts here.
+
+Redis on a server that Steelyard did not start: only its complaints and settings differ.
+
+Redis whose programs are those of a container image, run in pods.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+from steelyard.core.command import Command, Completed, ServerAddress
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.experiment import Experiment, GeneratorName, Treatment
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.target import RedisLocalTarget, is_restarted
+from steelyard.gateways.process import Processes
+from steelyard.gateways.redis import RedisDoor, Reply, ReplyError
+from steelyard.systems.protocol import Complaint
+from steelyard.systems.redis import server as checks
+from steelyard.systems.redis.datasets import Databases, Filler, datasets_of, fill
+from steelyard.systems.redis.engine import Generator, InstalledRedisEngine, RedisEngine
+from steelyard.systems.redis.loaders import fill_by_script
+from steelyard.systems.redis.redis_benchmark import tls_files
+from steelyard.systems.redis.server import (
+    CONFIGURATION,
+    WHILE_PREPARING,
+    RedisInstallation,
+    RedisProgram,
+    Refusal,
+    Trial,
+    all_refusals,
+    benchmark_hint,
+    configuration_text,
+    find_benchmark,
+    find_memtier,
+    find_redis,
+    read_version,
+    refusal_in,
+)
+from steelyard.systems.redis.settings import Catalogue, RedisSetting, read_catalogue, refused_names
+
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisSurroundings:
+    """What the engine stands on.
+
+    Attributes:
+        account: Account for programs that Steelyard starts as root.
+        reach: As of PostgreSQL's: returns where that account can reach programs.
+    """
+
+    processes: Processes
+    redis: RedisDoor
+    account: str | None
+    reach: Callable[[Path, tuple[Path, ...], str], Path]
+
+
+def redis_engine(experiment: Experiment, surroundings: RedisSurroundings) -> InstalledRedisEngine:
+    """Return the engine; each different server was started for a moment, to ask it.
+
+    Raises:
+        PreflightError: Programs are absent or do not run.
+    """
+    targets = {
+        name: target
+        for name, target in experiment.redis_targets.items()
+        if isinstance(target, RedisLocalTarget)
+    }
+    found = {
+        bin_: _reachable(find_redis(bin_, surroundings.processes), surroundings)
+        for bin_ in dict.fromkeys(target.bin for target in targets.values())
+    }
+    trials = {
+        name: Trial(
+            installation=found[target.bin],
+            redis=surroundings.redis,
+            processes=surroundings.processes,
+            account=surroundings.account,
+        )
+        for name, target in targets.items()
+    }
+    catalogues = _catalogues(experiment, trials)
+    return InstalledRedisEngine(
+        experiment,
+        {
+            name: RedisProgram(
+                installation=found[target.bin],
+                redis=surroundings.redis,
+                tcp=target.connection == "tcp",
+                replica=target.replica,
+                datasets=len(datasets_of(experiment.workloads)),
+            )
+            for name, target in targets.items()
+        },
+        {name: catalogues[trial.installation] for name, trial in trials.items()},
+        trials,
+        generator=find_generator(experiment, tuple(found.values()), surroundings),
+        databases=Databases(
+            datasets=datasets_of(experiment.workloads), redis=surroundings.redis, persisted=True
+        ),
+    )
+
+
+def find_generator(
+    experiment: Experiment,
+    installations: tuple[RedisInstallation, ...],
+    surroundings: RedisSurroundings,
+) -> Generator:
+    """Return the generator that drives all servers: that of the newest of them.
+
+    Raises:
+        PreflightError: It is not installed.
+    """
+    newest = max(installations, key=lambda one: one.version_key)
+    wants_memtier = experiment.generator is GeneratorName.MEMTIER
+    program = newest.memtier if wants_memtier else newest.benchmark
+    if program is None:
+        raise PreflightError(
+            f"there is no {experiment.generator} on this machine",
+            hint="Install it, or leave `generator:` out for redis-benchmark."
+            if wants_memtier
+            else benchmark_hint(newest.flavour),
+        )
+    command = Command(argv=(str(program), "--version"))
+    said = surroundings.processes.run(command, timeout_s=_TIMEOUT_S)
+    first = (said.stdout.splitlines() or [""])[0]
+    version = first.removeprefix(f"{program.name} ").strip()
+    return Generator(program=program, version=version, account=surroundings.account)
+
+
+def _catalogues(
+    experiment: Experiment, trials: Mapping[str, Trial]
+) -> Mapping[RedisInstallation, Catalogue]:
+    """Return what each different installation knows."""
+    names = {name for treatment in experiment.treatments for name in treatment.asked_folded()}
+    found: dict[RedisInstallation, Catalogue] = {}
+    for trial in trials.values():
+        if trial.installation not in found:
+            with trial.session() as session:
+                found[trial.installation] = read_catalogue(session, sorted(names))
+    return found
+
+
+def _reachable(found: RedisInstallation, surroundings: RedisSurroundings) -> RedisInstallation:
+    """Return the installation where the account can reach it; its programs lie side by side."""
+    directory = found.server.parent
+    label = f"{found.flavour}-{found.version}"
+    place = surroundings.reach(directory, (directory,), label)
+
+    def moved(program: Path | None) -> Path | None:
+        own = program is not None and program.parent == directory
+        return place / program.name if own and program is not None else program
+
+    return replace(
+        found,
+        server=place / found.server.name,
+        benchmark=moved(found.benchmark),
+        memtier=moved(found.memtier),
+    )
+
+
+# What Redis 7.0.15 refused to change while it runs ("can't set immutable config"), asked of it for
+# every setting that it has; the places and names that no experiment may set are left out. A server
+# of another version that refuses more says so when its treatment is first activated.
+_NEED_RESTART: Final = frozenset(
+    {
+        *("aof_rewrite_cpulist", "always-show-logo", "bgsave_cpulist", "bio_cpulist"),
+        *("databases", "disable-thp", "enable-debug-command", "enable-module-command"),
+        *("enable-protected-configs", "io-threads", "io-threads-do-reads", "rdbchecksum"),
+        *("server_cpulist", "set-proc-title", "socket-mark-id", "tcp-backlog"),
+    }
+)
+MARKERS: Final = 1  # keys that are in each database beside its data
+_TIMEOUT_S_ENDPOINT: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningRedis:
+    """What is known of a running server.
+
+    Attributes:
+        settings: By name, as it shows them; None where the user may not ask.
+    """
+
+    version: str
+    flavour: Literal["redis", "valkey"]
+    settings: Mapping[str, str] | None = field(hash=False)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Return its settings, each with what it is as the value that it goes back to."""
+        return {
+            name: RedisSetting(name=name, default=value, changeable=name not in _NEED_RESTART)
+            for name, value in (self.settings or {}).items()
+        }
+
+
+def needs_restart(name: str) -> bool:
+    """Return whether a running server takes no other value of a setting."""
+    return name.lower() in _NEED_RESTART
+
+
+class RedisEndpointEngine(RedisEngine):
+    """Running Redis servers under a load generator of this machine."""
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what cannot be set on this server."""
+        asked = self._experiment.treatment(treatment)
+        return tuple(_out_of_reach(asked))
+
+    def effective(self, address: ServerAddress) -> tuple[EffectiveSetting, ...]:
+        """Return all settings that say something about the server; none that it does not show."""
+        try:
+            return super().effective(address)
+        except ReplyError:
+            return ()
+
+
+def redis_endpoint_engine(
+    experiment: Experiment,
+    servers: Mapping[str, RunningRedis],
+    addresses: Mapping[str, ServerAddress],
+    surroundings: RedisSurroundings,
+) -> RedisEndpointEngine:
+    """Return the engine for running servers, by treatment.
+
+    Raises:
+        PreflightError: There is no load generator on this machine, or none that speaks TLS to a
+            server that was asked over it.
+    """
+    found = {server: _installation(server) for server in servers.values()}
+    generator = find_generator(experiment, tuple(found.values()), surroundings)
+    if any(tls_files(address) is not None for address in addresses.values()):
+        _require_tls(generator.program, experiment.generator, surroundings.processes)
+    filling = partial(fill, beside=MARKERS)
+    return running_engine(experiment, servers, generator, surroundings.redis, fill=filling)
+
+
+def running_engine(
+    experiment: Experiment,
+    servers: Mapping[str, RunningRedis],
+    generator: Generator,
+    redis: RedisDoor,
+    *,
+    fill: Filler,
+) -> RedisEndpointEngine:
+    """Return the engine for running servers, by treatment, under a generator that is known.
+
+    Args:
+        experiment: What will run.
+        servers: As they were found.
+        generator: Puts the load on.
+        redis: Opens sessions.
+        fill: Loads the keys of a space, with the marker beside them.
+    """
+    return RedisEndpointEngine(
+        experiment,
+        {
+            name: RedisProgram(installation=_installation(server), redis=redis, tcp=True)
+            for name, server in servers.items()
+        },
+        {name: server.catalogue for name, server in servers.items()},
+        generator=generator,
+        redis=redis,
+        databases=Databases(
+            datasets=datasets_of(experiment.workloads),
+            redis=redis,
+            persisted=False,
+            fill=fill,
+            beside=MARKERS,
+        ),
+    )
+
+
+def _installation(server: RunningRedis) -> RedisInstallation:
+    """Return the server's version with the generators of this machine; its program is elsewhere."""
+    return RedisInstallation(
+        server=Path(),
+        benchmark=find_benchmark(flavour=server.flavour),
+        memtier=find_memtier(),
+        version=server.version,
+        flavour=server.flavour,
+    )
+
+
+def _require_tls(program: Path, generator: GeneratorName, processes: Processes) -> None:
+    command = Command(argv=(str(program), "--help"))
+    said = processes.run(command, timeout_s=_TIMEOUT_S_ENDPOINT)
+    if "--tls" not in said.stdout + said.stderr:
+        raise PreflightError(
+            f"the {generator} of this machine speaks no TLS, and the server is reached by it",
+            hint="Install one that is built with TLS; Debian's redis-tools is.",
+        )
+
+
+def _out_of_reach(treatment: Treatment) -> Iterator[Complaint]:
+    names = list(treatment.asked())
+    for name in refused_names(names):
+        yield Complaint(
+            setting=name,
+            message=f"`{name}` is a place, a name or a secret of a server that is there already",
+            hint="Remove it.",
+        )
+    for name in (each for each in names if needs_restart(each)):
+        if not is_restarted(treatment.target):
+            yield Complaint(
+                setting=name,
+                message=f"`{name}` needs a restart of the server, which Steelyard did not start",
+                hint="Say how to restart it with `restart_command:` in the target, or remove it.",
+            )
+
+
+LEAST_VERSION: Final = (6, 2)  # its users have rights on keys, commands and channels
+_TIMEOUT_S_IN_IMAGE: Final = 60.0
+_HOME: Final = "/tmp/steelyard-trial"  # noqa: S108 - in a pod of its own
+_SOCKET: Final = "redis.sock"
+_SERVERS: Final = ("redis-server", "valkey-server")
+_CLIENTS: Final = ("redis-cli", "valkey-cli")
+_BENCHMARKS: Final = ("redis-benchmark", "valkey-benchmark")
+_MEMTIER: Final = ("memtier_benchmark",)
+# The first of these programs that the image has: where it is, and its version.
+_FIND: Final = (
+    'for name; do place=$(command -v "$name") && echo "$place" && exec "$place" --version; done;'
+    " exit 1"
+)
+# A server of a moment ($1) with the configuration that comes in; it is asked ($2) until it answers.
+# What it says goes to us where it ends instead. With `stay` ($3) it goes on; all of it is in $4.
+_TRY: Final = f"""
+rm -rf "$4" && mkdir -p "$4" && cd "$4" && cat >redis.conf || exit 2
+"$1" redis.conf >log 2>&1 </dev/null &
+for turn in $(seq 600); do
+    sleep 0.05
+    if [ "$("$2" -s {_SOCKET} ping 2>/dev/null)" = PONG ]; then
+        [ "$3" = stay ] || "$2" -s {_SOCKET} shutdown nosave >/dev/null 2>&1
+        exit 0
+    fi
+    kill -0 $! 2>/dev/null || break
+done
+cat log
+exit 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisImage:
+    """What the programs of one image say.
+
+    Attributes:
+        catalogue: Settings that its server knows.
+        refused: Values that its server refuses, by treatment.
+    """
+
+    installation: RedisInstallation
+    catalogue: Catalogue
+    refused: Mapping[str, tuple[Complaint, ...]]
+
+
+def describe_redis_image(
+    image: str,
+    treatments: Sequence[Treatment],
+    names: Sequence[str],
+    processes: Processes,
+    *,
+    home: str = _HOME,
+) -> RedisImage:
+    """Return what the programs of an image say of themselves and of what treatments ask.
+
+    Args:
+        image: Its name, for messages.
+        treatments: Whose servers are of this image.
+        names: Of all settings of the experiment.
+        processes: Runs programs in a pod of it.
+        home: Where a server of a moment works there.
+
+    Raises:
+        PreflightError: It lacks a program, or its server is too old or does not start.
+    """
+    installation = find_in_image(image, processes)
+    trial = _Trial(image=image, installation=installation, processes=processes, home=home)
+    catalogue = trial.catalogue(names)
+    return RedisImage(
+        installation=installation,
+        catalogue=catalogue,
+        refused={
+            treatment.name: tuple(checks.refused_values(treatment, trial, catalogue))
+            for treatment in treatments
+        },
+    )
+
+
+def find_in_image(image: str, processes: Processes) -> RedisInstallation:
+    """Return the server and the load generators of an image.
+
+    Raises:
+        PreflightError: It has no server or no client, or its server is too old.
+    """
+    found = _first(_SERVERS, processes)
+    if found is None or _first(_CLIENTS, processes) is None:
+        raise PreflightError(
+            f"the image {image} does not have {' or '.join(_SERVERS)} with its client in its PATH",
+            hint="Name one of Redis or Valkey with `image:` in the target.",
+        )
+    server, said = found
+    flavour, version = read_version(str(server), said)
+    benchmark, memtier = _first(_BENCHMARKS, processes), _first(_MEMTIER, processes)
+    installation = RedisInstallation(
+        server=server,
+        benchmark=None if benchmark is None else benchmark[0],
+        memtier=None if memtier is None else memtier[0],
+        version=version,
+        flavour=flavour,
+    )
+    if installation.version_key < LEAST_VERSION:
+        least = ".".join(map(str, LEAST_VERSION))
+        raise PreflightError(
+            f"the image {image} has {installation.label}, whose users cannot be limited",
+            hint=f"Name one of at least version {least} with `image:` in the target.",
+        )
+    return installation
+
+
+def generator_in_image(name: GeneratorName, image: str, processes: Processes) -> Generator:
+    """Return the load generator of an image.
+
+    Raises:
+        PreflightError: It has none.
+    """
+    found = _first(_MEMTIER if name is GeneratorName.MEMTIER else _BENCHMARKS, processes)
+    if found is None:
+        raise PreflightError(
+            f"the image {image} has no {name} in its PATH",
+            hint="Name one that has it with `generators: {image: ...}` in the target.",
+        )
+    program, said = found
+    first = (said.stdout.splitlines() or [""])[0]
+    version = first.removeprefix(f"{program.name} ").strip()
+    return Generator(program=program, version=version, account=None)
+
+
+def _first(names: Sequence[str], processes: Processes) -> tuple[Path, Completed] | None:
+    """Return the first of these programs that an image has, and what it says of its version."""
+    argv = ("sh", "-c", _FIND, "find", *names)
+    completed = processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S_IN_IMAGE)
+    place, _, said = completed.stdout.partition("\n")
+    if not completed.succeeded or not place:
+        return None
+    return Path(place), replace(completed, stdout=said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """Starts the server of an image for a moment, in a pod of it."""
+
+    image: str
+    installation: RedisInstallation
+    processes: Processes
+    home: str
+
+    @property
+    def _client(self) -> str:
+        found = _first(_CLIENTS, self.processes)
+        return "" if found is None else str(found[0])
+
+    def catalogue(self, names: Sequence[str]) -> Catalogue:
+        """Return all settings of a server that has its defaults."""
+        client = self._client
+        started = self._tried({}, client, "stay")
+        if not started.succeeded:
+            raise PreflightError(
+                f"{self.installation.label} of the image {self.image} does not start:"
+                f" {refusal_in(started.stdout).words}",
+                hint="Does it run as an account that is not root?",
+            )
+        return read_catalogue(_ClientSession(client, self.home, self.processes), names)
+
+    def refusals(self, settings: Mapping[str, str]) -> tuple[Refusal, ...]:
+        """Return everything that the server says against these settings."""
+        client = self._client
+
+        def tried(left: Mapping[str, str]) -> Refusal | None:
+            completed = self._tried({**WHILE_PREPARING, **left}, client, "")
+            return None if completed.succeeded else refusal_in(completed.stdout)
+
+        return all_refusals(settings, tried)
+
+    def _tried(self, settings: Mapping[str, str], client: str, stay: str) -> Completed:
+        own = {"port": "0", "unixsocket": _SOCKET, "daemonize": "no"}
+        text = configuration_text({**settings, **own})
+        argv = ("sh", "-c", _TRY, "try", str(self.installation.server), client, stay, self.home)
+        return self.processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S_IN_IMAGE, stdin=text)
+
+
+class _ClientSession:
+    """A session through the image's own client: each command is one call of it."""
+
+    def __init__(self, client: str, home: str, processes: Processes) -> None:
+        self._client = client
+        self._socket = f"{home}/{_SOCKET}"
+        self._processes = processes
+
+    def command(self, *words: str | bytes | int) -> Reply:
+        """Return the answer to CONFIG: words where it lists some.
+
+        Raises:
+            ReplyError: The server refuses.
+        """
+        argv = (self._client, "-s", self._socket, *map(str, words))
+        completed = self._processes.run(Command(argv=argv), timeout_s=_TIMEOUT_S_IN_IMAGE)
+        if not completed.succeeded:
+            raise TargetError(f"{self._client} does not reach its server: {completed.tail(1)}")
+        lines = completed.stdout.removesuffix("\n").split("\n")
+        if words[:2] == ("CONFIG", "GET"):
+            return [line.encode() for line in lines]
+        if lines != ["OK"]:
+            raise ReplyError(f"it refuses a command: {' '.join(lines)}")
+        return b"OK"
+
+    def pipeline(self, commands: Sequence[Sequence[str | bytes | int]]) -> list[Reply]:
+        """Return the answers one by one."""
+        return [self.command(*words) for words in commands]
+
+    def info(self, *sections: str) -> Mapping[str, str]:
+        """Refuse: nothing needs it."""
+        raise TargetError(f"INFO {' '.join(sections)} is not asked here")
+
+    def close(self) -> None:
+        """Do nothing: no connection is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRedisProgram(RedisProgram):
+    """The server of an image; what is the pod's in its configuration, its platform adds."""
+
+    def configuration(
+        self,
+        settings: Mapping[str, str],
+        address: ServerAddress,  # noqa: ARG002 - by its protocol
+        sockets: Path,  # noqa: ARG002 - likewise
+    ) -> Mapping[str, str]:
+        """Return the configuration file with the settings alone."""
+        return {CONFIGURATION: configuration_text(settings)}
+
+
+class InImageRedisEngine(RedisEngine):
+    """Servers of images, under the load generator of one image.
+
+    Args:
+        experiment: What will run.
+        images: Of each treatment's server.
+        generator: That drives them all.
+        redis: Reaches the servers.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        images: Mapping[str, RedisImage],
+        generator: Generator,
+        *,
+        redis: RedisDoor,
+    ) -> None:
+        super().__init__(
+            experiment,
+            {
+                name: PodRedisProgram(
+                    installation=image.installation,
+                    redis=redis,
+                    datasets=len(datasets_of(experiment.workloads)),
+                )
+                for name, image in images.items()
+            },
+            {name: image.catalogue for name, image in images.items()},
+            generator=generator,
+            databases=Databases(
+                datasets=datasets_of(experiment.workloads),
+                redis=redis,
+                persisted=True,
+                fill=fill_by_script,
+            ),
+            redis=redis,
+        )
+        self._images = images
+
+    def complaints(self, treatment: str) -> tuple[Complaint, ...]:
+        """Return what the image's own server would refuse, too."""
+        refused = self._images[treatment].refused.get(treatment, ())
+        return (*super().complaints(treatment), *refused)
+
+    def generator_address(self, address: ServerAddress, connection: str) -> ServerAddress:  # noqa: ARG002
+        """Return where the generator connects: as the default user, who needs no password."""
+        return replace(address, user="", password="")

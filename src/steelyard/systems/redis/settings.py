@@ -1,0 +1,185 @@
+"""Redis settings: what a server knows, what a change costs, what may not be set.
+
+The list comes from the server itself (``CONFIG GET *``), and so does what can be changed while it
+runs: each setting is given the value that it has, and the server says no where it never would.
+
+When a value in force is the one that was asked for, however Redis spells it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.core.experiment import Layer, Setting, SwitchCost
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.redis import in_bytes
+from steelyard.gateways.redis import RedisSession, ReplyError
+from steelyard.systems.complaints import named_in
+
+_CLASSES: Final = {"replica": "slave"}  # CONFIG GET says slave
+_LIMIT_WORDS: Final = 4
+_LIMITS: Final = "client-output-buffer-limit"
+_LETTERS: Final = "notify-keyspace-events"  # shown in an order of its own, A for all classes
+_ALL_LETTERS: Final = "g$lshzxetd"  # what A stands for (redis.conf)
+
+
+def same_value(name: str, asked: str, actual: str) -> bool:
+    """Return whether a server that shows ``actual`` does what was asked."""
+    if name.lower() == _LIMITS:
+        return _limits(asked) <= _limits(actual)
+    if name.lower() == _LETTERS:
+        return _letters(asked) == _letters(actual)
+    wanted, shown = asked.lower().split(), actual.lower().split()
+    return [_plain(word) for word in wanted] == [_plain(word) for word in shown]
+
+
+def _plain(word: str) -> str:
+    number = in_bytes(word)
+    return word if number is None else str(number)
+
+
+def _limits(text: str) -> frozenset[tuple[str, ...]]:
+    """Return the limits of each class of clients; a file may name some of them only."""
+    words = [_CLASSES.get(word, _plain(word)) for word in text.lower().split()]
+    return frozenset(
+        tuple(words[at : at + _LIMIT_WORDS]) for at in range(0, len(words), _LIMIT_WORDS)
+    )
+
+
+def _letters(text: str) -> frozenset[str]:
+    return frozenset(text.strip('"').replace("A", _ALL_LETTERS))
+
+
+# With these a treatment would take the server from the platform's hands; each with the way out.
+_FIXED_BY_STEELYARD: Final = {
+    "port": "Use `target: {port: ...}`.",
+    **dict.fromkeys(
+        ("bind", "unixsocket", "unixsocketperm"), "Use `target: {connection: socket | tcp}`."
+    ),
+    "dir": "Use `target: {directory: ...}`.",
+    **dict.fromkeys(("dbfilename", "appendfilename", "appenddirname"), "Remove it."),
+    **dict.fromkeys(
+        ("daemonize", "supervised", "pidfile", "logfile", "syslog-enabled"), "Remove it."
+    ),
+    **dict.fromkeys(("replicaof", "slaveof"), "Use `target: {replica: {...}}`."),
+    **dict.fromkeys(
+        ("requirepass", "masterauth", "masteruser", "aclfile"),
+        "Records carry no secrets: remove it.",
+    ),
+    **dict.fromkeys(
+        ("cluster-enabled", "tls-port"), "Steelyard starts one server without TLS: remove it."
+    ),
+}
+# Places and names, which differ from campaign to campaign and say nothing about speed; and secrets.
+_NOT_RECORDED: Final = re.compile(
+    "dir|port|bind|unixsocket|pidfile|logfile|requirepass|masterauth|masteruser|aclfile|.*-pass"
+)
+# They can be changed at run time, but what they began or left goes on under the next treatment: a
+# save or a rewrite of the AOF under way, keys that were evicted, values kept in another form.
+_GOES_ON: Final = re.compile(
+    "appendonly|save|auto-aof-rewrite-.*|aof-use-rdb-preamble|rdbcompression|maxmemory.*"
+    "|activedefrag|active-defrag-.*|.*-max-(listpack|ziplist|intset)-.*|list-compress-depth"
+    "|hll-sparse-max-bytes|stream-node-max-.*|repl-diskless-.*"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisSetting:
+    """What a server says of one of its settings.
+
+    Attributes:
+        default: Where the configuration file says nothing of it.
+        changeable: By CONFIG SET, while the server runs.
+    """
+
+    name: str
+    default: str
+    changeable: bool
+
+
+Catalogue = Mapping[str, RedisSetting]
+
+
+def read_settings(session: RedisSession) -> dict[str, str]:
+    """Return all settings of a running server by name.
+
+    Raises:
+        TargetError: It is gone, or the user may not use CONFIG.
+    """
+    answer = session.command("CONFIG", "GET", "*")
+    words = [_text(word) for word in answer] if isinstance(answer, list) else []
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def read_catalogue(session: RedisSession, names: Sequence[str]) -> Catalogue:
+    """Return all settings of a server that nobody uses yet.
+
+    Args:
+        session: On the server.
+        names: Of these it is asked whether they can be changed; of others that is not known.
+    """
+    wanted = {name.lower() for name in names}
+    return {
+        name: RedisSetting(
+            name=name,
+            default=value,
+            changeable=name in wanted and _can_be_changed(session, name, value),
+        )
+        for name, value in read_settings(session).items()
+    }
+
+
+def _can_be_changed(session: RedisSession, name: str, value: str) -> bool:
+    try:
+        session.command("CONFIG", "SET", name, value)
+    except ReplyError as error:
+        return "immutable" not in error.message and "protected" not in error.message
+    return True
+
+
+def _text(word: object) -> str:
+    return word.decode(errors="replace") if isinstance(word, bytes) else str(word)
+
+
+def recorded(settings: Mapping[str, str]) -> tuple[EffectiveSetting, ...]:
+    """Return the settings that go into the record, by name: no places, no secrets."""
+    return tuple(
+        EffectiveSetting(name=name, value=value)
+        for name, value in sorted(settings.items())
+        if not _NOT_RECORDED.fullmatch(name)
+    )
+
+
+def switch_cost(names: Sequence[str], catalogue: Catalogue) -> SwitchCost:
+    """Return the dearest switch cost among the named settings."""
+    costs = [_cost(name.lower(), catalogue) for name in names]
+    return max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
+
+
+def _cost(name: str, catalogue: Catalogue) -> SwitchCost:
+    entry = catalogue.get(name)
+    if entry is None or not entry.changeable or _GOES_ON.fullmatch(name):
+        return SwitchCost.RESTART
+    return SwitchCost.RELOAD
+
+
+def refused_names(names: Sequence[str]) -> Mapping[str, str]:
+    """Return the settings that an experiment may not set, with what to do instead.
+
+    Redis' names do not differ by case; the result has them as they were given.
+    """
+    return named_in(names, _FIXED_BY_STEELYARD)
+
+
+def deviations(asked: Sequence[Setting], effective: Sequence[EffectiveSetting]) -> tuple[str, ...]:
+    """Return a sentence for each setting of the server that is not in force as asked."""
+    found = {setting.name.lower(): setting.value for setting in effective}
+    sentences = []
+    for wanted in (setting for setting in asked if setting.layer is Layer.REDIS):
+        actual = found.get(wanted.name.lower())
+        if actual is None:
+            sentences.append(f"{wanted.name} is not known to the running server")
+        elif not same_value(wanted.name, wanted.value, actual):
+            sentences.append(f"{wanted.name} was asked to be {wanted.value!r} and is {actual!r}")
+    return tuple(sentences)

@@ -1,0 +1,367 @@
+"""What a Redis server of a campaign is, and what it takes to make and reach it.
+
+What a Redis server says of why it does not start, among the lines of its log.
+
+Starting the pod of a StatefulSet anew, and knowing that it is the new one and serves.
+
+The set gets what the new pod is; then the old pod is deleted, and the set makes another. What tells
+the new one is an annotation that no other start has.
+
+The Redis servers that a campaign makes of one target: one at a time, each with a volume.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError, PrivilegeError, TargetError
+from steelyard.core.kubernetes import EVENT, ContainerRef, Manifest, ref_of
+from steelyard.core.measurement import Fact
+from steelyard.core.target import RedisKubernetesTarget
+from steelyard.core.units import format_duration
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.redis import RedisDoor
+from steelyard.places.kubernetes.belongings import Belongings
+from steelyard.places.kubernetes.made_server import MadeMeans, MadeOptions, MadeServer, Standing
+from steelyard.places.kubernetes.outcomes import LoadPods
+from steelyard.places.kubernetes.pod_state import ReadyWait
+from steelyard.places.kubernetes.undoing import Departure, Held, held_by
+from steelyard.places.kubernetes.volumes import claim_obstacle, volume_facts
+from steelyard.systems.redis.statefulset.manifest import (
+    CHANGE,
+    CONTAINER,
+    PORT,
+    ServerAsked,
+    ServerStart,
+    pod_configuration,
+    service_manifests,
+    set_manifest,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulSetOptions(MadeOptions):
+    """How a campaign uses a Redis server of its own; its Secret has the file of users, too."""
+
+    target: RedisKubernetesTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulSetMeans(MadeMeans):
+    """The gateways that a Redis server in a cluster needs.
+
+    Attributes:
+        load: The pods that put the load on, to be watched.
+    """
+
+    load: LoadPods
+    door: RedisDoor
+
+
+# Lines of the log begin with process, role, time and level: `1:C 22 Nov 2026 17:00:00.000 # ...`.
+_LOGGED: Final = re.compile(r"^\d+:[XCSM] .{15,30}? (?P<level>[.\-*#]) (?P<text>.*)$")
+_GRAVE: Final = "#"
+_USUAL: Final = ("WARNING", "oO0OoO", "Warning:", "Redis version", "Configuration loaded")
+_FATAL: Final = "FATAL CONFIG FILE ERROR"
+_MOST_LINES: Final = 3
+
+
+def complaint_in(log: str) -> str:
+    """Return what a server complains of, in one line; empty where it does not."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for place, line in enumerate(lines):
+        if _FATAL in line:
+            return " ".join(lines[place + 1 : place + 1 + _MOST_LINES])
+    logged = (_LOGGED.match(line) for line in lines)
+    grave = [m["text"] for m in logged if m is not None and m["level"] == _GRAVE]
+    told = [text for text in grave if not any(word in text for word in _USUAL)]
+    bare = [line for line in lines if _LOGGED.match(line) is None]
+    return " ".join((told or bare)[-_MOST_LINES:])
+
+
+_REPLACED_WITHIN_S: Final = 180.0  # a node may take its time to end a pod; a guess
+_PAUSES_S: Final = (0.2, 0.3, 0.5, 1.0)  # the last one again and again
+_WARNED_S: Final = 20.0  # a pod that is refused for so long will not come; a guess
+_LOOKED_EVERY_S: Final = 5.0
+_AT_ONCE_S: Final = 1  # data that are brought back need no orderly end
+_LOG_LINES: Final = 40
+
+
+@dataclass(slots=True, kw_only=True)
+class _Warned:
+    """What the cluster warns of a set, and since when."""
+
+    looked_at: float
+    said: str = ""
+    since: float = 0.0
+
+    def lasts(self, now: float) -> bool:
+        """Return whether it has been said for so long that it will not pass."""
+        return bool(self.said) and now - self.since >= _WARNED_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """Starts the servers of one campaign.
+
+    Attributes:
+        told: Takes a sentence of progress.
+    """
+
+    api: KubernetesApi
+    belongings: Belongings
+    clock: Clock
+    told: Callable[[str], None]
+
+    def start(self, asked: ServerAsked, start: ServerStart) -> Manifest:
+        """Make a server, or start it anew; return its pod once it serves.
+
+        Raises:
+            TargetError: It does not start, for a reason that is told.
+        """
+        made = self.belongings.make(set_manifest(asked, start))
+        self._await_seen(asked, int(made["metadata"].get("generation") or 0))
+        self._replace(asked, start)
+        # Every visit starts the pod, so only what keeps it from that is news.
+        wait = ReadyWait(
+            self.api, self.clock, self.told, also=lambda: claim_obstacle(self.api, asked.claim)
+        )
+        try:
+            return wait.until_ready([asked.pod])[0]
+        except PreflightError as error:
+            said = self._said(asked)
+            message = f"{error.message}{f'; it says: {said}' if said else ''}"
+            raise TargetError(message, hint=error.hint) from error
+
+    def _await_seen(self, asked: ServerAsked, generation: int) -> None:
+        """Wait until the cluster makes pods by what was written last."""
+
+        def is_seen() -> bool:
+            found = self.api.read(asked.ref) or {}
+            return int((found.get("status") or {}).get("observedGeneration") or 0) >= generation
+
+        self._until(is_seen, asked, "is not looked after by the cluster")
+
+    def _replace(self, asked: ServerAsked, start: ServerStart) -> None:
+        """Delete the pod of another start, and wait for that of this one."""
+        deleted: set[str] = set()
+
+        def is_new() -> bool:
+            pod = self.api.read(asked.pod)
+            if pod is None:
+                return False
+            metadata = pod["metadata"]
+            if (metadata.get("annotations") or {}).get(CHANGE) == start.change:
+                return True
+            uid = str(metadata["uid"])
+            if uid not in deleted and not metadata.get("deletionTimestamp"):
+                self.api.delete(asked.pod, grace_s=_AT_ONCE_S if start.restore else None)
+                deleted.add(uid)
+            return False
+
+        self._until(is_new, asked, "gets no new pod")
+
+    def _until(self, holds: Callable[[], bool], asked: ServerAsked, otherwise: str) -> None:
+        """Wait until something holds.
+
+        Raises:
+            TargetError: It does not in time, or the cluster says for a while why it will not.
+        """
+        begun = self.clock.monotonic()
+        warned = _Warned(looked_at=begun)
+        pauses, pause_s = iter(_PAUSES_S), 0.0
+        while not holds():
+            now = self.clock.monotonic()
+            self._look_for_warnings(asked, warned, now)
+            if now - begun > _REPLACED_WITHIN_S or warned.lasts(now):
+                said = f": {warned.said}" if warned.said else ""
+                raise TargetError(
+                    f"{asked.ref.label} {otherwise} within {format_duration(now - begun)}{said}",
+                    hint="`kubectl describe` says more of the set and its pod.",
+                )
+            pause_s = next(pauses, pause_s)
+            self.clock.sleep(pause_s)
+
+    def _look_for_warnings(self, asked: ServerAsked, warned: "_Warned", now: float) -> None:
+        """Ask now and then what the cluster warns of the set, and tell it once."""
+        if now - warned.looked_at < _LOOKED_EVERY_S:
+            return
+        warned.looked_at = now
+        said = self._warning(asked)
+        if said and not warned.said:
+            warned.since = now
+            self.told(f"Redis server {asked.name}: {said}")
+        warned.said = said
+
+    def _warning(self, asked: ServerAsked) -> str:
+        """Return the last thing that the cluster warns of the set: a quota, a policy."""
+        try:
+            events = self.api.list(EVENT, asked.namespace)
+        except PrivilegeError:
+            return ""
+        found = [event for event in events if _is_warning_of(event, asked)]
+        found.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+        return str(found[-1].get("message") or "") if found else ""
+
+    def _said(self, asked: ServerAsked) -> str:
+        where = ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
+        try:
+            return complaint_in(self.api.logs(where, lines=_LOG_LINES))
+        except (TargetError, PrivilegeError):  # it never began, or nobody may ask
+            return ""
+
+
+def _is_warning_of(event: dict[str, Any] | Manifest, asked: ServerAsked) -> bool:
+    about = event["involvedObject"]
+    named = (about.get("kind"), about.get("name"))
+    return event.get("type") == "Warning" and named == (asked.ref.kind.name, asked.ref.name)
+
+
+@dataclass(slots=True, kw_only=True)
+class _There(Standing):
+    """A server that is there.
+
+    Attributes:
+        pod: As it was when it was started last.
+    """
+
+    asked: ServerAsked
+    pod: Manifest
+
+
+class OwnServer(MadeServer[_There, ServerAsked]):
+    """The server of a campaign, while there is one."""
+
+    noun = "Redis server"
+    part = "server"
+
+    def __init__(self, options: StatefulSetOptions, means: StatefulSetMeans) -> None:
+        super().__init__(options.campaign_id, options.target)
+        self._options = options
+        self._means = means
+        self._departure = Departure(means.api, means.clock)
+        self._starter = Starter(
+            api=means.api, belongings=means.belongings, clock=means.clock, told=means.told
+        )
+        self._starts = 0
+
+    @property
+    def container(self) -> ContainerRef:
+        """Return its container.
+
+        Raises:
+            TargetError: There is none.
+        """
+        asked = self._there.asked
+        return ContainerRef(namespace=asked.namespace, pod=asked.pod.name, container=CONTAINER)
+
+    @property
+    def node(self) -> str:
+        """Return the node that it runs on; empty where nobody says."""
+        return str(self._there.pod["spec"].get("nodeName") or "")
+
+    def asked(self, number: int) -> ServerAsked:
+        """Return the server of a number, as it is made."""
+        options = self._options
+        return ServerAsked(
+            target=options.target,
+            name=self._name(number),
+            namespace=options.namespace,
+            secret=options.secret,
+            campaign_id=options.campaign_id,
+        )
+
+    def make(self, configuration: str) -> ServerAddress:
+        """Make a server with an empty volume; return where it is reached once it serves.
+
+        Raises:
+            TargetError: It does not start, for a reason that is told.
+        """
+        self._number += 1
+        asked = self.asked(self._number)
+        target = self._options.target
+        where = target.storage_class or "the default storage class"
+        self._means.told(f"Redis server {asked.name} is made on {where}")
+        self._announced = asked
+        for manifest in service_manifests(asked):
+            self._means.belongings.make(manifest)
+        pod = self._starter.start(asked, self._start(configuration, restore=False))
+        self._current = _There(asked=asked, pod=pod)
+        self._look_around()
+        return self._entrance()
+
+    def restart(self, configuration: str, *, restore: bool) -> None:
+        """Start it anew with other settings, on the prepared data where asked.
+
+        The first time that data are brought back, those that are there become the prepared ones.
+
+        Raises:
+            TargetError: It does not start, for a reason that is told.
+        """
+        there = self._there
+        self._keep_log()
+        there.since = None
+        self._close_way()
+        there.pod = self._starter.start(there.asked, self._start(configuration, restore=restore))
+        there.since = self._started_at()
+        self._look_around()
+
+    def _start(self, configuration: str, *, restore: bool) -> ServerStart:
+        self._starts += 1
+        return ServerStart(
+            change=f"{self._token}-{self._starts}",
+            configuration=pod_configuration(configuration),
+            restore=restore,
+        )
+
+    def _entrance(self) -> ServerAddress:
+        asked = self._there.asked
+        return self._means.reach.address(
+            self.container,
+            asked.service,
+            asked.namespace,
+            self._options.secret,
+            "",
+            port=PORT,
+            pod_port=PORT,
+        )
+
+    def _started_at(self) -> str | None:
+        session = self._means.door.connect(self._entrance())
+        try:
+            return session.info("server").get("run_id") or None
+        finally:
+            session.close()
+
+    def _look_around(self) -> None:
+        there = self._there
+        self._seen_on(self.node)
+        told = {
+            "node": self.node,
+            "image": self._options.target.image,
+            "QoS class": str((there.pod.get("status") or {}).get("qosClass") or ""),
+        }
+        subject = f"Redis server {there.asked.name}"
+        self._facts = (
+            *(Fact(name=n, value=value, subject=subject) for n, value in told.items() if value),
+            *volume_facts(self._means.api, there.asked.namespace, there.asked.selector),
+        )
+
+    def _close_way(self) -> None:
+        self._means.reach.forget(self.container)
+
+    def _remove(self, announced: ServerAsked) -> tuple[Held, ...]:
+        self._means.told(f"Redis server {announced.name} and its volume are removed")
+        claim = self._means.api.read(announced.claim)
+        volumes = tuple(held_by(self._means.api, () if claim is None else (claim,)))
+        self._means.belongings.remove(announced.ref)
+        self._departure.await_gone([announced.pod, announced.claim])
+        for manifest in service_manifests(announced):
+            self._means.belongings.remove(ref_of(manifest))
+        return self._departure.of_volumes(volumes)
+
+    def _read_log(self, lines: int) -> str:
+        return self._means.api.logs(self.container, lines=lines)

@@ -1,0 +1,1 @@
+"""What `kind:` names: how an experiment gets its servers from a system and a place."""

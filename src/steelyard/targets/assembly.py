@@ -1,0 +1,390 @@
+"""From an experiment to the engine and platforms that run it.
+
+The one place that knows which engines and which kinds of target there are.
+
+``--context`` and ``--namespace``: where in which cluster, in place of what the file says.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Experiment, Layer
+from steelyard.core.schedule import Pausing
+from steelyard.core.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    EndpointTarget,
+    KubernetesPlace,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    Target,
+    place_of,
+)
+from steelyard.gateways.doors import Doors
+from steelyard.gateways.files import cache_directory
+from steelyard.gateways.procfs import memory_bytes
+from steelyard.places.local.groups import GroupPlan, ServerGroups
+from steelyard.places.local.machine import capacity
+from steelyard.places.local.pausing import PausingMeans, pausing_means
+from steelyard.places.local.platform import LocalOptions, LocalPlatform
+from steelyard.places.local.server import server_account
+from steelyard.places.local.states import staged
+from steelyard.places.protocol import Ledger, PausablePlatform, Platform
+from steelyard.systems.postgres.engine import PostgresEngine
+from steelyard.systems.postgres.factory import Surroundings, postgres_engine
+from steelyard.systems.protocol import Engine
+from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
+from steelyard.targets.differences import Room
+from steelyard.targets.endpoint import assemble_endpoints
+from steelyard.targets.hooks import Hooks
+from steelyard.targets.kubernetes import assemble_in_kubernetes
+from steelyard.targets.kubernetes_site import Asked, KubernetesSite
+from steelyard.targets.local import HugePageNeeds
+from steelyard.targets.look_ledger import NoLedger, RegistryLedger
+from steelyard.targets.redis_endpoint import assemble_redis_endpoints
+from steelyard.targets.stack import StackMeans, StackSettings
+from steelyard.tuning.apply.applier import SnapshotLedger
+from steelyard.tuning.apply.doors import stack_doors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What runs an experiment.
+
+    Attributes:
+        platforms: Of each treatment, by name; treatments on one target share one.
+        stack: What treatments set outside their servers; None where none does.
+        site: Where in a Kubernetes cluster it works; None where it is in none.
+        room: What the place offers to servers that are up together.
+        slots: Makes so many places for them, each with the platforms of the treatments it can take;
+            None: it cannot.
+    """
+
+    engine: Engine
+    platforms: Mapping[str, Platform]
+    stack: StackSettings | None = None
+    site: KubernetesSite | None = None
+    room: Room = field(default_factory=Room)
+    slots: Callable[[int], tuple[Mapping[str, PausablePlatform], ...]] | None = None
+
+    def close(self) -> None:
+        """Remove what was made beside the platforms; a second time changes nothing.
+
+        Raises:
+            LeftBehindError: Something is still there.
+        """
+        if self.site is not None:
+            self.site.close()
+
+
+class CampaignLedger(Ledger, SnapshotLedger, Protocol):
+    """Notes what platforms make, and what knobs of the stack were before."""
+
+
+def assemble(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str = "",
+    ledger: CampaignLedger | None = None,
+    told: Callable[[str], None] = lambda _: None,
+) -> Assembly:
+    """Return engine and platforms of an experiment; no server is started yet.
+
+    In a Kubernetes cluster the pods of load generators are made where there is a ledger; whoever
+    calls closes the assembly.
+
+    Args:
+        experiment: What is to run.
+        doors: To the outside.
+        campaign_id: Names the live data; not needed for looking only.
+        ledger: Where the platforms note what they make; None for looking only, when no program
+            is copied either.
+        told: Is told what takes time.
+
+    Raises:
+        PreflightError: Programs are absent.
+        PrivilegeError: There is no account to run the server as.
+        TargetError: An endpoint cannot be reached.
+    """
+    if experiment.is_in_kubernetes:
+        return _in_kubernetes(experiment, doors, campaign_id=campaign_id, ledger=ledger, told=told)
+    if any(_is_endpoint(treatment.target) for treatment in experiment.treatments):
+        return _there(experiment, doors, campaign_id=campaign_id, ledger=ledger or NoLedger())
+    return _local(experiment, doors, campaign_id=campaign_id, ledger=ledger)
+
+
+def _is_endpoint(target: Target) -> bool:
+    """Return whether a server is there already, outside of any cluster."""
+    return isinstance(target, EndpointTarget | RedisEndpointTarget)
+
+
+def _there(
+    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger
+) -> Assembly:
+    """Return the assembly of servers that are there already; each treatment has its own slot."""
+    there = assemble_redis_endpoints if experiment.redis_targets else assemble_endpoints
+    found = there(experiment, doors, campaign_id=campaign_id, ledger=ledger)
+    return Assembly(
+        engine=found.engine,
+        platforms=found.platforms,
+        stack=_stack(experiment, doors, ledger, None),
+        room=found.room,
+        slots=lambda _: tuple({name: seat} for name, seat in found.seats().items()),
+    )
+
+
+def _in_kubernetes(
+    experiment: Experiment,
+    doors: Doors,
+    *,
+    campaign_id: str,
+    ledger: CampaignLedger | None,
+    told: Callable[[str], None],
+) -> Assembly:
+    """Return the assembly in a cluster; for looking a pod of a moment is noted in the registry."""
+    look = RegistryLedger() if ledger is None else None
+    placed = assemble_in_kubernetes(
+        Asked(
+            experiment=experiment,
+            doors=doors,
+            campaign_id=campaign_id if look is None else look.campaign_id,
+            ledger=ledger or look or NoLedger(),
+            runs=ledger is not None,
+            told=told,
+        )
+    )
+    return Assembly(
+        engine=placed.engine,
+        platforms=placed.platforms,
+        stack=_stack(experiment, doors, ledger or NoLedger(), None),
+        site=placed.site,
+    )
+
+
+def _local(
+    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: CampaignLedger | None
+) -> Assembly:
+    targets = experiment.places_here
+    account = server_account({target.run_as for target in targets.values() if target.run_as})
+    reach = partial(staged, account=account, processes=doors.processes)
+    engine = _engine(experiment, doors, account, reach if ledger is not None else _where_it_is)
+    ground = _Ground(
+        campaign_id=campaign_id,
+        account=account,
+        limited=frozenset(
+            key for treatment in experiment.treatments for key in treatment.asked(Layer.CGROUP)
+        ),
+        templates=isinstance(engine, PostgresEngine),
+        ledger=ledger or NoLedger(),
+        doors=doors,
+    )
+    stack = _stack(
+        experiment, doors, ledger or NoLedger(), _needs(experiment, engine, doors, account)
+    )
+    return Assembly(
+        engine=engine,
+        platforms=ground.platforms(targets),
+        stack=stack,
+        room=ground.room(),
+        slots=lambda number: tuple(
+            ground.platforms(targets, slot=slot) for slot in range(1, number + 1)
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What all servers of a campaign on this machine share.
+
+    Attributes:
+        limited: Keys of control groups that any treatment limits.
+        templates: The servers can keep copies of their data.
+    """
+
+    campaign_id: str
+    account: str | None
+    limited: frozenset[str]
+    templates: bool
+    ledger: Ledger
+    doors: Doors
+
+    @property
+    def _means(self) -> PausingMeans:
+        return pausing_means(self.doors.cgroups)
+
+    def platforms(
+        self, targets: Mapping[str, AnyLocalTarget], *, slot: int | None = None
+    ) -> dict[str, LocalPlatform]:
+        """Return the platform of each treatment; those on one target share one.
+
+        Where there are slots, a port that is asked for is that of the first.
+        """
+        by_place: dict[tuple[Path, int | None], LocalPlatform] = {}
+        for target in targets.values():
+            key = data_root(target), target.port
+            if key not in by_place:
+                port = target.port if slot in (None, 1) else None
+                by_place[key] = self._platform(key[0], port, slot, len(by_place))
+        return {name: by_place[data_root(t), t.port] for name, t in targets.items()}
+
+    def _platform(
+        self, root: Path, port: int | None, slot: int | None, number: int
+    ) -> LocalPlatform:
+        options = LocalOptions(
+            root=root,
+            campaign_id=self.campaign_id,
+            account=self.account,
+            port=port,
+            templates=self.templates,
+            slot=slot,
+        )
+        place = (slot or 0) * _PLACES_OF_A_SLOT + number
+        plan = GroupPlan(
+            name=f"steelyard-{self.campaign_id}{f'-{place + 1}' if place else ''}",
+            keys=self.limited,
+            place=root,
+            pausing=slot is not None and self._means.kind is Pausing.FREEZER,
+        )
+        doors = self.doors
+        needed = self.limited or plan.pausing
+        groups = ServerGroups(plan, doors.cgroups, self.ledger, doors.clock) if needed else None
+        return LocalPlatform(options, self.ledger, doors.processes, doors.clock, groups)
+
+    def room(self) -> Room:
+        """Return what this machine offers to servers that are up together."""
+        available = memory_bytes(self.doors.host.read("/proc/meminfo"))
+        usable = capacity(self.doors.host).memory_bytes
+        return Room(
+            pausing=self._means.kind,
+            memory_bytes=min(usable, available.get("MemAvailable", usable)),
+            huge_page_bytes=available.get("HugePages_Free", 0) * available.get("Hugepagesize", 0)
+            if available.get("HugePages_Total", 0)
+            else None,
+        )
+
+
+_PLACES_OF_A_SLOT = 100  # more than one experiment has directories
+
+
+def _engine(
+    experiment: Experiment,
+    doors: Doors,
+    account: str | None,
+    reach: Callable[[Path, tuple[Path, ...], str], Path],
+) -> Engine:
+    """Return the engine for servers of this machine."""
+    if experiment.redis_targets:
+        return redis_engine(
+            experiment,
+            RedisSurroundings(
+                processes=doors.processes, redis=doors.redis, account=account, reach=reach
+            ),
+        )
+    return postgres_engine(
+        experiment,
+        Surroundings(processes=doors.processes, sql=doors.sql, account=account, reach=reach),
+    )
+
+
+def _needs(
+    experiment: Experiment, engine: Engine, doors: Doors, account: str | None
+) -> HugePageNeeds | None:
+    """Return what tells how many huge pages servers need; None where they reserve none."""
+    if not isinstance(engine, PostgresEngine):
+        return None
+    installations = {name: engine.program(name).installation for name in experiment.local_targets}
+    return HugePageNeeds(installations, doors.processes, account, doors.host)
+
+
+def _stack(
+    experiment: Experiment, doors: Doors, ledger: CampaignLedger, needs: HugePageNeeds | None
+) -> StackSettings | None:
+    """Return what the treatments set outside their servers; None where none does."""
+    if not any(
+        treatment.manual or treatment.asked(Layer.LINUX) or treatment.asked(Layer.KVM)
+        for treatment in experiment.treatments
+    ):
+        return None
+    places = {name: data_root(target) for name, target in experiment.places_here.items()}
+    means = StackMeans(
+        doors=stack_doors(doors),
+        host=doors.host,
+        latency=doors.latency,
+        hooks=Hooks(processes=doors.processes, operator=doors.operator),
+        ledger=ledger,
+        devices={name: doors.cgroups.device(place) for name, place in places.items()},
+        needs=needs,
+    )
+    return StackSettings(experiment, means)
+
+
+def _where_it_is(programs: Path, _parts: tuple[Path, ...], _label: str) -> Path:
+    return programs
+
+
+def data_root(target: AnyLocalTarget) -> Path:
+    """Return where a target's prepared states and live data lie."""
+    return Path(target.directory).absolute() if target.directory else cache_directory()
+
+
+def placed(experiment: Experiment, *, context: str | None, namespace: str | None) -> Experiment:
+    """Return the experiment with all its targets in this context and namespace, where given.
+
+    Raises:
+        InputError: None of its targets is in Kubernetes.
+    """
+    given = {"--context": context, "--namespace": namespace}
+    options = [option for option, value in given.items() if value is not None]
+    if not options:
+        return experiment
+    if not experiment.is_in_kubernetes:
+        raise InputError(
+            f"{' and '.join(options)} are for targets in Kubernetes, and the experiment has none",
+            hint="Leave it out, or give a target: --target cloudnative-pg, or redis-kubernetes.",
+        )
+    return moved(experiment, context, namespace)
+
+
+def moved(experiment: Experiment, context: str | None, namespace: str | None = None) -> Experiment:
+    """Return an experiment with its targets in Kubernetes elsewhere; None leaves them."""
+    return replace(
+        experiment,
+        treatments=tuple(
+            replace(treatment, target=_moved(treatment.target, context, namespace))
+            for treatment in experiment.treatments
+        ),
+    )
+
+
+def settled(experiment: Experiment, assembly: Assembly) -> Experiment:
+    """Return an experiment that names its context: tomorrow another one may be the current.
+
+    In a pod there is none.
+    """
+    site = assembly.site
+    if site is None or site.api.is_inside:
+        return experiment
+    return moved(experiment, site.api.context)
+
+
+def _moved(target: Target, context: str | None, namespace: str | None) -> Target:
+    place = place_of(target)
+    if place is None:
+        return target
+    new = KubernetesPlace(
+        context=context or place.context,
+        namespace=namespace or place.namespace,
+        generators=place.generators,
+    )
+    if isinstance(target, CloudNativePgTarget):
+        return replace(target, place=new)
+    if isinstance(target, RedisKubernetesTarget):
+        return target.at(new)
+    if isinstance(target, EndpointTarget) and target.inside is not None:
+        return replace(target, inside=replace(target.inside, place=new))
+    return target

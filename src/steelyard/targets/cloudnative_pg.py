@@ -1,0 +1,443 @@
+"""What can be known to fail of Clusters before one is made: operator, classes, sizes, fields.
+
+Servers that are in a cluster already, Clusters or Services, under load from pods.
+
+What volumes of the storage classes of an experiment can do, measured before it begins.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from steelyard.core.errors import PreflightError
+from steelyard.core.experiment import Experiment
+from steelyard.core.kubernetes import OF_CLUSTER, POD, Manifest, ObjectRef, SecretRef
+from steelyard.core.measurement import Fact
+from steelyard.core.outside import ServerInCluster
+from steelyard.core.schedule import CeilingsAsked
+from steelyard.core.target import CloudNativePgTarget, ClusterService, EndpointTarget, Target
+from steelyard.gateways.doors import Doors
+from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.places.kubernetes.reaching import Reach, nodes_of, pod_behind, sql_knock
+from steelyard.places.kubernetes.storage_probe import StorageQuestion, probe_storage
+from steelyard.places.kubernetes.volumes import require_class
+from steelyard.places.protocol import Platform
+from steelyard.systems.existing import ServerPlace
+from steelyard.systems.postgres.cloudnative_pg.existing import (
+    ExistingCluster,
+    ExistingOptions,
+    endpoint_of,
+    read_cluster,
+    secret_of,
+)
+from steelyard.systems.postgres.cloudnative_pg.operator import (
+    Operator,
+    discover,
+    require_known,
+    require_taken,
+)
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import ClusterMeans
+from steelyard.systems.postgres.engine import RunningServer, read_running
+from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.settings import Means
+from steelyard.systems.postgres.factory import EndpointEngine, Surroundings
+from steelyard.systems.postgres.reader import PostgresCeilings
+from steelyard.systems.protocol import Dataset
+from steelyard.systems.service_place import ENTRANCE, ServiceMeans, ServicePlace
+from steelyard.targets.endpoint import (
+    dataset_needs,
+    require_different_servers,
+    restarts_on,
+    settings_on,
+)
+from steelyard.targets.generators import (
+    Generators,
+    cluster_of,
+    generator_plan,
+    generators_of,
+    programs_of,
+)
+from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, trial_namespace
+from steelyard.targets.volume_room import require_room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedClusters:
+    """What a look at the cluster said.
+
+    Attributes:
+        images: Of each treatment's server, the operator's default filled in.
+    """
+
+    operator: Operator
+    images: Mapping[str, str]
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what a reader must know of the operator."""
+        version = self.operator.version or f"not known: {self.operator.unseen}"
+        facts = {"CloudNativePG": version, "its definition of a Cluster": self.operator.definition}
+        named = {name: value for name, value in facts.items() if value}
+        return tuple(Fact(name=n, value=value, subject="Kubernetes") for n, value in named.items())
+
+
+def check_clusters(
+    experiment: Experiment, site: KubernetesSite, datasets: Sequence[Dataset]
+) -> CheckedClusters:
+    """Return what the cluster says of the Clusters that an experiment makes; nothing is made.
+
+    Raises:
+        InputError: A field is not known to the operator's definition.
+        PreflightError: There is no operator, no such storage class, no room in the volume, or the
+            operator or a quota refuses a Cluster.
+    """
+    operator = discover(site.api)
+    images: dict[str, str] = {}
+    for name, target in experiment.cluster_targets.items():
+        if not target.is_made:
+            continue
+        require_taken(experiment.treatment(name).asked())
+        treatment = experiment.treatment(name)
+        _require_classes(target, site)
+        require_room(target, treatment.asked_folded(), datasets)
+        campaign_id = site.belongings.campaign_id
+        manifest = cluster_of(treatment, target, campaign_id, trial_namespace(site))
+        require_known(manifest, operator)
+        tried = site.api.apply(manifest, dry_run=True)  # the operator judges its settings, too
+        images[name] = target.image or _image_of(tried)
+    return CheckedClusters(operator=operator, images=images)
+
+
+def _image_of(cluster: Manifest) -> str:
+    """Return the image that the operator would take by itself.
+
+    Raises:
+        PreflightError: It does not say.
+    """
+    spec: Mapping[str, Any] = cluster["spec"]
+    image = spec.get("imageName")
+    if not image:
+        raise PreflightError(
+            "the operator does not say which image it would take",
+            hint="Name one with `image:` in the target.",
+        )
+    return str(image)
+
+
+def _require_classes(target: CloudNativePgTarget, site: KubernetesSite) -> None:
+    """Look for the storage classes.
+
+    Raises:
+        PreflightError: One is not there.
+    """
+    classes = {target.storage_class}
+    if target.wal_storage is not None:
+        classes.add(target.wal_storage_class or target.storage_class)
+    for name in sorted(classes, key=str):
+        require_class(site.api, name)
+
+
+class Server(Protocol):
+    """One server as it was found; its place needs what reaches it."""
+
+    @property
+    def secret(self) -> SecretRef:
+        """Return where user and password are."""
+        ...
+
+    @property
+    def endpoint(self) -> EndpointTarget:
+        """Return its target as one of kind endpoint."""
+        ...
+
+    @property
+    def image(self) -> str:
+        """Return the image of its container."""
+        ...
+
+    def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
+        """Return the plan of generators that keep away from it."""
+        ...
+
+    def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
+        """Return its place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cluster:
+    """A Cluster of CloudNativePG that is there."""
+
+    options: ExistingOptions
+    manifest: Manifest
+    secret: SecretRef
+    nodes: tuple[str, ...]
+
+    @property
+    def endpoint(self) -> EndpointTarget:
+        return endpoint_of(self.options, self.secret)
+
+    @property
+    def image(self) -> str:
+        status, spec = self.manifest.get("status") or {}, self.manifest["spec"]
+        return str(status.get("image") or spec.get("imageName") or "")
+
+    def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
+        labels = {OF_CLUSTER: self.options.ref.name}
+        return replace(plan, away_from=labels, away_from_nodes=self.nodes)
+
+    def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:
+        options = replace(self.options, restarts=restarts)
+        return ExistingCluster(options, means, self.manifest, self.secret)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Service:
+    """A server behind a Service."""
+
+    target: EndpointTarget
+    found: ServerInCluster
+    image: str
+    nodes: tuple[str, ...]
+
+    @property
+    def secret(self) -> SecretRef:
+        return self.found.secret
+
+    @property
+    def endpoint(self) -> EndpointTarget:
+        return self.target
+
+    def kept_away(self, plan: GeneratorPlan) -> GeneratorPlan:
+        return replace(plan, away_from_nodes=self.nodes)
+
+    def place(self, means: ClusterMeans, *, restarts: bool) -> ServerPlace:  # noqa: ARG002
+        reached = ServiceMeans(api=means.api, reach=means.reach, clock=means.clock, load=means.load)
+        return ServicePlace(self.found, reached, self.target.dbname or ENTRANCE)
+
+
+def servers_in_kubernetes(asked: Asked, site: KubernetesSite) -> Placed:
+    """Return engine and platforms of servers that are there.
+
+    Raises:
+        PreflightError: One is not there, or two targets lead to one server.
+        TargetError: One cannot be reached.
+    """
+    experiment, doors = asked.experiment, asked.doors
+    first = _means(asked, site, None)
+    targets = {treatment.name: treatment.target for treatment in experiment.treatments}
+    found = {target: _find(target, asked, first) for target in dict.fromkeys(targets.values())}
+    ways = {
+        target: server.place(first, restarts=False).entrance() for target, server in found.items()
+    }
+    require_different_servers(ways.values(), doors.sql)
+    running = {target: read_running(way, doors.sql) for target, way in ways.items()}
+    site.plan = _plan(asked, site, found)
+    programs = programs_of(site.plan, {}, site, doors.clock, asked.told)
+    generators = generators_of(site.plan, site, doors.clock, asked.told)
+    if asked.runs:
+        generators.make(site, asked.told)
+    else:
+        generators.pods.require_room()
+    engine = EndpointEngine(
+        experiment,
+        {name: running[target] for name, target in targets.items()},
+        programs,
+        Surroundings(
+            processes=generators.processes,
+            sql=doors.sql,
+            account=None,
+            reach=lambda path, _parts, _label: path,
+        ),
+    )
+    platforms = {
+        target: _platform(asked, target, server, running[target], (site, generators, engine))
+        for target, server in found.items()
+    }
+    return Placed(
+        engine=engine,
+        platforms={name: platforms[target] for name, target in targets.items()},
+        site=site,
+    )
+
+
+def _means(asked: Asked, site: KubernetesSite, generators: Generators | None) -> ClusterMeans:
+    """Return the gateways; before there are generators those that find a server."""
+    doors = asked.doors
+    reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
+    site.closing.append(reach.close)
+    return ClusterMeans(
+        api=site.api,
+        processes=doors.processes if generators is None else generators.processes,
+        generators=tuple if generators is None else lambda: generators.pods.pods,
+        start_skew=(lambda: None) if generators is None else lambda: generators.processes.last_skew,
+        reach=reach,
+        belongings=site.belongings,
+        sql=doors.sql,
+        clock=doors.clock,
+        told=asked.told,
+    )
+
+
+def _find(target: Target, asked: Asked, means: ClusterMeans) -> Server:
+    if isinstance(target, CloudNativePgTarget):
+        options = ExistingOptions(
+            target=target,
+            campaign_id=means.belongings.campaign_id,
+            namespace=means.belongings.namespace,
+            settings=settings_on(asked.experiment, target),
+            restarts=False,
+        )
+        manifest = read_cluster(options, means)
+        labels = {OF_CLUSTER: options.ref.name}
+        pods = means.api.list(POD, options.namespace, labels)
+        nodes = (str(pod["spec"].get("nodeName") or "") for pod in pods)
+        return _Cluster(
+            options=options,
+            manifest=manifest,
+            secret=secret_of(manifest, means),
+            nodes=tuple(dict.fromkeys(filter(None, nodes))),
+        )
+    assert isinstance(target, EndpointTarget)  # noqa: S101 - there are no others in a cluster
+    assert target.inside is not None  # noqa: S101 - the file was checked
+    return _service(target, target.inside, means, settings_on(asked.experiment, target))
+
+
+def _service(
+    target: EndpointTarget, asked: ClusterService, means: ClusterMeans, settings: Sequence[str]
+) -> Server:
+    api, namespace = means.api, means.belongings.namespace
+    behind = pod_behind(api, asked.service, namespace, asked.port)
+    place = ObjectRef(kind=POD, name=behind.where.pod, namespace=behind.where.namespace)
+    pod = api.read(place) or {"metadata": {}, "spec": {}}
+    cluster = (pod["metadata"].get("labels") or {}).get(OF_CLUSTER)
+    if cluster is not None and settings:
+        raise PreflightError(
+            f"the Service {asked.service} leads to the Cluster {cluster} of CloudNativePG, whose"
+            " settings are changed by its manifest and not by SQL",
+            hint=f"Use `{{kind: cloudnative-pg, cluster: {cluster}, allow_existing: true}}`.",
+        )
+    return _Service(
+        target=target,
+        found=ServerInCluster(
+            context="" if api.is_inside else api.context,
+            server=api.server,
+            namespace=namespace,
+            service=asked.service,
+            port=asked.port,
+            secret=SecretRef(
+                namespace=namespace,
+                name=asked.secret,
+                user_key=asked.user_key,
+                password_key=asked.password_key,
+            ),
+        ),
+        image=behind.image,
+        nodes=nodes_of(api, asked.service, namespace),
+    )
+
+
+def _plan(asked: Asked, site: KubernetesSite, found: Mapping[Target, Server]) -> GeneratorPlan:
+    """Return what the generators are: they keep away from every server.
+
+    Raises:
+        PreflightError: No image is known, or the servers have different passwords.
+    """
+    baseline = found[asked.experiment.treatment(asked.experiment.baseline).target]
+    if len({server.secret for server in found.values()}) > 1:
+        raise PreflightError(
+            "the servers of the treatments have different Secrets, and the pods of the load"
+            " generators get their password from one",
+            hint="Make one Secret with a user that both servers know, and name it with `secret:`"
+            " of each `kubernetes:` section.",
+        )
+    plan = generator_plan(asked.experiment, site.place, baseline.image, baseline.secret)
+    if not plan.image:
+        raise PreflightError(
+            "which image the server has is not known, and the load generators need one",
+            hint="Name one with pgbench with `generators: {image: ...}`.",
+        )
+    plans = [server.kept_away(plan) for server in found.values()]
+    if len(plans) == 1 and plans[0].away_from:
+        return replace(plans[0], away_from_nodes=())  # by label: also where it moves to
+    nodes = dict.fromkeys(node for each in plans for node in each.away_from_nodes)
+    return replace(plan, away_from_nodes=tuple(nodes))
+
+
+def _platform(
+    asked: Asked,
+    target: Target,
+    server: Server,
+    running: RunningServer,
+    made: tuple[KubernetesSite, Generators, EndpointEngine],
+) -> Platform:
+    site, generators, engine = made
+    doors, experiment = asked.doors, asked.experiment
+    names = settings_on(experiment, target)
+    restarts = restarts_on(experiment, target, names, running)
+    place = server.place(_means(asked, site, generators), restarts=restarts)
+    options = EndpointOptions(
+        target=server.endpoint,
+        entrance=place.entrance(),
+        campaign_id=site.belongings.campaign_id,
+        datasets=dataset_needs(engine.datasets()),
+        settings=names,
+        restarts=restarts,
+        clients=max(load.clients for load in experiment.loads),
+    )
+    means = Means(
+        sql=doors.sql, processes=generators.processes, clock=doors.clock, here=doors.processes
+    )
+    return EndpointPlatform(options, asked.ledger, means, place)
+
+
+def probe_storages(
+    experiment: Experiment,
+    images: Mapping[str, str],
+    site: KubernetesSite,
+    doors: Doors,
+    told: Callable[[str], None],
+) -> None:
+    """Measure what a volume of each class can do, and add it to the facts of the site.
+
+    Args:
+        experiment: Whose Clusters get such volumes; `ceilings: off` measures nothing.
+        images: Of the servers, by treatment.
+        site: Where a pod with a volume is made for a moment.
+        doors: To the clock.
+        told: Is told.
+
+    Raises:
+        PreflightError: A volume cannot be had.
+    """
+    if experiment.measure.ceilings is CeilingsAsked.OFF:
+        return
+    tools = PostgresCeilings((), processes=doors.processes, sql=doors.sql)
+
+    def rates(text: str) -> Mapping[str, float | None] | None:
+        found = tools.sync_rates(text)
+        return None if found is None else {each.method: each.per_s for each in found}
+
+    for question in dict.fromkeys(_questions(experiment, images)):
+        facts = probe_storage(
+            site.belongings, question, sync_rates=rates, told=told, clock=doors.clock
+        )
+        site.further.extend(facts)
+
+
+def _questions(experiment: Experiment, images: Mapping[str, str]) -> Iterator[StorageQuestion]:
+    """Yield which storage is measured: that of the data, and that of WAL where it has its own."""
+    for name, target in experiment.cluster_targets.items():
+        if target.is_made:
+            for storage_class in dict.fromkeys(_classes(target)):
+                yield StorageQuestion(
+                    image=images[name],
+                    storage_class=storage_class,
+                    node_selector=target.node_selector,
+                    tolerations=target.tolerations,
+                )
+
+
+def _classes(target: CloudNativePgTarget) -> Iterator[str | None]:
+    yield target.storage_class
+    if target.wal_storage is not None:
+        yield target.wal_storage_class or target.storage_class

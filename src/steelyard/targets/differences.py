@@ -1,0 +1,394 @@
+"""What differs between the treatments, and what it costs to switch.
+
+Whether the treatments of an experiment alternate within a block, and why not.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Final
+
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import (
+    Design,
+    EngineName,
+    Experiment,
+    Layer,
+    Reset,
+    SwitchCost,
+    Treatment,
+)
+from steelyard.core.latency import LogPolicy
+from steelyard.core.linux import switch_cost_of
+from steelyard.core.schedule import LATENCIES_IN_A_TURN, Mode, Pausing, SharedMemory, WorkloadTurns
+from steelyard.core.target import (
+    CloudNativePgTarget,
+    EndpointTarget,
+    RedisEndpointTarget,
+    RedisKubernetesTarget,
+    RedisLocalTarget,
+    Target,
+)
+from steelyard.core.units import format_bytes
+from steelyard.systems.protocol import Engine
+
+
+def differing_settings(one: Treatment, other: Treatment) -> tuple[str, ...]:
+    """Return the names of the server's own settings that the two ask for differently."""
+    return _differing(one, other, one.server_layer)
+
+
+def same_twice(experiment: Experiment, engine: Engine) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of treatments that do not differ.
+
+    A pair whose step for the operator or target differs is none: what it does is not known.
+    """
+    if experiment.twin_of is not None:
+        return ()  # it is there to be the same
+    pairs = combinations(experiment.treatments, 2)
+    return tuple((one.name, other.name) for one, other in pairs if _is_same(one, other, engine))
+
+
+def _is_same(one: Treatment, other: Treatment, engine: Engine) -> bool:
+    layer = one.server_layer
+    beside = [
+        replace(
+            each,
+            name="",
+            profiles=(),
+            settings=tuple(s for s in each.settings if s.layer is not layer),
+        )
+        for each in (one, other)
+    ]
+    if beside[0] != beside[1] or one.manual:
+        return False
+    names = differing_settings(one, other)
+    return not names or engine.asks_the_same(one.name, other.name, names)
+
+
+def switch_cost(experiment: Experiment, engine: Engine) -> SwitchCost:
+    """Return the dearest switch between any two treatments, or what the file asks for if dearer.
+
+    Raises:
+        InputError: The file asks for a cheaper switch than the differences need.
+    """
+    costs = [
+        _pair_cost(one, other, engine) for one, other in combinations(experiment.treatments, 2)
+    ]
+    needed = max(costs, key=lambda cost: cost.rank, default=SwitchCost.SESSION)
+    asked = experiment.measure.switch
+    if asked is None:
+        return needed
+    if asked.rank < needed.rank:
+        raise InputError(
+            f"measure.switch is {asked}, but the treatments differ in something that needs a"
+            f" {needed}",
+            hint="Leave `switch` out, or ask for a dearer one.",
+        )
+    return asked
+
+
+def _pair_cost(one: Treatment, other: Treatment, engine: Engine) -> SwitchCost:
+    if one.target != other.target:
+        return _target_cost(one.target, other.target)
+    names = differing_settings(one, other)
+    costs = [engine.switch_cost(one.name, names) if names else SwitchCost.SESSION]
+    costs += [switch_cost_of(name) for name in _differing(one, other, Layer.LINUX)]
+    if _differing(one, other, Layer.KVM) or one.domain_xml != other.domain_xml:
+        costs.append(SwitchCost.RESTART)  # a definition is taken at a power cycle
+    if one.manual or other.manual:  # equal steps too: one command may serve all treatments
+        costs.append(SwitchCost.RESTART)  # nobody knows what it does to a running server
+    return max(costs, key=lambda cost: cost.rank)
+
+
+def _require_kept_data(experiment: Experiment) -> None:
+    """Raise where a restart would not keep what was written.
+
+    Raises:
+        InputError: It is a Redis server, which keeps what its treatment persists.
+    """
+    if experiment.engine is EngineName.REDIS:
+        raise InputError(
+            "a Redis server that is restarted keeps what its treatment persists, so without a reset"
+            " for each visit the treatments would run on different keys",
+            hint="Leave `measure.reset` out.",
+        )
+
+
+def _target_cost(one: Target, other: Target) -> SwitchCost:
+    """Return what it takes to go to another target: servers in clusters are made for each visit."""
+    pods = CloudNativePgTarget | RedisKubernetesTarget
+    made = all(isinstance(each, pods) and each.is_made for each in (one, other))
+    return SwitchCost.REPROVISION if made else SwitchCost.RESTART
+
+
+def _differing(one: Treatment, other: Treatment, layer: Layer) -> tuple[str, ...]:
+    """Return the names of settings of a layer that the two ask for differently."""
+    pairs = set(one.asked(layer).items()) ^ set(other.asked(layer).items())
+    return tuple(sorted({name for name, _ in pairs}))
+
+
+def reset_for(experiment: Experiment, mode: Mode, *, writes: bool) -> Reset:
+    """Return when the data are restored: as asked, else as often as the state can be copied.
+
+    A server that is made for each visit has data that were made for it.
+    Back to back on data that no workload changes, there is nothing to reset, and a reset would
+    cost a restart and a warm-up in every block; nor where sessions of one server read the same
+    data.
+    """
+    if experiment.is_made_anew:
+        return Reset.VISIT
+    asked = experiment.measure.reset
+    if asked is not None:
+        if asked is not Reset.VISIT and writes and mode is Mode.VISITS:
+            _require_kept_data(experiment)
+        return asked
+    on_one_server = mode is Mode.ALTERNATING and bool(experiment.shared_servers)
+    if (mode is Mode.BACK_TO_BACK or on_one_server) and not writes:
+        return Reset.CAMPAIGN
+    return Reset.VISIT
+
+
+# Of the memory that is available: the rest is for the page cache of what is not counted. A guess.
+_SHARE_OF_MEMORY: Final = 0.8
+# In the generator or in the server: both wait by the clock.
+_VACUUM: Final = "vacuum"  # the data go back in the database that was measured in
+_SLEEPS: Final = re.compile(
+    r"^\s*\\sleep\b|\bpg_sleep(_for|_until)?\s*\(", re.MULTILINE | re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What the place offers to servers that are up together.
+
+    Attributes:
+        pausing: What can stand still between turns; None: nothing can, or there is no such place.
+        memory_bytes: That is available to all of them; None: it is not known, as of endpoints.
+        huge_page_bytes: Free in the pool of huge pages; None: there is no pool.
+        mixed_sessions: Why sessions of one server cannot have settings of their own, as a clause;
+            empty where they can, and where nobody needs them to.
+        unable: Why there is no such place, as a clause; empty where there is.
+    """
+
+    pausing: Pausing | None = None
+    memory_bytes: int | None = None
+    huge_page_bytes: int | None = None
+    mixed_sessions: str = ""
+    unable: str = "its servers can only be up one at a time here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesignChoice:
+    """Whether the treatments alternate, and why, as a clause.
+
+    Attributes:
+        memory: What they need of it together; None where they are not up together, and where it
+            is not known what there is.
+    """
+
+    alternates: bool
+    reason: str
+    memory: SharedMemory | None = None
+
+
+def choose_design(experiment: Experiment, engine: Engine, room: Room) -> DesignChoice:
+    """Return how the treatments of an experiment are brought together.
+
+    Raises:
+        InputError: The file asks for turns where they cannot be taken.
+    """
+    if experiment.design is Design.ONE_BY_ONE:
+        return DesignChoice(alternates=False, reason="the experiment asks for it")
+    if experiment.is_single_pass:
+        return DesignChoice(alternates=False, reason="a single pass takes each cell once")
+    obstacles = list(_obstacles(experiment, engine, room))
+    if not obstacles:
+        asked = experiment.design is Design.ALTERNATING
+        reason = "the experiment asks for it" if asked else "all of them can be up at the same time"
+        memory = _memory(experiment, engine, room)
+        return DesignChoice(alternates=True, reason=reason, memory=memory)
+    if experiment.design is Design.ALTERNATING:
+        raise _cannot_alternate("; ".join(obstacles))
+    return DesignChoice(alternates=False, reason=obstacles[0])
+
+
+def can_alternate(experiment: Experiment, engine: Engine, room: Room) -> bool:
+    """Return whether the treatments would alternate, as ``choose_design`` says with its reason."""
+    if experiment.design is Design.ONE_BY_ONE or experiment.is_single_pass:
+        return False
+    return next(_obstacles(experiment, engine, room), None) is None
+
+
+def too_slow(experiment: Experiment, turns: WorkloadTurns) -> DesignChoice:
+    """Return that the transactions of a workload are too long for turns as long as these.
+
+    Raises:
+        InputError: The file asks for turns.
+    """
+    reason = (
+        f"a turn of {turns.workload} would have to last {turns.times.turn_s:g} s to hold"
+        f" {LATENCIES_IN_A_TURN} of its mean latencies, which is too long"
+    )
+    if experiment.design is Design.ALTERNATING:
+        raise _cannot_alternate(reason)
+    return DesignChoice(alternates=False, reason=reason)
+
+
+def _cannot_alternate(reason: str) -> InputError:
+    return InputError(
+        f"the treatments cannot alternate: {reason}",
+        hint="Leave `design` out: then they are measured one by one.",
+    )
+
+
+def _obstacles(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
+    """Yield why turns cannot be taken, each as a clause."""
+    if len(experiment.treatments) < 2:
+        yield "there is one treatment"
+    if room.pausing is None:
+        yield room.unable
+    yield from _obstacles_of_the_work(experiment)
+    yield from _obstacles_of_the_file(experiment)
+    yield from _obstacles_of_settings(experiment, engine)
+    yield from _obstacles_of_others(experiment, room)
+    if room.pausing is Pausing.GENERATOR:
+        yield from _obstacles_of_shared_servers(experiment, engine, room)
+    yield from _obstacles_of_memory(experiment, engine, room)
+
+
+def _obstacles_of_the_work(experiment: Experiment) -> Iterator[str]:
+    if any(load.is_open for load in experiment.loads):
+        yield "under a rate what is due in a pause would be worked off after it"
+    if experiment.goal is not None or experiment.capacity is not None:
+        yield "a search for the capacity is not taken in turns"
+    sleeping = [
+        script.name
+        for workload in experiment.workloads
+        for script in workload.scripts
+        if _SLEEPS.search(script.text)
+    ]
+    if sleeping:
+        yield f"{', '.join(sleeping)} sleeps, and would do so in the pauses"
+
+
+def _obstacles_of_the_file(experiment: Experiment) -> Iterator[str]:
+    measure = experiment.measure
+    if experiment.generator.logs_transactions and measure.log is LogPolicy.OFF:
+        yield "without the log of transactions (`measure.log: off`) turns cannot be counted"
+    if measure.log_sampling < 1.0:
+        yield "a log of some transactions (`measure.log_sampling`) does not count turns"
+    if measure.rounds is not None and measure.rounds > 1:
+        yield "`measure.rounds` asks for several runs in one visit"
+    if measure.calibration is not None and measure.discard_s is None:
+        yield "`measure.calibration` measures the warm-up of visits"
+    if measure.reset is Reset.CAMPAIGN or measure.switch is SwitchCost.REPROVISION:
+        yield "each block begins with fresh copies of the data, and the experiment asks otherwise"
+
+
+def _obstacles_of_settings(experiment: Experiment, engine: Engine) -> Iterator[str]:
+    if any(_of_the_machine(treatment) for treatment in experiment.treatments):
+        yield "settings of the whole machine hold for all servers on it"
+    names = {
+        name
+        for one, other in combinations(experiment.treatments, 2)
+        for name in differing_settings(one, other)
+    }
+    if not engine.writes():
+        return
+    timed = engine.timed_settings(sorted(names))
+    if timed:
+        yield f"{', '.join(timed)} acts by the clock, which goes on in the pauses"
+    cycle = engine.checkpoint_settings(sorted(names))
+    if cycle and experiment.measure.rounds is None:
+        yield (
+            f"the effect of {', '.join(cycle)} changes over a checkpoint cycle, which one visit has"
+            " to cover; with `measure.rounds: 1` only its beginning is measured, and they alternate"
+        )
+
+
+def _obstacles_of_others(experiment: Experiment, room: Room) -> Iterator[str]:
+    """Yield what others than the generator have to do with the servers."""
+    targets = {each.target for each in experiment.treatments}
+    if any(isinstance(each, RedisLocalTarget) and each.replica is not None for each in targets):
+        yield "a replica watches its server, and would take a pause for its end"
+    if any(isinstance(each, RedisEndpointTarget) and each.allow_existing for each in targets):
+        yield (
+            "others may use a Redis server that holds keys of theirs (`allow_existing`), and it"
+            " counts their commands with ours"
+        )
+    bursting = [
+        each.name for each in experiment.treatments if each.target.burst_lasts_s is not None
+    ]
+    if room.pausing is Pausing.GENERATOR and bursting:
+        yield f"burst credits come back in the pauses (`burst_lasts` of {', '.join(bursting)})"
+
+
+def _obstacles_of_shared_servers(
+    experiment: Experiment, engine: Engine, room: Room
+) -> Iterator[str]:
+    """Yield why treatments cannot be sessions of one server: nothing of it is altered for them."""
+    for target, names in experiment.shared_servers.items():
+        reasons = _obstacles_of_one_server(experiment, engine, target, names)
+        yield from (f"{', '.join(names)} are on one server, {reason}" for reason in reasons)
+    if experiment.shared_servers and room.mixed_sessions:
+        yield room.mixed_sessions
+
+
+def _obstacles_of_one_server(
+    experiment: Experiment,
+    engine: Engine,
+    target: EndpointTarget | RedisEndpointTarget,
+    names: Sequence[str],
+) -> Iterator[str]:
+    asked = sorted({key for each in names for key in experiment.treatment(each).asked_folded()})
+    if isinstance(target, RedisEndpointTarget):
+        yield "and a setting of Redis holds for all its sessions"
+        return
+    if beyond := engine.beyond_sessions(names[0], asked):
+        yield f"and no session can have its own {', '.join(beyond)}"
+    if paid := engine.paid_by_others(asked):
+        yield f"and sessions pay for the {', '.join(paid)} of others"
+    if experiment.measure.switch is SwitchCost.RESTART:
+        yield "which cannot be restarted for one of them (`measure.switch`)"
+    if engine.writes() and target.allow_existing:
+        yield "and would write into one database of it (`allow_existing`)"
+    elif engine.writes() and target.restore == _VACUUM:
+        yield "and would write into one database of it (`restore: vacuum`)"
+
+
+def _memory(experiment: Experiment, engine: Engine, room: Room) -> SharedMemory | None:
+    if room.memory_bytes is None:
+        return None
+    return SharedMemory(
+        needed_bytes=sum(engine.memory_bytes(each.name) for each in experiment.treatments),
+        available_bytes=room.memory_bytes,
+    )
+
+
+def _of_the_machine(treatment: Treatment) -> bool:
+    return bool(treatment.manual or treatment.asked(Layer.LINUX) or treatment.asked(Layer.KVM))
+
+
+def _obstacles_of_memory(experiment: Experiment, engine: Engine, room: Room) -> Iterator[str]:
+    memory = _memory(experiment, engine, room)
+    if memory and memory.needed_bytes > _SHARE_OF_MEMORY * memory.available_bytes:
+        yield (
+            f"together they may take {format_bytes(memory.needed_bytes)} with their data, and"
+            f" {format_bytes(memory.available_bytes)} of memory are available"
+        )
+    if room.huge_page_bytes is None:
+        return
+    taken = [engine.huge_page_bytes(treatment.name) for treatment in experiment.treatments]
+    known = [each for each in taken if each is not None]
+    if len(known) < len(taken):
+        yield (
+            "there are huge pages, which the server that starts first would take: say"
+            " `huge_pages: on` or `off` in all of them"
+        )
+    elif sum(known) > room.huge_page_bytes:
+        yield (
+            f"together they take {format_bytes(sum(known))} of huge pages, and"
+            f" {format_bytes(room.huge_page_bytes)} are free"
+        )

@@ -1,0 +1,241 @@
+"""From an experiment on running servers to the engine and platforms that run it."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from steelyard.core.command import ServerAddress
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.experiment import Experiment, Layer, SwitchCost
+from steelyard.core.schedule import Pausing
+from steelyard.core.target import EndpointTarget, RedisEndpointTarget, Target, is_restarted
+from steelyard.gateways.doors import Doors
+from steelyard.gateways.sql import Sql
+from steelyard.places.local.pausing import PausedGenerators
+from steelyard.places.protocol import Ledger, PausablePlatform
+from steelyard.systems.postgres.engine import RunningServer, read_running
+from steelyard.systems.postgres.existing.databases import DatasetNeeds
+from steelyard.systems.postgres.existing.platform import (
+    EndpointOptions,
+    EndpointPlatform,
+    keywords_of,
+)
+from steelyard.systems.postgres.existing.sessions import (
+    EndpointSessions,
+    mixed_sessions,
+    shown_settings,
+)
+from steelyard.systems.postgres.existing.settings import STARTED_AT, Means
+from steelyard.systems.postgres.factory import Surroundings, endpoint_engine
+from steelyard.systems.postgres.settings import deviations
+from steelyard.systems.protocol import Dataset, Engine
+from steelyard.targets.differences import Room, can_alternate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """Servers that are there already, ready to be measured.
+
+    Attributes:
+        platforms: Of each treatment, by name; those on one server share one.
+        room: What they offer to treatments that take turns.
+        seats: Makes the platform of each treatment for its turns, by name.
+    """
+
+    engine: Engine
+    platforms: Mapping[str, PausablePlatform]
+    room: Room
+    seats: Callable[[], Mapping[str, PausablePlatform]]
+
+
+def assemble_endpoints(
+    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
+) -> Endpoints:
+    """Return the engine and each treatment's platform; the servers are asked, nothing is changed.
+
+    Raises:
+        TargetError: A server cannot be reached.
+        PreflightError: Two targets lead to one server, or there is no pgbench.
+    """
+    targets = experiment.endpoint_targets
+    entrances = {target: doors.sql.reach(keywords_of(target)) for target in targets.values()}
+    require_different_servers(entrances.values(), doors.sql)
+    servers = {target: read_running(address, doors.sql) for target, address in entrances.items()}
+    surroundings = Surroundings(
+        processes=doors.processes,
+        sql=doors.sql,
+        account=None,
+        reach=lambda programs, _parts, _label: programs,
+    )
+    engine = endpoint_engine(
+        experiment, {name: servers[target] for name, target in targets.items()}, surroundings
+    )
+    room = _room(experiment, engine, entrances, doors.sql)
+    ground = _Ground(
+        experiment=experiment,
+        engine=engine,
+        campaign_id=campaign_id,
+        ledger=ledger,
+        doors=doors,
+        shared=experiment.shared_servers if can_alternate(experiment, engine, room) else {},
+    )
+    options = {
+        target: ground.options(target, entrances[target], server)
+        for target, server in servers.items()
+    }
+    platforms = {target: ground.platform(each) for target, each in options.items()}
+    return Endpoints(
+        engine=engine,
+        platforms={name: platforms[target] for name, target in targets.items()},
+        room=room,
+        seats=lambda: {
+            name: ground.seat(name, platforms[target], options[target])
+            for name, target in targets.items()
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What all servers of a campaign have in common.
+
+    Attributes:
+        shared: Servers on which several treatments take turns, by sessions of their own.
+    """
+
+    experiment: Experiment
+    engine: Engine
+    campaign_id: str
+    ledger: Ledger
+    doors: Doors
+    shared: Mapping[EndpointTarget | RedisEndpointTarget, tuple[str, ...]]
+
+    @property
+    def _means(self) -> Means:
+        doors = self.doors
+        return Means(sql=doors.sql, processes=doors.processes, clock=doors.clock)
+
+    @property
+    def _paused(self) -> PausedGenerators:
+        return PausedGenerators(self.doors.processes, self.doors.clock)
+
+    def options(
+        self, target: EndpointTarget, entrance: ServerAddress, server: RunningServer
+    ) -> EndpointOptions:
+        """Return how a server is used."""
+        names = settings_on(self.experiment, target)
+        at_once = len(self.shared.get(target, ("one",)))
+        return EndpointOptions(
+            target=target,
+            entrance=entrance,
+            campaign_id=self.campaign_id,
+            datasets=dataset_needs(self.engine.datasets()),
+            settings=names,
+            restarts=target not in self.shared
+            and restarts_on(self.experiment, target, names, server),
+            clients=at_once * max(load.clients for load in self.experiment.loads),
+            sessions=target in self.shared,
+        )
+
+    def platform(self, options: EndpointOptions) -> EndpointPlatform:
+        """Return a server."""
+        return EndpointPlatform(options, self.ledger, self._means, paused=self._paused)
+
+    def seat(
+        self, treatment: str, server: EndpointPlatform, options: EndpointOptions
+    ) -> EndpointPlatform:
+        """Return the server of a treatment, or where it has several the treatment's sessions."""
+        names = self.shared.get(options.target)
+        if names is None:
+            return server
+        return EndpointSessions(
+            options,
+            self.ledger,
+            self._means,
+            server=server,
+            number=names.index(treatment) + 1 if self.engine.writes() else None,
+            paused=self._paused,
+        )
+
+
+def _room(
+    experiment: Experiment,
+    engine: Engine,
+    entrances: Mapping[EndpointTarget, ServerAddress],
+    sql: Sql,
+) -> Room:
+    """Return what servers offer that go on in pauses; of one that is shared its sessions are tried.
+
+    They are tried only where nothing else keeps the treatments from taking turns.
+    """
+    room = Room(pausing=Pausing.GENERATOR)
+    if not experiment.shared_servers or not can_alternate(experiment, engine, room):
+        return room
+    troubles = (
+        trouble
+        for target, names in experiment.shared_servers.items()
+        if isinstance(target, EndpointTarget)
+        for trouble in _troubles(experiment, names, entrances[target], sql)
+    )
+    return replace(room, mixed_sessions=next(troubles, ""))
+
+
+def _troubles(
+    experiment: Experiment, names: Sequence[str], entrance: ServerAddress, sql: Sql
+) -> Iterator[str]:
+    """Yield why treatments cannot have sessions with settings of their own on a server."""
+    try:
+        if mixed := mixed_sessions(entrance, sql):
+            yield mixed
+        for treatment in map(experiment.treatment, names):
+            shown = shown_settings(treatment.asked(), entrance, sql)
+            yield from deviations(treatment.settings, shown)
+    except TargetError as error:
+        yield f"sessions there have no settings of their own: {error.message}"
+
+
+def dataset_needs(datasets: Sequence[Dataset]) -> tuple[DatasetNeeds, ...]:
+    """Return what the data sets need on a server that is there already."""
+    return tuple(
+        DatasetNeeds(
+            name=each.name, tables=each.scale_factor is not None, scripts=bool(each.prepare)
+        )
+        for each in datasets
+    )
+
+
+def settings_on(experiment: Experiment, target: Target) -> tuple[str, ...]:
+    """Return the names of all settings that any treatment on a server asks for."""
+    names = {
+        setting.name.lower()
+        for treatment in experiment.treatments
+        for setting in treatment.settings
+        if treatment.target == target and setting.layer is Layer.POSTGRES
+    }
+    return tuple(sorted(names))
+
+
+def restarts_on(
+    experiment: Experiment, target: Target, names: tuple[str, ...], server: RunningServer
+) -> bool:
+    """Return whether every activation restarts the server: then all treatments are alike."""
+    if not is_restarted(target):
+        return False
+    several = len({treatment.target for treatment in experiment.treatments}) > 1
+    known = [server.catalogue[name] for name in names if name in server.catalogue]
+    needed = several or any(entry.context == "postmaster" for entry in known)
+    return needed or experiment.measure.switch is SwitchCost.RESTART
+
+
+def require_different_servers(entrances: Collection[ServerAddress], sql: Sql) -> None:
+    """Raise when two targets lead to one server: each would keep the other's settings.
+
+    Raises:
+        PreflightError: They do.
+    """
+    statement = f"{STARTED_AT}, current_setting('port')"
+    seen = {repr(sql.rows(address, statement)) for address in entrances}
+    if len(seen) < len(entrances):
+        raise PreflightError(
+            "two targets of the experiment lead to the same server",
+            hint="Write the target once, in a treatment that the others extend.",
+        )

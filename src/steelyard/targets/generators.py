@@ -1,0 +1,358 @@
+"""The load generators of a campaign in a cluster: their pods, and the programs in them.
+
+What images a campaign runs, and what their programs say: each is asked once in a process.
+
+All objects that a campaign makes in a cluster, as manifests: what `--dry-run` prints.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from steelyard.core.experiment import EngineName, Experiment, GeneratorName, Treatment
+from steelyard.core.kubernetes import (
+    CAMPAIGN,
+    CONFIG_MAP,
+    DATABASE,
+    GENERATOR,
+    NAMESPACE,
+    POD,
+    ROLE,
+    SECRET,
+    Manifest,
+    SecretRef,
+    campaign_labels,
+    campaign_value,
+)
+from steelyard.core.measurement import Fact
+from steelyard.core.schedule import Load
+from steelyard.core.target import CloudNativePgTarget, KubernetesPlace, RedisKubernetesTarget
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.files import cache_directory
+from steelyard.gateways.process import Processes
+from steelyard.places.kubernetes.belongings import Belongings, object_name
+from steelyard.places.kubernetes.generator_manifest import (
+    GeneratorPlan,
+    agent_manifest,
+    generator_manifest,
+    image_pod,
+)
+from steelyard.places.kubernetes.generators import GeneratorPods
+from steelyard.places.kubernetes.pod_processes import PodProcesses
+from steelyard.places.kubernetes.reaching import SUPERUSER
+from steelyard.places.local.directories import MEMORY
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
+from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
+from steelyard.systems.postgres.server import Installation
+from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.redis.server import configuration_text
+from steelyard.systems.redis.statefulset.manifest import (
+    ServerAsked,
+    ServerStart,
+    pod_configuration,
+    secret_manifest,
+    service_manifests,
+    set_manifest,
+)
+from steelyard.targets.kubernetes_site import KubernetesSite
+
+# A preflight and the campaign after it ask the same: by cluster, image, and what is asked of it.
+_KNOWN: Final[dict[tuple[object, ...], Any]] = {}
+AnswerT = TypeVar("AnswerT")
+
+
+def describe_images(
+    experiment: Experiment,
+    images: Mapping[str, str],
+    site: KubernetesSite,
+    clock: Clock,
+    told: Callable[[str], None],
+) -> Mapping[str, ImagePrograms]:
+    """Return what each image of the servers says.
+
+    Args:
+        experiment: Whose settings are asked about.
+        images: By treatment.
+        site: Where a pod of each image is made for a moment.
+        clock: Waits for it.
+        told: Is told.
+
+    Raises:
+        PreflightError: An image is not found, or is none of PostgreSQL.
+    """
+    found: dict[str, ImagePrograms] = {}
+    for image in dict.fromkeys(images.values()):
+        treatments = [t for t in experiment.treatments if images.get(t.name) == image]
+        asked = tuple((t.name, tuple(t.asked().items())) for t in treatments)
+        ask = partial(describe_image, image, treatments)
+        found[image] = asked_once((image, asked), site, clock, told, ask=ask)
+    return found
+
+
+def asked_once(
+    question: Sequence[object],
+    site: KubernetesSite,
+    clock: Clock,
+    told: Callable[[str], None],
+    *,
+    ask: Callable[[Processes], AnswerT],
+) -> AnswerT:
+    """Return what a pod of an image answers, or answered before.
+
+    Args:
+        question: The image, and what tells its answer from others.
+        site: Where the pod is made for a moment.
+        clock: Waits for it.
+        told: Is told.
+        ask: Asks it.
+    """
+    key = (site.api.server, *question)
+    if key not in _KNOWN:
+        belongings = _somewhere(site)
+        try:
+            with image_pod(belongings, str(question[0]), clock, told) as processes:
+                _KNOWN[key] = ask(processes)
+        finally:
+            if belongings is not site.belongings:
+                belongings.remove_all()
+    answer: AnswerT = _KNOWN[key]
+    return answer
+
+
+def _somewhere(site: KubernetesSite) -> Belongings:
+    """Return where a pod can be made now.
+
+    Before a campaign its own namespace is not there; then the context's serves, as for
+    `kubectl run`, where the account may use it.
+    """
+    if site.is_opened or not site.makes_namespace:
+        return site.belongings
+    if not site.api.allowed("create", POD, site.api.namespace):
+        site.open()
+        return site.belongings
+    return site.elsewhere(site.api.namespace)
+
+
+_TEMPORARY: Final = Path("/tmp")  # noqa: S108 - compared with, where platforms place files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generators:
+    """The pods and what runs programs in them; the pods are there once a campaign begins."""
+
+    plan: GeneratorPlan
+    pods: GeneratorPods
+    processes: PodProcesses
+
+    def make(self, site: KubernetesSite, told: Callable[[str], None]) -> None:
+        """Make the pods, and note where they are.
+
+        Raises:
+            PreflightError: They cannot be.
+        """
+        self.pods.make(told)
+        nodes = ", ".join(dict.fromkeys(self.pods.nodes))
+        site.further.append(Fact(name="generators on", value=nodes, subject="Kubernetes"))
+        site.further.append(
+            Fact(name="generators' image", value=self.plan.image, subject="Kubernetes")
+        )
+
+
+def generators_of(
+    plan: GeneratorPlan, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
+) -> Generators:
+    """Return the generators of a plan; nothing is made yet."""
+    pods = GeneratorPods(plan, site.belongings, site.api, clock)
+    processes = PodProcesses(
+        site.api,
+        pods,
+        clock,
+        roots=(MEMORY, _TEMPORARY, cache_directory()),
+        told=told,
+    )
+    return Generators(plan=plan, pods=pods, processes=processes)
+
+
+def programs_of(
+    plan: GeneratorPlan,
+    known: Mapping[str, ImagePrograms],
+    site: KubernetesSite,
+    clock: Clock,
+    told: Callable[[str], None],
+) -> Installation:
+    """Return the programs of the generators' image.
+
+    Args:
+        plan: Names the image.
+        known: Images of servers that were asked already, by name.
+        site: Where a pod of it is made for a moment.
+        clock: Waits for it.
+        told: Is told.
+
+    Raises:
+        PreflightError: It lacks pgbench or psql.
+    """
+    if plan.image in known:
+        return known[plan.image].installation
+    return asked_once(
+        (plan.image, CLIENTS),
+        site,
+        clock,
+        told,
+        ask=lambda processes: find_in_image(plan.image, processes, CLIENTS),
+    )
+
+
+# A guess: pulling images, and Clusters that come up slowly, are no part of the budget.
+_MARGIN_S: Final = 3600.0
+_BUDGETS: Final = 1.5
+PLACEHOLDER: Final = "drawn-when-the-campaign-starts"
+
+
+def database_labels(campaign_id: str) -> Mapping[str, str]:
+    """Return the labels by which a campaign's databases are told from all other pods."""
+    return {CAMPAIGN: campaign_value(campaign_id), ROLE: DATABASE}
+
+
+def deadline_s(experiment: Experiment, long_runs_s: float | None = None) -> int:
+    """Return after how long the cluster ends a campaign's pods by itself: well after its end.
+
+    Args:
+        experiment: With its budget.
+        long_runs_s: What the runs after the last block may take; None: their least length.
+    """
+    runs = len(experiment.treatments) * len(experiment.workloads)
+    long_s = runs * (experiment.sustained_s or 0.0) if long_runs_s is None else long_runs_s
+    return round(_BUDGETS * (experiment.stop.budget_s + long_s) + _MARGIN_S)
+
+
+def generator_plan(
+    experiment: Experiment, place: KubernetesPlace, image: str, secret: SecretRef
+) -> GeneratorPlan:
+    """Return what an experiment's load generators are, but for what they keep away from."""
+    return GeneratorPlan(
+        place=place,
+        image=place.generators.image or image,
+        number=max(_pods(load, experiment.generator) for load in experiment.loads),
+        secret=secret,
+        deadline_s=deadline_s(experiment),
+    )
+
+
+def _pods(load: Load, generator: GeneratorName) -> int:
+    """Return how many pods put a load on: one for each process of the generator."""
+    is_benchmark = generator is GeneratorName.REDIS_BENCHMARK
+    return benchmark.processes(load) if is_benchmark else load.generators
+
+
+def redis_set_of(
+    treatment: Treatment,
+    target: RedisKubernetesTarget,
+    campaign_id: str,
+    namespace: str,
+    *,
+    suffix: str = "",
+) -> tuple[Manifest, ...]:
+    """Return the Services and, last, the StatefulSet of one treatment, with its settings in it."""
+    asked = ServerAsked(
+        target=target,
+        name=object_name(campaign_id, suffix),
+        namespace=namespace,
+        secret=SecretRef(namespace=namespace, name=object_name(campaign_id)),
+        campaign_id=campaign_id,
+    )
+    start = ServerStart(
+        change="first",
+        configuration=pod_configuration(configuration_text(treatment.asked())),
+        restore=False,
+    )
+    return (*service_manifests(asked), set_manifest(asked, start))
+
+
+def cluster_of(
+    treatment: Treatment,
+    target: CloudNativePgTarget,
+    campaign_id: str,
+    namespace: str,
+    *,
+    suffix: str = "",
+) -> Manifest:
+    """Return the Cluster of one treatment, with its settings in it."""
+    return cluster_manifest(
+        target,
+        name=object_name(campaign_id, suffix),
+        namespace=namespace,
+        secret=SecretRef(namespace=namespace, name=object_name(campaign_id)),
+        settings=treatment.asked(),
+        campaign_id=campaign_id,
+    )
+
+
+def campaign_manifests(
+    experiment: Experiment, plan: GeneratorPlan, campaign_id: str, *, namespace: str | None
+) -> Iterator[Manifest]:
+    """Yield what a campaign makes, in the order in which it does; of servers one per treatment.
+
+    Args:
+        experiment: Whose servers are made.
+        plan: Of its generators.
+        campaign_id: In names and labels.
+        namespace: That is there already; None: one of the campaign's own is made, too.
+    """
+    name = object_name(campaign_id)
+    makes, namespace = namespace is None, namespace or name
+    if makes:
+        yield _labelled(
+            {"apiVersion": "v1", "kind": NAMESPACE.name, "metadata": {"name": namespace}},
+            campaign_id,
+        )
+    anchor: Manifest = {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.name,
+        "metadata": {"name": name, "namespace": namespace},
+        "data": {"campaign": campaign_id},
+    }
+    yield _labelled(anchor, campaign_id)
+    if experiment.made_targets:
+        secret = SecretRef(namespace=namespace, name=name)
+        yield _labelled(_secret(secret, experiment.engine), campaign_id)
+        plan = replace(plan, secret=secret, away_from=database_labels(campaign_id))
+    agent = object_name(campaign_id, "agent")
+    yield _labelled(_inside(agent_manifest(agent), namespace), campaign_id)
+    for number in range(plan.number):
+        pod = generator_manifest(
+            plan,
+            name=object_name(campaign_id, f"generator-{number}"),
+            agent=agent,
+            campaign_id=campaign_id,
+        )
+        yield _labelled(_inside(pod, namespace), campaign_id, GENERATOR)
+    for number, (treatment, target) in enumerate(experiment.made_targets.items(), 1):
+        asked, suffix = experiment.treatment(treatment), f"treatment-{number}"
+        if isinstance(target, RedisKubernetesTarget):
+            yield from redis_set_of(asked, target, campaign_id, namespace, suffix=suffix)
+        else:
+            yield cluster_of(asked, target, campaign_id, namespace, suffix=suffix)
+
+
+def _secret(ref: SecretRef, engine: EngineName) -> Manifest:
+    if engine is EngineName.REDIS:
+        return secret_manifest(ref, PLACEHOLDER)
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.name,
+        "metadata": {"name": ref.name, "namespace": ref.namespace},
+        "type": "kubernetes.io/basic-auth",
+        "stringData": {"username": SUPERUSER, "password": PLACEHOLDER},
+    }
+
+
+def _inside(manifest: Manifest, namespace: str) -> Manifest:
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+
+
+def _labelled(manifest: Manifest, campaign_id: str, role: str = "") -> Manifest:
+    labels = campaign_labels(campaign_id, role)
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}

@@ -1,0 +1,355 @@
+"""What is assembled in a cluster, and what comes of it.
+
+What an account must be allowed so that a campaign can run: asked before anything is made.
+
+The place of a campaign in a Kubernetes cluster: namespace, belongings, permissions, facts.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from steelyard.core.errors import InputError, PreflightError, PrivilegeError
+from steelyard.core.experiment import Experiment
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.kubernetes import (
+    CAMPAIGN,
+    CLAIM,
+    CLUSTER,
+    JOB,
+    NAMESPACE,
+    SECRET,
+    ObjectRef,
+    campaign_value,
+)
+from steelyard.core.measurement import Fact
+from steelyard.core.target import KubernetesPlace, place_of
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.doors import Doors
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.places.job.manifests import job_name
+from steelyard.places.kubernetes.belongings import Belongings, object_name
+from steelyard.places.kubernetes.generator_manifest import GeneratorPlan
+from steelyard.places.kubernetes.permissions import Permission, Purpose, needed
+from steelyard.places.protocol import Ledger, Platform
+from steelyard.systems.protocol import Engine
+
+_READING: Final = ("get", "list")
+Lack = tuple[Permission, tuple[str, ...]]  # and the verbs that are missing
+
+
+def purposes_of(
+    experiment: Experiment, api: KubernetesApi, *, makes_namespace: bool
+) -> tuple[Purpose, ...]:
+    """Return what permissions an experiment needs in a cluster."""
+    asked = {
+        Purpose.OUTSIDE: not api.is_inside,
+        Purpose.OWN_NAMESPACE: makes_namespace,
+    }
+    others = (purpose for purpose, wanted in asked.items() if wanted)
+    return (*server_purposes(experiment), *others)
+
+
+def server_purposes(experiment: Experiment) -> tuple[Purpose, ...]:
+    """Return what permissions the servers of an experiment need."""
+    sets = any(target.is_made for target in experiment.redis_in_kubernetes.values())
+    asked = {Purpose.CLUSTERS: bool(experiment.cluster_targets), Purpose.REDIS: sets}
+    return tuple(purpose for purpose, wanted in asked.items() if wanted)
+
+
+def lacks(
+    experiment: Experiment, api: KubernetesApi, namespace: str, *, makes_namespace: bool
+) -> tuple[Lack, ...]:
+    """Return every permission that the account lacks, with the verbs."""
+    purposes = purposes_of(experiment, api, makes_namespace=makes_namespace)
+    found = []
+    for permission in needed(purposes):
+        where = "" if permission.cluster_wide else namespace
+        missing = tuple(
+            verb
+            for verb in _verbs(permission, experiment, api)
+            if not api.allowed(verb, permission.kind, where, permission.part)
+        )
+        if missing:
+            found.append((permission, missing))
+    return tuple(found)
+
+
+def _verbs(permission: Permission, experiment: Experiment, api: KubernetesApi) -> tuple[str, ...]:
+    """Return the verbs that this experiment needs of those that the purpose may need.
+
+    A server that is there already is not made; a session with a pod asks for `create` only from
+    Kubernetes 1.35 on, and its `get` before that.
+    """
+    made = bool(experiment.made_targets)
+    if permission.part in ("exec", "portforward"):
+        return permission.verbs if _minor(api.version()) >= _CREATES_SESSIONS else ("get",)
+    if permission.kind in (SECRET, CLAIM) and not made:
+        return tuple(verb for verb in permission.verbs if verb in _READING)
+    if permission.kind == CLUSTER and not made:
+        changed = any(target.allow_existing for target in experiment.cluster_targets.values())
+        return (*_READING, *(("patch",) if changed else ()))
+    return permission.verbs
+
+
+_CREATES_SESSIONS: Final = 35
+
+
+def _minor(version: str) -> int:
+    """Return the minor version of ``v1.34.4``; 0 where it is none."""
+    parts = version.lstrip("v").split(".")
+    digits = "".join(c for c in parts[1] if c.isdigit()) if len(parts) > 1 else ""
+    return int(digits or 0)
+
+
+def require_allowed(missing: tuple[Lack, ...], api: KubernetesApi, namespace: str) -> None:
+    """Raise when something is missing without which no campaign runs.
+
+    Raises:
+        PrivilegeError: With all of it.
+    """
+    grave = [lack for lack in missing if not lack[0].optional]
+    if grave:
+        told = "; ".join(_words(lack, namespace) for lack in grave)
+        raise PrivilegeError(
+            f"the account of the context {api.context} may not {told}",
+            hint="Have it granted: `steelyard kubernetes rbac` prints the least that is needed.",
+        )
+
+
+def _words(lack: Lack, namespace: str) -> str:
+    permission, verbs = lack
+    where = "in the whole cluster" if permission.cluster_wide else f"in namespace {namespace}"
+    group = f".{permission.group}" if permission.group else ""
+    return f"{', '.join(verbs)} {permission.resource}{group} {where} (to {permission.why})"
+
+
+def findings_of(missing: tuple[Lack, ...], namespace: str) -> Iterator[Finding]:
+    """Yield what the record will not say because the account may not see it."""
+    for lack in missing:
+        if lack[0].optional:
+            yield Finding(
+                code="permission-missing",
+                severity=Severity.INFO,
+                message=f"the account may not {_words(lack, namespace)}; the record lacks that",
+                remedy="Have it granted: `steelyard kubernetes rbac`.",
+                subject="kubernetes",
+            )
+
+
+Told = Callable[[str], None]
+_SUBJECT: Final = "Kubernetes"
+
+
+@dataclass(slots=True, kw_only=True)
+class KubernetesSite:
+    """Where in which cluster a campaign works.
+
+    Attributes:
+        namespace: Of everything that it makes.
+        is_there: The namespace was there before.
+        is_own: This campaign made it, or makes it.
+        is_opened: The namespace is there now.
+        missing: Permissions that the account lacks.
+        plan: Of the load generators, once it is known.
+        further: Facts that came about on the way: operator, storage, generators.
+    """
+
+    experiment: Experiment
+    api: KubernetesApi
+    place: KubernetesPlace
+    namespace: str
+    is_there: bool
+    is_own: bool
+    belongings: Belongings
+    ledger: Ledger
+    clock: Clock
+    is_opened: bool = False
+    missing: tuple[Lack, ...] = ()
+    plan: GeneratorPlan | None = None
+    further: list[Fact] = field(default_factory=list)
+    closing: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def makes_namespace(self) -> bool:
+        """Return whether the namespace is made for the campaign."""
+        return not self.is_there
+
+    def open(self) -> None:
+        """Make the namespace where there is none."""
+        if self.makes_namespace and not self.is_opened:
+            self.belongings.make_namespace()
+        self.is_opened = True
+
+    def elsewhere(self, namespace: str) -> Belongings:
+        """Return what belongs to the campaign in another namespace that is there."""
+        campaign_id = self.belongings.campaign_id
+        return Belongings(self.api, self.ledger, campaign_id, namespace, clock=self.clock)
+
+    def require_allowed(self) -> None:
+        """Look whether the account may do what the campaign needs.
+
+        Raises:
+            PrivilegeError: With everything that it may not.
+        """
+        makes = self.makes_namespace
+        self.missing = lacks(self.experiment, self.api, self.namespace, makes_namespace=makes)
+        require_allowed(self.missing, self.api, self.namespace)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what a reader must know of the cluster."""
+        own = "its own" if self.is_own else "there before"
+        known = {
+            "context": self.api.context,
+            SERVER: self.api.server,
+            "version": self.api.version(),
+            "namespace": f"{self.namespace} ({own})",
+        }
+        facts = (Fact(name=name, value=value, subject=_SUBJECT) for name, value in known.items())
+        return (*facts, *self.further)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is worth knowing before the start."""
+        yield from findings_of(self.missing, self.namespace)
+        if self.place.generators.same_node:
+            yield Finding(
+                code="generator-beside-database",
+                severity=Severity.WARNING,
+                message="load generators may run on the database's node (`same_node: true`), where"
+                " they take their share of its CPUs",
+                remedy="Leave `same_node` out, and give the cluster a node for them.",
+                subject="campaign",
+            )
+        if not self.is_own:
+            yield Finding(
+                code="foreign-namespace",
+                severity=Severity.WARNING,
+                message=f"the namespace {self.namespace} of {self.api.context} was not made for"
+                " this campaign: whatever else runs on its nodes shares them with the load",
+                remedy="Leave `namespace` out: the campaign makes one of its own and removes it.",
+                subject="campaign",
+            )
+
+    def close(self) -> None:
+        """Remove what was made, in the order last made first; what is gone is no trouble.
+
+        Raises:
+            LeftBehindError: Something is still there, after everything was tried.
+        """
+        try:
+            while self.closing:
+                self.closing.pop()()
+        finally:
+            self.belongings.remove_all()
+
+
+SERVER: Final = "API server"
+
+
+def find_site(
+    experiment: Experiment, doors: Doors, *, campaign_id: str, ledger: Ledger
+) -> KubernetesSite:
+    """Return the place of an experiment's pods; the cluster is asked, nothing is made.
+
+    Raises:
+        InputError: There is no such context.
+        PreflightError: The extra is not installed, or the namespace is going away.
+        TargetError: The API cannot be reached.
+    """
+    place = place_in(experiment)
+    api = doors.kubernetes.connect(place.context)
+    api.version()
+    campaign_id = campaign_id or f"look-{secrets.token_hex(4)}"
+    namespace = place.namespace or _default_namespace(experiment, api, campaign_id)
+    found = api.read(ObjectRef(kind=NAMESPACE, name=namespace))
+    if found is not None and (found.get("status") or {}).get("phase") == "Terminating":
+        raise PreflightError(
+            f"the namespace {namespace} is being removed", hint="Wait, or name another one."
+        )
+    if found is None and not experiment.makes_all_in_kubernetes:
+        raise PreflightError(
+            f"there is no namespace {namespace} in {api.context}",
+            hint="Name that of the server with `namespace:`, or --namespace.",
+        )
+    belongings = Belongings(api, ledger, campaign_id, namespace, clock=doors.clock)
+    if api.is_inside:
+        _go_with_job(belongings)
+    labels = (found or {"metadata": {}})["metadata"].get("labels") or {}
+    return KubernetesSite(
+        experiment=experiment,
+        api=api,
+        place=place,
+        namespace=namespace,
+        is_there=found is not None,
+        is_own=found is None or labels.get(CAMPAIGN) == campaign_value(campaign_id),
+        belongings=belongings,
+        ledger=ledger,
+        clock=doors.clock,
+    )
+
+
+def _go_with_job(belongings: Belongings) -> None:
+    """Let all that is made go with the Job that this process is, where it may be seen."""
+    ref = ObjectRef(kind=JOB, name=job_name(belongings.campaign_id), namespace=belongings.namespace)
+    with suppress(PrivilegeError):
+        job = belongings.api.read(ref)
+        if job is not None:
+            belongings.go_with(job)
+
+
+def place_in(experiment: Experiment) -> KubernetesPlace:
+    """Return the place that all treatments share.
+
+    Raises:
+        InputError: They do not, or are in no cluster.
+    """
+    places = {place_of(treatment.target) for treatment in experiment.treatments}
+    if len(places) != 1 or None in places:
+        raise InputError(
+            "the treatments are not all in one place of one Kubernetes cluster",
+            hint="Write `context`, `namespace` and `generators` once, for all treatments.",
+        )
+    (place,) = places
+    assert place is not None  # noqa: S101 - seen above
+    return place
+
+
+def _default_namespace(experiment: Experiment, api: KubernetesApi, campaign_id: str) -> str:
+    """Return a namespace of the campaign's own; of a server that is there: the context's."""
+    return object_name(campaign_id) if experiment.makes_all_in_kubernetes else api.namespace
+
+
+def trial_namespace(site: KubernetesSite) -> str:
+    """Return where an object can be tried: its own namespace may not be there yet."""
+    return site.namespace if site.is_there or site.is_opened else site.api.namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is assembled.
+
+    Attributes:
+        campaign_id: In names and labels; for looking one of a moment.
+        ledger: Is told what is made.
+        runs: The campaign begins: its pods are made. Else the cluster is looked at, and what can
+            be known to fail fails.
+        told: Is told what goes on, which takes seconds.
+    """
+
+    experiment: Experiment
+    doors: Doors
+    campaign_id: str
+    ledger: Ledger
+    runs: bool
+    told: Told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """What runs an experiment in a cluster."""
+
+    engine: Engine
+    platforms: Mapping[str, Platform]
+    site: KubernetesSite

@@ -1,0 +1,336 @@
+"""Redis servers that a campaign makes in a cluster, and the load generators beside them.
+
+Redis servers that are in a cluster already, behind Services, under load from pods.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from steelyard.core.errors import PreflightError, TargetError
+from steelyard.core.experiment import Experiment
+from steelyard.core.kubernetes import SECRET, ObjectRef, SecretRef
+from steelyard.core.outside import ServerInCluster
+from steelyard.core.target import ClusterService, RedisKubernetesTarget
+from steelyard.gateways.clock import Clock
+from steelyard.gateways.kubernetes.api import KubernetesApi
+from steelyard.gateways.redis import RedisDoor
+from steelyard.places.kubernetes.generator_manifest import NO_CREDENTIALS, GeneratorPlan
+from steelyard.places.kubernetes.outcomes import LoadPods
+from steelyard.places.kubernetes.reaching import PodBehind, Reach, nodes_of, pod_behind, redis_knock
+from steelyard.places.kubernetes.volumes import require_class
+from steelyard.places.protocol import Platform
+from steelyard.systems.redis.engine import Generator
+from steelyard.systems.redis.existing.connection import RedisMeans
+from steelyard.systems.redis.existing.platform import RedisEndpointPlatform
+from steelyard.systems.redis.factory import (
+    MARKERS,
+    InImageRedisEngine,
+    RedisEndpointEngine,
+    RedisImage,
+    describe_redis_image,
+    generator_in_image,
+    running_engine,
+)
+from steelyard.systems.redis.loaders import fill_by_script
+from steelyard.systems.redis.statefulset.manifest import make_redis_secret
+from steelyard.systems.redis.statefulset.own_server import StatefulSetMeans, StatefulSetOptions
+from steelyard.systems.redis.statefulset.platform import RedisKubernetesPlatform
+from steelyard.systems.service_place import ServiceMeans, ServicePlace
+from steelyard.targets.generators import (
+    Generators,
+    asked_once,
+    database_labels,
+    generator_plan,
+    generators_of,
+    redis_set_of,
+)
+from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, trial_namespace
+from steelyard.targets.redis_endpoint import redis_options, require_different, running
+from steelyard.targets.volume_room import require_redis_room
+
+_DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
+
+
+def redis_servers_made(asked: Asked, site: KubernetesSite) -> Placed:
+    """Return what runs Redis servers that Steelyard makes.
+
+    Raises:
+        PreflightError: A storage class or image is not there, or has not what is needed.
+    """
+    experiment, doors, told = asked.experiment, asked.doors, asked.told
+    _check(experiment, site)
+    images = _images(experiment, site, doors.clock, told)
+    secret = _secret(asked, site)
+    baseline = experiment.redis_in_kubernetes[experiment.baseline]
+    plan = replace(
+        generator_plan(experiment, site.place, baseline.image, secret),
+        variables=NO_CREDENTIALS,
+        away_from=database_labels(site.belongings.campaign_id),
+    )
+    site.plan = plan
+    program = redis_generator(experiment, plan.image, site, doors.clock, told)
+    generators = generators_of(plan, site, doors.clock, told)
+    if asked.runs:
+        generators.make(site, told)
+    else:
+        generators.pods.require_room()
+    engine = InImageRedisEngine(experiment, images, program, redis=doors.redis)
+    return Placed(engine=engine, platforms=_platforms(asked, site, generators, secret), site=site)
+
+
+def _check(experiment: Experiment, site: KubernetesSite) -> None:
+    """Look for what can be known to fail before a server is made.
+
+    Raises:
+        PreflightError: There is no such storage class, no room in the volume, or a quota or policy
+            refuses the set.
+        InputError: The cluster is too old to know a field of the set.
+    """
+    for name, target in experiment.redis_in_kubernetes.items():
+        require_class(site.api, target.storage_class)
+        require_redis_room(target, experiment.workloads)
+        campaign_id = site.belongings.campaign_id
+        manifests = redis_set_of(
+            experiment.treatment(name), target, campaign_id, trial_namespace(site)
+        )
+        site.api.apply(manifests[-1], dry_run=True)
+
+
+def _images(
+    experiment: Experiment, site: KubernetesSite, clock: Clock, told: Callable[[str], None]
+) -> Mapping[str, RedisImage]:
+    """Return what the image of each treatment's server says; each image is asked once."""
+    names = {name for treatment in experiment.treatments for name in treatment.asked_folded()}
+    found: dict[str, RedisImage] = {}
+    for image in dict.fromkeys(t.image for t in experiment.redis_in_kubernetes.values()):
+        treatments = [
+            experiment.treatment(name)
+            for name, target in experiment.redis_in_kubernetes.items()
+            if target.image == image
+        ]
+        wanted = tuple((t.name, tuple(t.asked().items())) for t in treatments)
+        ask = partial(describe_redis_image, image, treatments, sorted(names))
+        question = (image, _DESCRIBED, wanted, tuple(sorted(names)))
+        found[image] = asked_once(question, site, clock, told, ask=ask)
+    return {name: found[target.image] for name, target in experiment.redis_in_kubernetes.items()}
+
+
+def redis_generator(
+    experiment: Experiment,
+    image: str,
+    site: KubernetesSite,
+    clock: Clock,
+    told: Callable[[str], None],
+) -> Generator:
+    """Return the load generator of the generators' image.
+
+    Raises:
+        PreflightError: It has none.
+    """
+    ask = partial(generator_in_image, experiment.generator, image)
+    return asked_once((image, experiment.generator), site, clock, told, ask=ask)
+
+
+def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
+    if asked.runs:
+        return make_redis_secret(site.belongings)
+    return SecretRef(namespace=site.namespace, name=site.belongings.name())
+
+
+def redis_reach(asked: Asked, site: KubernetesSite) -> Reach:
+    """Return the ways to Redis servers, which close with the site."""
+    doors = asked.doors
+    reach = Reach(site.api, redis_knock(doors.redis), doors.clock)
+    site.closing.append(reach.close)
+    return reach
+
+
+def load_pods(generators: Generators) -> LoadPods:
+    """Return the generators' pods, to be watched."""
+    return LoadPods(
+        pods=lambda: generators.pods.pods, start_skew=lambda: generators.processes.last_skew
+    )
+
+
+def _platforms(
+    asked: Asked, site: KubernetesSite, generators: Generators, secret: SecretRef
+) -> Mapping[str, Platform]:
+    """Return the platform of each treatment; treatments with equal targets share one."""
+    experiment, doors = asked.experiment, asked.doors
+    means = StatefulSetMeans(
+        api=site.api,
+        processes=generators.processes,
+        load=load_pods(generators),
+        reach=redis_reach(asked, site),
+        belongings=site.belongings,
+        door=doors.redis,
+        clock=doors.clock,
+        told=asked.told,
+    )
+    targets = experiment.redis_in_kubernetes
+    platforms = {
+        target: RedisKubernetesPlatform(
+            StatefulSetOptions(
+                target=target,
+                campaign_id=site.belongings.campaign_id,
+                namespace=site.namespace,
+                secret=secret,
+                provisions=experiment.is_made_anew,
+            ),
+            asked.ledger,
+            means,
+        )
+        for target in dict.fromkeys(targets.values())
+    }
+    return {name: platforms[target] for name, target in targets.items()}
+
+
+Targets = Mapping[RedisKubernetesTarget, "_Found"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A server behind a Service, as it was found.
+
+    Attributes:
+        nodes: Of all pods that the Service selects.
+    """
+
+    server: ServerInCluster
+    behind: PodBehind
+    nodes: tuple[str, ...]
+
+    def place(self, api: KubernetesApi, reach: Reach, asked: Asked, load: LoadPods) -> ServicePlace:
+        """Return its place; ``load`` are the pods that put the load on."""
+        means = ServiceMeans(api=api, reach=reach, clock=asked.doors.clock, load=load)
+        return ServicePlace(self.server, means, database="")
+
+
+def redis_services(asked: Asked, site: KubernetesSite) -> Placed:
+    """Return engine and platforms of servers that are there.
+
+    Raises:
+        PreflightError: One is not there, or two targets lead to one.
+        TargetError: One cannot be reached.
+    """
+    experiment, doors = asked.experiment, asked.doors
+    targets = experiment.redis_in_kubernetes
+    reach = redis_reach(asked, site)
+    found = {target: _find(target, site) for target in dict.fromkeys(targets.values())}
+    for each in found.values():
+        _require_open(each.place(site.api, reach, asked, LoadPods()), doors.redis)
+    site.plan = _plan(experiment, site, found)
+    program = redis_generator(experiment, site.plan.image, site, doors.clock, asked.told)
+    generators = generators_of(site.plan, site, doors.clock, asked.told)
+    places = {
+        target: each.place(site.api, reach, asked, load_pods(generators))
+        for target, each in found.items()
+    }
+    platforms = {
+        target: _platform(asked, site, target, place, generators)
+        for target, place in places.items()
+    }
+    require_different([platform.state for platform in platforms.values()])
+    if asked.runs:
+        generators.make(site, asked.told)
+    else:
+        generators.pods.require_room()
+    engine = _engine(asked, {n: platforms[t] for n, t in targets.items()}, program)
+    by_name = {name: platforms[target] for name, target in targets.items()}
+    return Placed(engine=engine, platforms=by_name, site=site)
+
+
+def _find(target: RedisKubernetesTarget, site: KubernetesSite) -> _Found:
+    service, api = target.service, site.api
+    assert service is not None  # noqa: S101 - none is made
+    namespace = site.namespace
+    server = ServerInCluster(
+        context="" if api.is_inside else api.context,
+        server=api.server,
+        namespace=namespace,
+        service=service.service,
+        port=service.port,
+        secret=_secret_of(service, namespace, api),
+    )
+    return _Found(
+        server=server,
+        behind=pod_behind(api, service.service, namespace, service.port),
+        nodes=nodes_of(api, service.service, namespace),
+    )
+
+
+def _secret_of(service: ClusterService, namespace: str, api: KubernetesApi) -> SecretRef:
+    """Return where the password is; a Secret without a user is the default user's."""
+    secret = SecretRef(
+        namespace=namespace,
+        name=service.secret,
+        user_key=service.user_key,
+        password_key=service.password_key,
+    )
+    if not service.secret or service.user_key != SecretRef(namespace="", name="").user_key:
+        return secret
+    kept = api.read(ObjectRef(kind=SECRET, name=service.secret, namespace=namespace)) or {}
+    has_user = service.user_key in (kept.get("data") or {})
+    return secret if has_user else replace(secret, user_key="")
+
+
+def _require_open(place: ServicePlace, door: RedisDoor) -> None:
+    """Look whether we may come in.
+
+    Raises:
+        TargetError: The server cannot be reached, or refuses what the Secret says.
+    """
+    address = place.entrance()
+    try:
+        door.connect(address).close()
+    except TargetError as error:
+        secret = "" if place.inside is None else place.inside.secret.name
+        said = f"Are user and password right in the Secret {secret}?" if secret else error.hint
+        raise TargetError(f"{place.label}: {error.message}", hint=said) from error
+
+
+def _plan(experiment: Experiment, site: KubernetesSite, found: Targets) -> GeneratorPlan:
+    """Return what the generators are: they keep away from every server.
+
+    Raises:
+        PreflightError: No image is known.
+    """
+    baseline = found[experiment.redis_in_kubernetes[experiment.baseline]]
+    plan = generator_plan(experiment, site.place, baseline.behind.image, baseline.server.secret)
+    if not plan.image:
+        raise PreflightError(
+            "which image the server has is not known, and the load generators need one",
+            hint="Name one with redis-benchmark with `generators: {image: ...}`.",
+        )
+    nodes = dict.fromkeys(node for each in found.values() for node in each.nodes)
+    return replace(plan, variables=NO_CREDENTIALS, away_from_nodes=tuple(nodes))
+
+
+def _platform(
+    asked: Asked,
+    site: KubernetesSite,
+    target: RedisKubernetesTarget,
+    place: ServicePlace,
+    generators: Generators,
+) -> RedisEndpointPlatform:
+    doors = asked.doors
+    campaign_id = site.belongings.campaign_id
+    options = redis_options(asked.experiment, target, campaign_id, entrance=place.entrance())
+    means = RedisMeans(
+        redis=doors.redis,
+        processes=generators.processes,
+        clock=doors.clock,
+        here=doors.processes,
+    )
+    return RedisEndpointPlatform(options, asked.ledger, means, place)
+
+
+def _engine(
+    asked: Asked, platforms: Mapping[str, RedisEndpointPlatform], program: Generator
+) -> RedisEndpointEngine:
+    """Return the engine of the servers by treatment."""
+    servers = {name: running(platform.state) for name, platform in platforms.items()}
+    filling = partial(fill_by_script, beside=MARKERS)
+    return running_engine(asked.experiment, servers, program, asked.doors.redis, fill=filling)

@@ -1,0 +1,414 @@
+"""The stack below the servers of a campaign: turned for a treatment, seen in effect, put back.
+
+Invariant: what is there before the first change of a knob is in the ledger when it is changed;
+after ``put`` every knob that the treatment does not name is as it was before the campaign, and
+after ``remove`` all of them are.
+
+From the settings of a treatment outside its server to knobs, and what this machine lacks.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.core import linux as host_settings
+from steelyard.core.errors import (
+    LeftBehindError,
+    PreflightError,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
+)
+from steelyard.core.experiment import Experiment, Layer, Setting, Treatment
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import EffectiveSetting
+from steelyard.core.spelling import did_you_mean
+from steelyard.core.stack import Knob, KnobKind, Scope
+from steelyard.gateways.host import CpuLatency, Host
+from steelyard.places.protocol import LimitsInForce, Unfit
+from steelyard.targets.hooks import Hooks
+from steelyard.targets.local import HugePageNeeds, Pool, pool_of
+from steelyard.tuning.apply.applier import SnapshotLedger, change, put_back
+from steelyard.tuning.apply.door import KnobDoor
+from steelyard.tuning.facts.domain_xml import domain_name
+
+_SYSFS: Final = {
+    host_settings.TRANSPARENT: "/sys/kernel/mm/transparent_hugepage/enabled",
+    host_settings.TRANSPARENT_DEFRAG: "/sys/kernel/mm/transparent_hugepage/defrag",
+    host_settings.GOVERNOR: "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+}
+_SYSCTLS: Final = "/proc/sys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """One setting of a treatment with the knob that brings it about.
+
+    Attributes:
+        knob: None where it is no file of the kernel (``dma_latency``).
+    """
+
+    setting: Setting
+    knob: Knob | None
+
+
+def turned_settings(treatment: Treatment, device: str | None) -> tuple[Turned, ...]:
+    """Return everything that a treatment asks for outside its server.
+
+    Args:
+        treatment: Whose settings.
+        device: Of the data, as ``8:0``; None where it has none.
+    """
+    return tuple(
+        Turned(setting=setting, knob=_knob(setting, treatment, device))
+        for setting in treatment.settings
+        if setting.layer in (Layer.LINUX, Layer.KVM)
+    )
+
+
+def _knob(setting: Setting, treatment: Treatment, device: str | None) -> Knob | None:
+    if setting.layer is Layer.KVM:
+        name = domain_name(treatment.domain_xml) or ""
+        return Knob(
+            name=f"kvm:domain {name}",
+            layer="kvm",
+            kind=KnobKind.DOMAIN,
+            place=name,
+            value=treatment.domain_xml,
+            scope=Scope.MACHINE,
+        )
+    if setting.name == host_settings.DMA_LATENCY:
+        return None
+    kind, place, value = KnobKind.SYSFS, _SYSFS.get(setting.name, ""), setting.value
+    if setting.name == host_settings.READ_AHEAD:
+        place = read_ahead_place(device)
+        value = str(host_settings.read_ahead_kib(setting.value))
+    elif host_settings.is_sysctl(setting.name):
+        kind, place = KnobKind.SYSCTL, setting.name
+    return Knob(name=f"linux:{setting.name}", layer="linux", kind=kind, place=place, value=value)
+
+
+def seen_beside(turned: Turned, device: str | None) -> Turned:
+    """Return where another treatment's setting is looked at for one that does not name it.
+
+    Args:
+        turned: Of a treatment that names it.
+        device: Of the data of the one that does not.
+    """
+    if turned.knob is None or turned.setting.name != host_settings.READ_AHEAD:
+        return turned
+    return replace(turned, knob=replace(turned.knob, place=read_ahead_place(device)))
+
+
+def read_ahead_place(device: str | None) -> str:
+    """Return the file of a disk's read-ahead in KiB."""
+    return f"/sys/dev/block/{device or 'none'}/queue/read_ahead_kb"
+
+
+def unfit_settings(asked: Mapping[str, str], host: Host, *, device: str | None) -> Iterator[Unfit]:
+    """Yield the settings of the layer ``linux`` that this machine cannot have.
+
+    Args:
+        asked: Value by name.
+        host: This machine.
+        device: Of the data.
+    """
+    for name, value in asked.items():
+        if host_settings.is_sysctl(name):
+            yield from _no_sysctl(name, host)
+        elif name == host_settings.GOVERNOR:
+            yield from _no_governor(value, host)
+        elif name != host_settings.DMA_LATENCY:
+            yield from _no_file(name, host, device)
+
+
+def _no_file(name: str, host: Host, device: str | None) -> Iterator[Unfit]:
+    if name == host_settings.READ_AHEAD:
+        if host.read(read_ahead_place(device)) is None:
+            message = "the data are on a file system without a disk of its own"
+            yield Unfit(key=name, message=message, hint="Name a `directory:` on a disk.")
+    elif host.read(_SYSFS[name]) is None:
+        message = "this kernel has no transparent huge pages"
+        yield Unfit(key=name, message=message, hint="Leave it out.")
+
+
+def _no_sysctl(name: str, host: Host) -> Iterator[Unfit]:
+    path = f"{_SYSCTLS}/{name.replace('.', '/')}"
+    if host.read(path) is None:
+        folder, _, _ = path.rpartition("/")
+        prefix = name.rpartition(".")[0]
+        known = [f"{prefix}.{each}" for each in host.names(folder)]
+        hint = did_you_mean(name, known) or "Leave it out."
+        yield Unfit(key=name, message=f"this kernel has no `{name}`", hint=hint)
+
+
+def _no_governor(value: str, host: Host) -> Iterator[Unfit]:
+    policy = "/sys/devices/system/cpu/cpu0/cpufreq"
+    known = host.read(f"{policy}/scaling_available_governors")
+    if host.read(f"{policy}/scaling_governor") is None:
+        yield Unfit(
+            key=host_settings.GOVERNOR,
+            message="no governor of CPU frequency is visible here, as in a virtual machine",
+            hint="Turn it on the host, as a `manual` step, or leave it out.",
+        )
+    elif known is not None and value not in known.split():
+        yield Unfit(
+            key=host_settings.GOVERNOR,
+            message=f"this machine has no governor `{value}`",
+            hint=f"It has {', '.join(known.split())}.",
+        )
+
+
+Key = tuple[str, str]  # what is turned: kind and place of a knob, or a setting without one
+_READ_AHEAD_UNIT: Final = {host_settings.READ_AHEAD: "kB"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackMeans:
+    """What turning the stack needs.
+
+    Attributes:
+        doors: To each kind of knob there is.
+        devices: Disk of each treatment's data as ``8:0``, by name; None where it has none.
+        needs: Counts huge pages; None where no treatment asks for them.
+    """
+
+    doors: Mapping[KnobKind, KnobDoor]
+    host: Host
+    latency: CpuLatency
+    hooks: Hooks
+    ledger: SnapshotLedger
+    devices: Mapping[str, str | None]
+    needs: HugePageNeeds | None = None
+
+
+class StackSettings:
+    """Everything outside the servers that any treatment of an experiment sets."""
+
+    def __init__(self, experiment: Experiment, means: StackMeans) -> None:
+        self._experiment = experiment
+        self._means = means
+        self._turned: Mapping[str, Mapping[Key, Turned]] = {
+            t.name: {_key(each): each for each in turned_settings(t, means.devices.get(t.name))}
+            for t in experiment.treatments
+        }
+        self._named = {key: one for asked in self._turned.values() for key, one in asked.items()}
+        self._pool: Pool | None = None
+        self._pools: Mapping[str, int] | None = None
+        self._kept: list[Knob] = []
+        self._active = ""
+        self._done = ""
+        self._troubles: dict[Key, str] = {}
+
+    def unfit(self, treatment: str) -> tuple[Unfit, ...]:
+        """Return what of a treatment's ``linux`` this machine cannot have."""
+        asked = self._experiment.treatment(treatment).asked(Layer.LINUX)
+        device = self._means.devices.get(treatment)
+        return tuple(unfit_settings(asked, self._means.host, device=device))
+
+    def require_ready(self) -> None:
+        """Check everything that can be known before anything is touched.
+
+        Raises:
+            PreflightError: A knob could not take effect, or there is nobody to do a manual step.
+            PrivilegeError: The account may not.
+        """
+        for treatment in self._experiment.treatments:
+            if treatment.manual is not None:
+                self._means.hooks.require(treatment.name, treatment.manual)
+            for turned in self._turned[treatment.name].values():
+                if turned.knob is None:
+                    self._require_latency()
+                else:
+                    knob = self._estimated(treatment.name, turned.knob)
+                    self._door(knob).require(knob)
+
+    def _require_latency(self) -> None:
+        obstacle = self._means.latency.obstacle()
+        if obstacle:
+            raise PrivilegeError(
+                f"the wake-up of CPUs cannot be limited: {obstacle}",
+                hint="Run Steelyard as root, or remove `dma_latency`.",
+            )
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth knowing of these settings."""
+        if not any(turned.setting.layer is Layer.KVM for turned in self._named.values()):
+            return ()
+        return (
+            Finding(
+                code="domains-not-run",
+                severity=Severity.INFO,
+                message="Steelyard's own tests define domains and read back what became of them;"
+                " a campaign that power-cycles one between treatments was not run by them",
+                remedy="Look at the settings in force of each treatment in the report.",
+                subject="campaign",
+            ),
+        )
+
+    def put(self, treatment: str) -> None:
+        """Bring the stack of a treatment about; what did not work is in ``in_force``.
+
+        Raises:
+            TargetError: A manual step failed.
+        """
+        asked = self._turned[treatment]
+        self._troubles, self._active = {}, treatment
+        if self._pool is None:  # before the first change: afterwards it holds our own pages
+            self._pool = pool_of(self._means.host)
+        for key, turned in self._named.items():
+            if key not in asked:
+                self._attempt(key, turned, None)
+        for key, turned in asked.items():
+            self._attempt(key, turned, treatment)
+        step = self._experiment.treatment(treatment).manual
+        if step is not None and treatment != self._done:
+            self._done = ""
+            self._means.hooks.do(treatment, step)
+            self._done = treatment
+
+    def _attempt(self, key: Key, turned: Turned, treatment: str | None) -> None:
+        """Turn one setting for a treatment, or put it back for None; keep what went wrong."""
+        try:
+            if turned.knob is None:
+                self._hold(turned.setting if treatment else None)
+            elif treatment:
+                self._turn(self._counted(treatment, turned.knob))
+            elif (snapshot := self._means.ledger.kept(turned.knob)) is not None:
+                self._door(turned.knob).revert(turned.knob, snapshot)
+        except RecordError:
+            raise
+        except SteelyardError as error:
+            self._troubles[key] = f"{turned.setting.label}: {error.message}"
+
+    def _hold(self, setting: Setting | None) -> None:
+        if setting is None:
+            self._means.latency.release()
+        else:
+            self._means.latency.hold(host_settings.latency_us(setting.value))
+
+    def _turn(self, knob: Knob) -> None:
+        door = self._door(knob)
+        if self._means.ledger.kept(knob) is None:
+            if door.verify(knob).holds:
+                return
+            self._means.ledger.keep(knob, door.snapshot(knob))
+            self._kept.append(knob)
+        change(knob, door)
+
+    def _door(self, knob: Knob) -> KnobDoor:
+        door = self._means.doors.get(knob.kind)
+        if door is None:
+            raise PreflightError(
+                f"{knob.name} cannot be turned by this machine",
+                hint="Leave it out, or turn it by `manual`.",
+            )
+        return door
+
+    def _estimated(self, treatment: str, knob: Knob) -> Knob:
+        """Return a knob with about the number of pages in place of ``auto``."""
+        if knob.value != host_settings.AUTO or self._means.needs is None:
+            return knob
+        needed = self._means.needs.estimate(self._experiment.treatment(treatment))
+        return replace(knob, value=str(pool_of(self._means.host).with_room_for(needed)))
+
+    def _counted(self, treatment: str, knob: Knob) -> Knob:
+        """Return a knob with the number of pages in place of ``auto``.
+
+        They are counted once, on top of the pool before the first change: which treatment comes
+        first must not decide how large it is.
+        """
+        if knob.value != host_settings.AUTO or self._means.needs is None:
+            return knob
+        if self._pools is None:
+            asking = [
+                t
+                for t in self._experiment.treatments
+                if t.asked(Layer.LINUX).get(host_settings.HUGE_PAGES) == host_settings.AUTO
+            ]
+            pool = self._pool or pool_of(self._means.host)
+            needs = self._means.needs.count(asking)
+            self._pools = {name: pool.with_room_for(pages) for name, pages in needs.items()}
+        return replace(knob, value=str(self._pools[treatment]))
+
+    def in_force(self) -> LimitsInForce:
+        """Return what is in effect of all that any treatment names, and what is not as put."""
+        asked = self._turned[self._active]
+        deviations = dict(self._troubles)
+        for key, turned in asked.items():
+            trouble = self._deviation(turned)
+            if trouble:
+                deviations.setdefault(key, f"{turned.setting.label}: {trouble}")
+        seen = (self._seen(turned) for _, turned in sorted(self._shown().items()))
+        return LimitsInForce(effective=tuple(seen), deviations=tuple(deviations.values()))
+
+    def _shown(self) -> Mapping[tuple[Layer, str], Turned]:
+        """Return every setting that any treatment names, at the place it has for this one."""
+        device = self._means.devices.get(self._active)
+        shown = {_name(turned): seen_beside(turned, device) for turned in self._named.values()}
+        return shown | {_name(turned): turned for turned in self._turned[self._active].values()}
+
+    def _deviation(self, turned: Turned) -> str:
+        """Return in what a setting is not as the treatment asks; empty where it is, or unseen."""
+        if turned.knob is None:
+            limit, asked = self._means.latency.in_force_us(), turned.setting.value
+            late = limit is not None and limit > host_settings.latency_us(asked)
+            return f"asked to be {asked} us and is {limit} us" if late else ""
+        knob = self._counted(self._active, turned.knob)
+        check = self._door(knob).verify(knob)
+        if check.holds is False or check.pending:
+            return " ".join([*check.facts, check.pending]).strip()
+        return ""
+
+    def _seen(self, turned: Turned) -> EffectiveSetting:
+        setting = turned.setting
+        if turned.knob is None:
+            return self._latency_seen(setting)
+        seen = self._door(turned.knob).seen(turned.knob)
+        value, unit = seen.value, _READ_AHEAD_UNIT.get(setting.name)
+        if value is None:
+            return EffectiveSetting(name=setting.label, value="not visible", source=seen.reason)
+        if setting.layer is Layer.KVM:
+            same = value == turned.knob.value and not seen.pending
+            value = setting.value if same else "another definition"
+        return EffectiveSetting(name=setting.label, value=value, unit=unit, source=seen.source)
+
+    def _latency_seen(self, setting: Setting) -> EffectiveSetting:
+        limit, source = self._means.latency.in_force_us(), "/dev/cpu_dma_latency"
+        if limit is None or limit >= host_settings.NO_LATENCY_LIMIT_US:
+            value = "not visible" if limit is None else "unlimited"
+            return EffectiveSetting(name=setting.label, value=value, source=source)
+        return EffectiveSetting(name=setting.label, value=str(limit), unit="us", source=source)
+
+    def remove(self) -> None:
+        """Put everything back as it was before the campaign, the last change first.
+
+        Raises:
+            LeftBehindError: Something does not go back; all the rest was tried.
+        """
+        self._means.latency.release()
+        troubles = []
+        for knob in reversed(self._kept.copy()):
+            try:
+                put_back(knob, self._door(knob), self._means.ledger)
+                self._kept.remove(knob)
+            except RecordError:
+                raise
+            except SteelyardError as error:
+                troubles.append(error)
+        if troubles:
+            raise LeftBehindError(
+                "; ".join(error.message for error in troubles),
+                hint=f"{troubles[0].hint} Then run `steelyard clean`.".strip(),
+            )
+
+
+def _key(turned: Turned) -> Key:
+    """Return what tells one thing that is turned from another, whatever its name and value."""
+    if turned.knob is None:
+        return "", turned.setting.name
+    return turned.knob.kind, turned.knob.place
+
+
+def _name(turned: Turned) -> tuple[Layer, str]:
+    return turned.setting.layer, turned.setting.name

@@ -1,0 +1,407 @@
+"""Applying a plan: everything is checked first, then one knob after the other, each verified.
+
+Invariant: at every moment the record has a snapshot of each knob that may have been changed. So a
+plan that was cut off anywhere is applied on by ``apply_all`` or taken back by ``reverting``.
+
+Turning one knob and putting it back, for whoever keeps the snapshots.
+
+Invariant: what is there before the first change of a knob is durably in the ledger when ``turn``
+changes it. A snapshot that the ledger has is never replaced by a later one, which would be of
+what Steelyard itself made. Both calls may be interrupted anywhere and repeated.
+
+Putting back what a plan turned: the last knob first, each only where it is still the plan's.
+
+Invariant: what is neither the plan's value nor the former one is somebody's work. It is not
+touched before the operator says so.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from steelyard.core.errors import (
+    PreflightError,
+    PrivilegeError,
+    RecordError,
+    SteelyardError,
+    TargetError,
+)
+from steelyard.core.stack import BY_HAND, Knob, KnobKind, Outcome, Step
+from steelyard.tuning.apply.door import Check, Discerning, KnobDoor
+from steelyard.tuning.apply.files import RenderedDoor
+from steelyard.tuning.apply.plans import Selection, ordered
+from steelyard.tuning.apply.record import Applied, AppliedRecord
+
+
+class SnapshotLedger(Protocol):
+    """Keeps what was there before: the record of a plan, or the journal of a campaign.
+
+    Several knobs may turn the same thing to different values, one treatment after the other: who
+    keeps snapshots of those tells them by ``Knob.kind`` and ``Knob.place``, not by their names.
+    """
+
+    def kept(self, knob: Knob) -> str | None:
+        """Return the snapshot that was kept and not put back yet, or None."""
+        ...
+
+    def keep(self, knob: Knob, snapshot: str) -> None:
+        """Store a snapshot, and return once it is on disk."""
+        ...
+
+    def put_back(self, knob: Knob) -> None:
+        """Note that the snapshot is in effect again."""
+        ...
+
+
+def turn(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:
+    """Turn a knob and return whether it is in effect; what is in effect already is left alone.
+
+    Raises:
+        TargetError: It failed, succeeded in part, or did not take effect.
+        RecordError: The snapshot could not be stored; nothing was changed.
+    """
+    before = door.verify(knob)
+    return before if before.holds else turn_now(knob, door, ledger)
+
+
+def turn_now(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> Check:
+    """Turn a knob that is not in effect, and return whether it is now.
+
+    Raises:
+        TargetError: It failed, succeeded in part, or did not take effect.
+        RecordError: The snapshot could not be stored; nothing was changed.
+    """
+    if ledger.kept(knob) is None:
+        ledger.keep(knob, door.snapshot(knob))
+    return change(knob, door)
+
+
+def change(knob: Knob, door: KnobDoor) -> Check:
+    """Turn a knob whose snapshot is kept, and return whether it is in effect, or what is pending.
+
+    Raises:
+        TargetError: It failed, succeeded in part, or did not take effect.
+    """
+    door.apply(knob)
+    after = door.verify(knob)
+    if after.holds is False and not after.pending:
+        raise TargetError(
+            f"{knob.name} did not take effect: {' '.join(after.facts)}", hint=after.remedy
+        )
+    return after
+
+
+def put_back(knob: Knob, door: KnobDoor, ledger: SnapshotLedger) -> bool:
+    """Restore what was there before a knob was turned; return whether there was anything to.
+
+    Raises:
+        TargetError: It failed, and the ledger still has the snapshot.
+    """
+    snapshot = ledger.kept(knob)
+    if snapshot is None:
+        return False
+    door.revert(knob, snapshot)
+    ledger.put_back(knob)
+    return True
+
+
+Doors = Mapping[KnobKind, KnobDoor]
+Told = Callable[[Step], None]
+_ALL = Selection()
+_FULFILLED = frozenset({Outcome.THERE, Outcome.TURNED, Outcome.RENDERED})
+
+
+class UnprivilegedError(PrivilegeError):
+    """The account may not turn some knobs; has the commands that would."""
+
+    def __init__(self, message: str, *, hint: str, commands: Sequence[str]) -> None:
+        super().__init__(message, hint=hint)
+        self.commands = tuple(commands)
+
+
+def require_all(knobs: Sequence[Knob], doors: Doors) -> None:
+    """Check every knob that is not in effect, before anything is touched.
+
+    Raises:
+        PreflightError: Some cannot take effect; all of them are named.
+        UnprivilegedError: The account may not turn some, with the commands for those left to do.
+    """
+    refused: list[SteelyardError] = []
+    closed: list[PrivilegeError] = []
+    open_knobs: list[Knob] = []
+    for knob in knobs:
+        try:
+            if _door(knob, doors).verify(knob).holds:
+                continue
+            open_knobs.append(knob)
+            _door(knob, doors).require(knob)
+        except PrivilegeError as error:
+            open_knobs += [] if knob in open_knobs else [knob]
+            closed.append(error)
+        except (PreflightError, TargetError) as error:
+            refused.append(error)
+    if refused:
+        raise PreflightError(
+            "; ".join(error.message for error in refused),
+            hint=" ".join(dict.fromkeys(error.hint for error in refused if error.hint)),
+        )
+    if closed:
+        raise UnprivilegedError(
+            closed[0].message,
+            hint="Nothing was changed. Run it as root, or give these commands to who may.",
+            commands=[line for knob in open_knobs for line in _door(knob, doors).commands(knob)],
+        )
+
+
+def apply_all(
+    knobs: Sequence[Knob],
+    doors: Doors,
+    record: AppliedRecord,
+    *,
+    selection: Selection = _ALL,
+    told: Told = lambda _step: None,
+    confirmed: Callable[[Knob], bool] = lambda _knob: False,
+) -> tuple[Step, ...]:
+    """Turn the knobs of a plan in order, and return what came of each.
+
+    It stops at the first failure. What is pending holds back the knobs that need it.
+
+    Args:
+        knobs: All of the plan.
+        doors: For every kind among them.
+        record: Of the plan.
+        selection: Which of them to turn; the others are only looked at, where they can be.
+        told: Called after each knob.
+        confirmed: Asks the operator whether a step of theirs is done.
+
+    Raises:
+        RecordError: The record cannot be written; the knob at hand was not turned, or is kept.
+    """
+    steps: dict[str, Step] = {}
+    for knob in ordered(knobs):
+        if selection.wants(knob):
+            step = _applied(knob, doors, record, steps)
+            if knob.kind in BY_HAND and step.outcome is Outcome.PENDING:
+                step = _asked(step, doors, record, confirmed)
+            told(step)
+        else:
+            step = _looked_at(knob, doors, selection)
+        steps[knob.name] = step
+        if step.outcome is Outcome.FAILED and selection.wants(knob):
+            break
+    return tuple(step for step in steps.values() if selection.wants(step.knob))
+
+
+def _applied(knob: Knob, doors: Doors, record: AppliedRecord, steps: Mapping[str, Step]) -> Step:
+    door = _door(knob, doors)
+    if isinstance(door, RenderedDoor):
+        commands = tuple(door.commands(knob))
+        return Step(knob=knob, outcome=Outcome.RENDERED, commands=commands)
+    missing = [name for name in knob.after if steps[name].outcome not in _FULFILLED]
+    if missing:
+        remedy = f"It comes after {', '.join(missing)}: apply again when that is in effect."
+        return Step(knob=knob, outcome=Outcome.WAITING, remedy=remedy)
+    if knob.kind in BY_HAND:
+        return _step(knob, door.verify(knob), Outcome.THERE)
+    try:
+        check = door.verify(knob)
+        there = bool(check.holds)
+        if not there:
+            check = turn_now(knob, door, record)
+    except RecordError:
+        raise
+    except SteelyardError as error:
+        return Step(knob=knob, outcome=Outcome.FAILED, facts=(error.message,), remedy=error.hint)
+    if record.kept(knob) is not None:
+        record.turned(knob, check.pending)
+    return _step(knob, check, Outcome.THERE if there else Outcome.TURNED)
+
+
+def _asked(
+    step: Step, doors: Doors, record: AppliedRecord, confirmed: Callable[[Knob], bool]
+) -> Step:
+    """Return what came of a step of the operator's; what nothing can check is their word."""
+    knob = step.knob
+    said_before = record.applied.pending.get(knob.name) == ""
+    if not said_before:
+        record.turned(knob, knob.place)  # what was open and is done later is told at a revert
+        if not confirmed(knob):
+            return step
+    check = _door(knob, doors).verify(knob)
+    if check.holds is None:
+        record.turned(knob, "")
+        outcome = Outcome.THERE if said_before else Outcome.TURNED
+        return Step(knob=knob, outcome=outcome, facts=("The operator says so.",))
+    return _step(knob, check, Outcome.TURNED)
+
+
+def _step(knob: Knob, check: Check, fulfilled: Outcome) -> Step:
+    if check.pending:
+        remedy = still_to_do(check.pending)
+        if knob.kind in BY_HAND:
+            how = "" if knob.value else " without --yes, and say that it is done"
+            remedy = f"Do this, then apply again{how}: {check.pending}"
+        return Step(knob=knob, outcome=Outcome.PENDING, facts=check.facts, remedy=remedy)
+    outcome = {True: fulfilled, False: Outcome.FAILED, None: Outcome.UNSEEN}[check.holds]
+    return Step(knob=knob, outcome=outcome, facts=check.facts, remedy=check.remedy)
+
+
+def still_to_do(pending: str) -> str:
+    """Return what must happen before a knob is in effect, as a sentence."""
+    return f"Not in effect before this is done: {pending.rstrip('.')}."
+
+
+def _looked_at(knob: Knob, doors: Doors, selection: Selection) -> Step:
+    if isinstance(doors.get(knob.kind), RenderedDoor) or not selection.sees(knob):
+        return Step(knob=knob, outcome=Outcome.RENDERED)
+    if knob.kind not in doors:
+        return Step(knob=knob, outcome=Outcome.WAITING)
+    return _step(knob, doors[knob.kind].verify(knob), Outcome.THERE)
+
+
+def verify_all(knobs: Sequence[Knob], doors: Doors) -> tuple[tuple[Knob, Check], ...]:
+    """Return of every knob whether it is in effect; None where nobody can see it."""
+    return tuple((knob, _verified(knob, doors)) for knob in knobs)
+
+
+def _verified(knob: Knob, doors: Doors) -> Check:
+    if knob.kind not in doors:
+        unseen = f"There is no way to its {knob.kind} from here."
+        return Check(holds=None, facts=(unseen,), remedy="Name its server with --dsn.")
+    try:
+        return doors[knob.kind].verify(knob)
+    except SteelyardError as error:
+        return Check(holds=None, facts=(error.message,), remedy=error.hint)
+
+
+def _door(knob: Knob, doors: Doors) -> KnobDoor:
+    if knob.kind not in doors:
+        raise PreflightError(
+            f"{knob.name} cannot be turned here: there is no way to its {knob.kind}",
+            hint="Leave it out with --only, or name its server with --dsn.",
+        )
+    return doors[knob.kind]
+
+
+GONE = frozenset({Outcome.RESTORED, Outcome.KEPT, Outcome.YOURS})
+_WAY_OUT = (
+    "To leave it so, revert with --changed keep; to put back what was there before the plan, with"
+    " --changed replace."
+)
+
+
+class Changed(StrEnum):
+    """What becomes of what somebody has changed since it was turned."""
+
+    ASK = "ask"
+    KEEP = "keep"
+    REPLACE = "replace"
+
+
+def revert_all(
+    doors: Mapping[KnobKind, KnobDoor],
+    record: AppliedRecord,
+    *,
+    changed: Changed = Changed.ASK,
+    told: Callable[[Step], None] = lambda _step: None,
+) -> tuple[Step, ...]:
+    """Put back every knob that was turned, the last first, and return what came of each.
+
+    The knobs are the record's own. One that cannot be put back holds back those it came after. A
+    step of the operator's that was done since the plan began is theirs to undo.
+
+    Raises:
+        RecordError: The record cannot be written.
+    """
+    steps: dict[str, Step] = {}
+    for knob in to_put_back(record.applied):
+        holding = [
+            step.knob.name
+            for step in steps.values()
+            if knob.name in step.knob.after and step.outcome not in GONE
+        ]
+        step = _reverted(knob, doors, record, changed, holding)
+        if step is not None:
+            steps[knob.name] = step
+            told(step)
+    return tuple(steps.values())
+
+
+def to_put_back(applied: Applied) -> tuple[Knob, ...]:
+    """Return the knobs that were turned, and the operator's steps, in the order of a revert."""
+    kept = {name: entry.knob for name, entry in applied.snapshots.items()}
+    order = applied.begun.knobs if applied.begun else tuple(kept.values())
+    return tuple(
+        kept.get(knob.name, knob)
+        for knob in reversed(ordered(order))
+        if knob.name in kept or (knob.kind in BY_HAND and knob.name in applied.pending)
+    )
+
+
+def _reverted(
+    knob: Knob,
+    doors: Mapping[KnobKind, KnobDoor],
+    record: AppliedRecord,
+    changed: Changed,
+    holding: Sequence[str],
+) -> Step | None:
+    if holding:
+        remedy = f"It goes back after {', '.join(holding)}: revert again."
+        return Step(knob=knob, outcome=Outcome.WAITING, remedy=remedy)
+    if knob.kind not in doors:
+        facts = ("its server cannot be reached",)
+        return Step(knob=knob, outcome=Outcome.FAILED, facts=facts, remedy="Start it.")
+    door = doors[knob.kind]
+    try:
+        if knob.kind in BY_HAND:
+            return _undone(knob, door, record)
+        strange = _altered(knob, door, record)
+        if strange and changed is not Changed.REPLACE:
+            return _left(knob, record, strange, changed)
+        put_back(knob, door, record)
+        return _restored(knob, door)
+    except RecordError:
+        raise
+    except SteelyardError as error:
+        return Step(knob=knob, outcome=Outcome.FAILED, facts=(error.message,), remedy=error.hint)
+
+
+def _altered(knob: Knob, door: KnobDoor, record: AppliedRecord) -> str:
+    """Return what somebody has changed since a knob was turned.
+
+    Where the turn did not come to its end, what is there may be half of it: that is the plan's.
+    """
+    snapshot = record.kept(knob)
+    if snapshot is None or knob.name not in record.applied.pending:
+        return ""
+    return door.altered(knob, snapshot) if isinstance(door, Discerning) else ""
+
+
+def _left(knob: Knob, record: AppliedRecord, strange: str, changed: Changed) -> Step:
+    if changed is Changed.KEEP:
+        record.put_back(knob)
+        return Step(knob=knob, outcome=Outcome.KEPT, facts=(f"{strange}.",))
+    return Step(knob=knob, outcome=Outcome.FAILED, facts=(strange,), remedy=_WAY_OUT)
+
+
+def _undone(knob: Knob, door: KnobDoor, record: AppliedRecord) -> Step | None:
+    """Return what came of a step of the operator's; their word about it is forgotten."""
+    how = knob.undo or f"what undoes this: {knob.place}"
+    said = record.applied.pending[knob.name] == ""
+    check = door.verify(knob)
+    if check.holds:
+        remedy = f"Undo it, then revert again: {how}"
+        return Step(knob=knob, outcome=Outcome.PENDING, facts=check.facts, remedy=remedy)
+    record.put_back(knob)
+    if check.holds is None and said:
+        return Step(knob=knob, outcome=Outcome.YOURS, remedy=f"Undo it: {how}")
+    return None
+
+
+def _restored(knob: Knob, door: KnobDoor) -> Step:
+    seen = door.seen(knob)
+    fact = f"{knob.place} is {seen.value}."
+    if knob.kind is KnobKind.FILE:
+        fact = f"{knob.place} is as it was."
+    remedy = still_to_do(seen.pending) if seen.pending else ""
+    return Step(knob=knob, outcome=Outcome.RESTORED, facts=(fact,), remedy=remedy)

@@ -1,0 +1,399 @@
+"""Wake-up or memory distance: what one costs here, and which facts may be behind it.
+
+A wake-up is what it takes until a waiting thread runs again: the CPU leaves its idle state, a
+halted virtual CPU is started by the hypervisor, somebody else gives up the CPU. A statement of one
+client waits for two of them at least. Memory of another node costs 0.1 µs more per access, which
+adds up only where much work is done.
+
+The disk below a directory, as the kernel sees it, and the memory balloon.
+
+What kind of machine this is: hardware or virtual, container, vendor, kernel.
+
+Containers hide virtual machines from whoever asks "what is around me", so the two are looked for
+apart, and each from the kernel's own files.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.core.linux import (
+    PRESSED_FRACTION,
+    WAITED_FRACTION,
+    BlockDevice,
+    LinuxFacts,
+    PingPong,
+    halt_suspects,
+    idle_suspects,
+)
+from steelyard.core.stack_facts import StackFacts, Visibility
+from steelyard.core.units import KIB, format_latencies, format_share
+from steelyard.gateways.host import Host
+from steelyard.tuning.facts.file import Finds, Found, hidden, read_fact, seen, selected, unknown
+
+_PER_TRIP: Final = 2  # wake-ups in a round trip of one byte
+_SLICE_S: Final = 1e-3  # a guess: about a time slice of the scheduler, which is 3 ms by default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeUps:
+    """What wake-ups cost on a machine.
+
+    Attributes:
+        each_s: What waking up a thread on another CPU of the same node takes beyond a switch on one
+            CPU; None where it was not measured.
+        farther_s: What a wake-up takes more where it crosses NUMA nodes; None likewise.
+        suspects: Facts that make wake-ups slow, a sentence each.
+        unseen: Facts that might, and that cannot be seen from here, with the reason.
+        one_node: Nothing is far: there is one NUMA node, seen from the hypervisor too.
+    """
+
+    each_s: float | None
+    farther_s: float | None
+    suspects: tuple[str, ...]
+    unseen: tuple[str, ...]
+    one_node: bool | None
+
+
+def wake_ups(facts: StackFacts) -> WakeUps:
+    """Return what is known of the wake-ups of a stack."""
+    measured = facts.linux.ping_pong if facts.linux is not None else None
+    return WakeUps(
+        each_s=_each(measured),
+        farther_s=_farther(measured),
+        suspects=(*_idle(facts), *_halted(facts), *_contended(facts)),
+        unseen=tuple(_unseen(facts)),
+        one_node=_has_one_node(facts),
+    )
+
+
+def _each(measured: PingPong | None) -> float | None:
+    if measured is None or measured.across_s is None or measured.same_cpu_s is None:
+        return None
+    return max(0.0, measured.across_s - measured.same_cpu_s) / _PER_TRIP
+
+
+def _farther(measured: PingPong | None) -> float | None:
+    if measured is None or measured.other_node_s is None or measured.across_s is None:
+        return None
+    return (measured.other_node_s - measured.across_s) / _PER_TRIP
+
+
+def _machines(facts: StackFacts) -> Iterator[tuple[str, LinuxFacts]]:
+    """Yield each machine once: on bare metal the hypervisor is the database's own."""
+    if facts.hypervisor is not None and facts.hypervisor != facts.linux:
+        yield "the hypervisor", facts.hypervisor
+    if facts.linux is not None:
+        yield "this machine", facts.linux
+
+
+def _idle(facts: StackFacts) -> Iterator[str]:
+    for name, machine in _machines(facts):
+        yield from idle_suspects(machine, name)
+
+
+def _halted(facts: StackFacts) -> Iterator[str]:
+    host = facts.hypervisor
+    polls = host is None or host.halt_poll_s != 0.0
+    either = "" if polls else ", and the hypervisor does not poll either (halt_poll_ns = 0)"
+    for told in halt_suspects(facts.linux or LinuxFacts()):
+        yield told + either
+
+
+def _contended(facts: StackFacts) -> Iterator[str]:
+    for domain in facts.domains or ():
+        waited = domain.vcpu_delay_fraction
+        if waited is not None and waited > WAITED_FRACTION:
+            yield f"virtual CPUs of {domain.name} waited {format_share(waited)} of the time for one"
+    linux = facts.linux
+    if linux is None:
+        return
+    if linux.steal_fraction is not None and linux.steal_fraction > WAITED_FRACTION:
+        yield f"the hypervisor took {format_share(linux.steal_fraction)} of CPU time (steal)"
+    pressed = linux.cpu_pressure_fraction
+    if pressed is not None and pressed > PRESSED_FRACTION:
+        yield f"in {format_share(pressed)} of the time a task waited for a CPU"
+    slow = linux.ping_pong.across_p99_s if linux.ping_pong is not None else None
+    if slow is not None and slow > _SLICE_S:
+        (p99,) = format_latencies([slow])
+        yield f"1 round trip in 100 takes {p99}, a time slice of somebody else"
+
+
+def _unseen(facts: StackFacts) -> Iterator[str]:
+    linux = facts.linux
+    if linux is None or linux.virtualization in (None, "none"):
+        return
+    names = {
+        "hypervisor.idle_states": "the idle states of the hypervisor",
+        "hypervisor.halt_poll_s": "its halt polling",
+        "domains": "how long virtual CPUs wait for one",
+    }
+    for path, name in names.items():
+        part, _, rest = path.partition(".")
+        whole = getattr(facts, part)
+        if whole is None or (rest and getattr(whole, rest) is None):
+            origin = facts.origin(path)
+            why = origin.source if origin.visibility is not Visibility.YES else "nobody looked"
+            yield f"{name} ({why})"
+
+
+def _has_one_node(facts: StackFacts) -> bool | None:
+    nodes = facts.linux.nodes if facts.linux is not None else None
+    if nodes is None:
+        return None
+    if len(nodes) > 1:
+        return False
+    if facts.linux is not None and facts.linux.virtualization == "none":
+        return True
+    spread = [len(domain.memory_nodes) for domain in facts.domains or ()]
+    return max(spread) == 1 if spread and min(spread) > 0 else None
+
+
+BLOCK: Final = "/sys/dev/block"
+VIRTIO: Final = "/sys/bus/virtio/devices"
+_BALLOON: Final = "0x0005"  # virtio 1.2, section 5: device ids
+_NETWORK_FILES: Final = ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "9p", "virtiofs")
+_NETWORK_DISKS: Final = ("rbd", "nbd", "drbd")
+_EBS: Final = "Amazon Elastic Block Store"
+_INSTANCE_STORE: Final = "Instance Storage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """The file system that holds a directory.
+
+    Attributes:
+        number: Major and minor number of its device as ``254:0``; major 0 is no disk.
+        kind: Such as ``ext4``.
+        source: Its device, or what else it says it came from.
+    """
+
+    number: str
+    kind: str
+    source: str
+
+
+def mount_of(host: Host, directory: str) -> Mount | None:
+    """Return the file system below a directory whose links are resolved; None if not seen."""
+    best: tuple[int, Mount] | None = None
+    for line in (host.read("/proc/self/mountinfo") or "").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, source, *_) = before.split(), after.split()
+        at = _unescaped(fields[4])
+        inside = directory == at or directory.startswith(at.rstrip("/") + "/")
+        if inside and (best is None or len(at) >= best[0]):  # a later mount hides an earlier one
+            best = (len(at), Mount(number=fields[2], kind=kind, source=_unescaped(source)))
+    return best[1] if best else None
+
+
+def device_places(mount: Mount | None) -> tuple[str, ...]:
+    """Return the directories of sysfs that tell of the disk, that of a partition included."""
+    if mount is None:
+        return ()
+    if not mount.number.startswith("0:"):
+        place = f"{BLOCK}/{mount.number}"
+    elif re.fullmatch(r"/dev/[\w-]+", mount.source):  # btrfs has numbers of its own
+        place = f"/sys/class/block/{mount.source.removeprefix('/dev/')}"
+    else:
+        return ()
+    return (place, f"{place}/..")
+
+
+def device_fact(host: Host, directory: str | None) -> Found:
+    """Return the disk below a directory."""
+    if directory is None:
+        return unknown("no data directory was named")
+    mount = mount_of(host, directory)
+    if mount is None:
+        return hidden(f"/proc/self/mountinfo names no file system for {directory}")
+    source = f"{directory} on {mount.source} ({mount.kind})"
+    if mount.kind == "tmpfs":
+        return seen(BlockDevice(name="tmpfs", kind="tmpfs"), source)
+    if mount.kind in _NETWORK_FILES:
+        return seen(BlockDevice(name=mount.source, kind="network"), source)
+    for place in device_places(mount):
+        if host.read(f"{place}/queue/rotational") is not None:
+            return seen(_device(host, place, mount), f"{source}, {place}")
+    return hidden(f"{source}: the disk below is not visible")
+
+
+def _device(host: Host, place: str, mount: Mount) -> BlockDevice:
+    name = re.search(r"^DEVNAME=(\S+)$", host.read(f"{place}/uevent") or "", re.MULTILINE)
+    read_ahead = _word(host, f"{place}/queue/read_ahead_kb")
+    rotational = _word(host, f"{place}/queue/rotational") == "1"
+    scheduler = _word(host, f"{place}/queue/scheduler")
+    named = name[1] if name else mount.source.rpartition("/")[2]
+    return BlockDevice(
+        name=named,
+        kind=_kind(host, place, mount, named) or ("hdd" if rotational else "ssd"),
+        read_ahead_bytes=int(read_ahead) * KIB if read_ahead.isdecimal() else None,
+        scheduler=selected(scheduler) if "[" in scheduler else scheduler or None,
+        rotational=rotational,
+        write_cache=_word(host, f"{place}/queue/write_cache") or None,
+    )
+
+
+def _kind(host: Host, place: str, mount: Mount, name: str) -> str:
+    """Return what else than the rotational flag tells; empty where nothing does."""
+    model, vendor = _word(host, f"{place}/device/model"), _word(host, f"{place}/device/vendor")
+    if mount.source.startswith("/dev/longhorn/") or vendor == "IET" or "VIRTUAL-DISK" in model:
+        return "longhorn"
+    if name.startswith("nvme"):
+        of_cloud = {_EBS: "ebs"}.get(model)
+        return of_cloud or ("instance-store" if _INSTANCE_STORE in model else "nvme")
+    if name.startswith("vd") or vendor == "QEMU":
+        return "virtio"  # QEMU's disks say rotational=1 whatever is below them
+    kinds = {
+        "xvd": "xen",
+        "dm-": "device-mapper",
+        "loop": "loop",
+        **dict.fromkeys(_NETWORK_DISKS, "network"),
+    }
+    return next((kind for prefix, kind in kinds.items() if name.startswith(prefix)), "")
+
+
+def balloon_fact(host: Host) -> Found:
+    """Return whether a virtio memory balloon is bound to its driver."""
+    source = f"{VIRTIO}/*"
+    for name in host.names(VIRTIO):
+        if _word(host, f"{VIRTIO}/{name}/device") == _BALLOON:
+            uevent = host.read(f"{VIRTIO}/{name}/uevent") or ""
+            return seen("DRIVER=" in uevent, f"{VIRTIO}/{name}")
+    return seen(False, f"{source}: no balloon among them")  # noqa: FBT003 - the fact itself
+
+
+def _word(host: Host, path: str) -> str:
+    return (host.read(path) or "").strip()
+
+
+def _unescaped(field: str) -> str:
+    """Return a field of mountinfo, where a space is written as its octal number."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+DMI: Final = "/sys/class/dmi/id"
+_CLOCKS: Final = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
+_BY_CLOCK: Final = {"kvm-clock": "kvm", "hyperv_clocksource": "microsoft", "xen": "xen"}
+# Vendor or product of DMI, by which the hypervisors name themselves; so do systemd and virt-what.
+_BY_DMI: Final = {
+    "QEMU": "qemu",
+    "KVM": "kvm",
+    "Amazon EC2": "amazon",
+    "Google Compute Engine": "google",
+    "OpenStack": "kvm",
+    "VMware": "vmware",
+    "VirtualBox": "oracle",
+    "Virtual Machine": "microsoft",
+    "Xen": "xen",
+    "Parallels": "parallels",
+    "bhyve": "bhyve",
+}
+_METAL: Final = ".metal"  # EC2's machines without a hypervisor; their DMI says Amazon EC2, too
+_CONTAINER_FILES: Final = {"/.dockerenv": "docker", "/run/.containerenv": "podman"}
+_CONTAINER_GROUPS: Final = {"kubepods": "kubernetes", "docker": "docker", "lxc": "lxc"}
+
+
+def identity_facts(host: Host) -> Finds:
+    """Return what kind of machine this is."""
+    release, _, machine = host.release().partition(" ")
+    return {
+        "virtualization": virtualization(host),
+        "container": _container(host),
+        "vendor": read_fact(host, f"{DMI}/sys_vendor", str, absent=_no_dmi(host)),
+        "cpu_vendor": _cpu_vendor(host),
+        "instance_type": _instance_type(host),
+        "architecture": _of_kernel(host, "arch", machine),
+        "kernel": _of_kernel(host, "osrelease", release),
+        "cgroup_version": _cgroups(host),
+        "io_uring_disabled": read_fact(
+            host,
+            "/proc/sys/kernel/io_uring_disabled",
+            int,
+            absent="there is no /proc/sys/kernel/io_uring_disabled: the kernel is older than 6.6",
+        ),
+    }
+
+
+def virtualization(host: Host) -> Found:
+    """Return the kind of hypervisor below this kernel, ``none`` on bare metal."""
+    told = _by_kernel(host) or _by_dmi(host)
+    flags = re.search(r"^flags\s*:(.*)$", host.read("/proc/cpuinfo") or "", re.MULTILINE)
+    if flags is not None:  # of x86: others say `Features`, and hypervisors set none there
+        if "hypervisor" not in flags[1].split():
+            return seen("none", "no flag `hypervisor` in /proc/cpuinfo")
+        return told or seen("unknown", "flag `hypervisor` in /proc/cpuinfo")
+    if told:
+        return told
+    if host.read(f"{DMI}/sys_vendor"):
+        return seen("none", f"{DMI} names no hypervisor")
+    return hidden("neither /proc/cpuinfo nor DMI says whether this machine is virtual")
+
+
+def _by_kernel(host: Host) -> Found | None:
+    kind = (host.read("/sys/hypervisor/type") or "").strip()
+    if kind:
+        return seen(kind, "/sys/hypervisor/type")
+    clocks = host.read(_CLOCKS) or ""
+    for clock, name in _BY_CLOCK.items():
+        if clock in clocks:
+            return seen(name, _CLOCKS)
+    return None
+
+
+def _by_dmi(host: Host) -> Found | None:
+    for file in ("product_name", "sys_vendor"):
+        text = host.read(f"{DMI}/{file}") or ""
+        if _METAL in text:
+            return None
+        for word, name in _BY_DMI.items():
+            if word in text:
+                return seen("kvm" if name == "amazon" else name, f"{DMI}/{file}")
+    return None
+
+
+def _no_dmi(host: Host) -> str:
+    return "" if host.names(DMI) else f"there is no {DMI}: this machine has no DMI"
+
+
+def _cpu_vendor(host: Host) -> Found:
+    path = "/proc/cpuinfo"
+    found = re.search(r"^vendor_id\s*:\s*(\S+)$", host.read(path) or "", re.MULTILINE)
+    return seen(found[1], path) if found else hidden(f"{path} has no vendor_id, as only x86 has")
+
+
+def _instance_type(host: Host) -> Found:
+    vendor = (host.read(f"{DMI}/sys_vendor") or "").strip()
+    if "Amazon" in vendor:
+        return read_fact(host, f"{DMI}/product_name", str)
+    return hidden("DMI tells it on Amazon EC2 only; `--instance-metadata` asks the cloud")
+
+
+def _container(host: Host) -> Found:
+    kind = (host.read("/run/systemd/container") or "").strip()
+    if kind:
+        return seen(kind, "/run/systemd/container")
+    groups = host.read("/proc/self/cgroup") or ""
+    for word, name in _CONTAINER_GROUPS.items():
+        if f"/{word}" in groups:
+            return seen(name, "/proc/self/cgroup")
+    for path, name in _CONTAINER_FILES.items():
+        if host.read(path) is not None:
+            return seen(name, path)
+    return seen("none", "no mark of a container")
+
+
+def _of_kernel(host: Host, file: str, otherwise: str) -> Found:
+    found = read_fact(host, f"/proc/sys/kernel/{file}", str)
+    return found if found.value else seen(otherwise, "uname")
+
+
+def _cgroups(host: Host) -> Found:
+    root = "/sys/fs/cgroup"
+    if host.read(f"{root}/cgroup.controllers") is not None:
+        return seen("v2", f"{root}/cgroup.controllers")
+    if host.read(f"{root}/unified/cgroup.controllers") is not None:
+        return seen("hybrid", f"{root}/unified")
+    if " cgroup " in (host.read("/proc/self/mounts") or ""):
+        return seen("v1", "/proc/self/mounts")
+    return hidden(f"no control groups are mounted at {root}")

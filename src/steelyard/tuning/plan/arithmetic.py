@@ -1,0 +1,297 @@
+"""The memory of a plan, line by line: what the server takes at worst, and what it leaves.
+
+The figures are those that rules K8S014, K8S015, PG003, PG004 and KVM003 judge by.
+
+Refusals of a plan for lack of room: what fits instead is found by planning it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from steelyard.core.errors import PreflightError
+from steelyard.core.stack import ArithmeticLine, StackRequest
+from steelyard.core.units import KIB, MIB, format_bytes
+from steelyard.tuning.plan.huge_pages import PageCounter, formula_counter
+from steelyard.tuning.profiles import (
+    AUTOVACUUM_WORKERS,
+    FEWEST_CONNECTIONS,
+    HASH_MEM_MULTIPLIER,
+    LEAST_MAINTENANCE,
+    LEAST_WORK_MEM,
+    MachineFacts,
+    fitted,
+)
+from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
+from steelyard.tuning.rules.postgres_memory import MOST_BUFFERS
+from steelyard.tuning.rules.postgres_work import MOST_CONNECTIONS_PER_CPU
+
+_LESS: Final = "Ask for less, or plan for a larger machine."
+
+
+class DoesNotFitError(PreflightError):
+    """What was asked for has no room here; less of it, or a larger share of something, may."""
+
+    def __init__(self, message: str, hint: str = _LESS) -> None:
+        """Take the constraint; the hint is replaced by what was found to fit."""
+        super().__init__(message, hint=hint)
+
+
+# The margin of a pool above what is to be taken from it; of a pod's limit above the server's need.
+POOL_MARGIN: Final = 0.02
+POD_MARGIN: Final = 0.01
+
+_DEFAULT_CONNECTIONS: Final = "100"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How the database's memory is divided.
+
+    Attributes:
+        pages: Of the request's size, that shared memory takes.
+        counted_by: How they were counted.
+        reserved_bytes: Huge pages that count as the database's, margin included.
+        lowered: Names of settings that are below what the profile would give, for lack of memory.
+    """
+
+    memory_bytes: int
+    shared_buffers_bytes: int
+    max_connections: int
+    work_mem_bytes: int
+    maintenance_bytes: int
+    pages: int
+    counted_by: str
+    reserved_bytes: int
+    lowered: tuple[str, ...] = ()
+
+    @property
+    def beside_bytes(self) -> int:
+        """Return the memory beside the huge pages: backends and page cache."""
+        return self.memory_bytes - self.reserved_bytes
+
+    @property
+    def backends_bytes(self) -> int:
+        """Return what backends and autovacuum take at worst."""
+        return sum(size for _, size, _ in self.takers)
+
+    @property
+    def takers(self) -> tuple[tuple[str, int, str], ...]:
+        """Return who takes memory beside the huge pages at worst: label, bytes, why."""
+        count = self.max_connections
+        return (
+            (f"{count} backends", count * BACKEND_BYTES, "6 MiB each, a guess"),
+            (
+                f"work_mem of {count} backends",
+                count * self.work_mem_bytes * HASH_MEM_MULTIPLIER,
+                f"one hash table each: {HASH_MEM_MULTIPLIER} x {format_bytes(self.work_mem_bytes)}",
+            ),
+            (
+                f"maintenance_work_mem of {AUTOVACUUM_WORKERS} autovacuum workers",
+                AUTOVACUUM_WORKERS * self.maintenance_bytes,
+                f"{format_bytes(self.maintenance_bytes)} each",
+            ),
+        )
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the worst case leaves the page cache its part."""
+        return self.backends_bytes <= LIMIT_SHARE * self.beside_bytes
+
+
+def pages_with_margin(pages: int, margin: float) -> int:
+    """Return pages with a margin of whole pages; a page that is begun leaves room already."""
+    return pages + int(pages * margin)
+
+
+def divided(
+    request: StackRequest, fixed: Mapping[str, str], counter: PageCounter, margin: float
+) -> Budget:
+    """Return how the request's memory is divided.
+
+    Args:
+        request: What is asked for.
+        fixed: Further settings that change the size of shared memory.
+        counter: Counts the huge pages of the final settings.
+        margin: Of the huge pages above the server's need.
+
+    Raises:
+        DoesNotFitError: No server fits, with the constraint.
+    """
+    _require_proportion(request)
+    estimate = formula_counter(request.postgres_version)
+    chosen = _first_fitting(request, fixed, estimate, margin)
+    if chosen is not None:
+        chosen = _counted(request, chosen, fixed, counter, margin)
+    if chosen is None or not chosen.fits:
+        raise _does_not_fit(request, fixed, margin)
+    return chosen
+
+
+def database_lines(budget: Budget, page_bytes: int, shm_bytes: int) -> tuple[ArithmeticLine, ...]:
+    """Return the arithmetic of the database's memory."""
+    taken = budget.pages * page_bytes
+    lines = [
+        ArithmeticLine(label="memory of the database", amount_bytes=budget.memory_bytes),
+        ArithmeticLine(label="shared_buffers", amount_bytes=-budget.shared_buffers_bytes),
+        ArithmeticLine(
+            label="further shared memory",
+            amount_bytes=-(taken - budget.shared_buffers_bytes),
+            why=f"{budget.pages} huge pages of {format_bytes(page_bytes)} in all, counted by"
+            f" {budget.counted_by}",
+        ),
+        ArithmeticLine(
+            label="margin of the huge pages",
+            amount_bytes=-(budget.reserved_bytes - taken),
+            why="a new extension or version takes some more; rule OS002",
+        ),
+        ArithmeticLine(label="beside the huge pages", amount_bytes=budget.beside_bytes, total=True),
+        *(
+            ArithmeticLine(label=label, amount_bytes=-size, why=why)
+            for label, size, why in budget.takers
+        ),
+    ]
+    if shm_bytes:
+        why = "of parallel queries, counted in the pod's limit; rule PG012"
+        lines.append(ArithmeticLine(label="shared memory files", amount_bytes=-shm_bytes, why=why))
+    left = budget.beside_bytes - budget.backends_bytes - shm_bytes
+    lines.append(
+        ArithmeticLine(
+            label="page cache at worst",
+            amount_bytes=left,
+            why="backends may take 80 % of what is beside the huge pages; rule K8S014",
+            total=True,
+        )
+    )
+    return tuple(lines)
+
+
+def summed(
+    parts: Sequence[tuple[str, int, str]], label: str, why: str = ""
+) -> tuple[ArithmeticLine, ...]:
+    """Return lines that add up to a total."""
+    lines = tuple(
+        ArithmeticLine(label=name, amount_bytes=size, why=reason) for name, size, reason in parts
+    )
+    total = sum(line.amount_bytes for line in lines)
+    return (*lines, ArithmeticLine(label=label, amount_bytes=total, why=why, total=True))
+
+
+def _require_proportion(request: StackRequest) -> None:
+    """Refuse what rules PG003 and PG004 would warn of."""
+    most = int(MOST_BUFFERS * request.memory_bytes)
+    asked = request.shared_buffers_bytes
+    if asked is not None and asked > most:
+        raise DoesNotFitError(
+            f"shared_buffers of {format_bytes(asked)} is {100 * asked / request.memory_bytes:.0f} %"
+            f" of the {format_bytes(request.memory_bytes)} asked for; 40 % is the most that leaves"
+            " room for the page cache"
+        )
+    if (request.max_connections or 0) > MOST_CONNECTIONS_PER_CPU * request.cpus:
+        raise DoesNotFitError(
+            f"{request.max_connections} connections on {request.cpus} CPUs are more than"
+            f" {MOST_CONNECTIONS_PER_CPU} for each, which a pooler before the server would spare"
+        )
+
+
+def _first_fitting(
+    request: StackRequest, fixed: Mapping[str, str], counter: PageCounter, margin: float
+) -> Budget | None:
+    """Return the first division that fits: from the profile's values down to the least."""
+    for candidate in _candidates(request):
+        budget = _counted(request, candidate, fixed, counter, margin)
+        if budget.fits:
+            return budget
+    return None
+
+
+def _candidates(request: StackRequest) -> Sequence[Budget]:
+    """Return divisions from the best to the most frugal, huge pages not counted yet."""
+    profile = {
+        each.setting.name: each.setting.value
+        for each in fitted(MachineFacts(cpus=request.cpus, memory_bytes=request.memory_bytes))
+    }
+    work, maintenance = (_megabytes(profile[name]) for name in ("work_mem", "maintenance_work_mem"))
+    buffers = request.shared_buffers_bytes or _megabytes(profile["shared_buffers"])
+    usual = int(profile.get("max_connections", _DEFAULT_CONNECTIONS))
+    connections = request.max_connections or usual
+    works = _halved(work, LEAST_WORK_MEM)
+    steps = [(connections, size, maintenance) for size in works]
+    steps += [(connections, works[-1], size) for size in _halved(maintenance, LEAST_MAINTENANCE)]
+    if request.max_connections is None:
+        fewer = range(connections - 1, FEWEST_CONNECTIONS - 1, -1)
+        steps += [(count, works[-1], LEAST_MAINTENANCE) for count in fewer]
+    return [_candidate(request, buffers, step, (connections, work, maintenance)) for step in steps]
+
+
+def _candidate(
+    request: StackRequest,
+    buffers: int,
+    step: tuple[int, int, int],
+    best: tuple[int, int, int],
+) -> Budget:
+    names = ("max_connections", "work_mem", "maintenance_work_mem")
+    return Budget(
+        memory_bytes=request.memory_bytes,
+        shared_buffers_bytes=buffers,
+        max_connections=step[0],
+        work_mem_bytes=step[1],
+        maintenance_bytes=step[2],
+        pages=0,
+        counted_by="",
+        reserved_bytes=0,
+        lowered=tuple(
+            name for name, chosen, top in zip(names, step, best, strict=True) if chosen < top
+        ),
+    )
+
+
+def _halved(value: int, least: int) -> list[int]:
+    """Return a size, its half and so on in whole MiB, down to the least."""
+    sizes = [value]
+    while sizes[-1] > least:
+        sizes.append(max(sizes[-1] // 2 // MIB * MIB, least))
+    return sizes
+
+
+def _counted(
+    request: StackRequest,
+    budget: Budget,
+    fixed: Mapping[str, str],
+    counter: PageCounter,
+    margin: float,
+) -> Budget:
+    settings = {
+        **fixed,
+        "shared_buffers": f"{budget.shared_buffers_bytes // KIB}kB",
+        "max_connections": str(budget.max_connections),
+    }
+    count = counter(settings, request.page_bytes)
+    return replace(
+        budget,
+        pages=count.pages,
+        counted_by=count.counted_by,
+        reserved_bytes=pages_with_margin(count.pages, margin) * request.page_bytes,
+    )
+
+
+def _does_not_fit(
+    request: StackRequest, fixed: Mapping[str, str], margin: float
+) -> DoesNotFitError:
+    frugal = _counted(
+        request,
+        _candidates(request)[-1],
+        fixed,
+        formula_counter(request.postgres_version),
+        margin,
+    )
+    return DoesNotFitError(
+        f"{format_bytes(request.memory_bytes)} hold no such server:"
+        f" {format_bytes(frugal.reserved_bytes)} of huge pages and"
+        f" {format_bytes(frugal.backends_bytes)} of {frugal.max_connections} backends at worst"
+        " leave the page cache less than a fifth of the rest"
+    )
+
+
+def _megabytes(text: str) -> int:
+    return int(text.removesuffix("MB")) * MIB

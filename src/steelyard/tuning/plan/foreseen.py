@@ -1,0 +1,463 @@
+"""A whole plan: its design, files and knobs; and the directory that it is written to.
+
+The facts as they will be once a design is in effect, so that rules can judge it beforehand.
+
+Each layer is seen at the moment before what runs on it is started: pools are full, the virtual
+machine and the server are about to take from them. That is when rules are strictest.
+
+A design judged by the rules before it is a plan: what it would break, and what it leaves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from steelyard.core.command import quoted
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.findings import Severity
+from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
+from steelyard.core.stack import (
+    DomainDesign,
+    JudgedRule,
+    MachineDesign,
+    Place,
+    PlannedSetting,
+    PodDesign,
+    PoolDesign,
+    StackDesign,
+    StackPlan,
+    StackRequest,
+    State,
+)
+from steelyard.core.stack_facts import (
+    ClusterFacts,
+    DomainDisk,
+    DomainFacts,
+    GuestCell,
+    Kubelet,
+    KubernetesFacts,
+    PodFacts,
+    PostgresFacts,
+    StackFacts,
+    StorageClassFacts,
+)
+from steelyard.core.units import KIB, MIB
+from steelyard.gateways.files import make_directory, write_text
+from steelyard.tuning.files.cluster import class_name
+from steelyard.tuning.files.files import render
+from steelyard.tuning.files.yaml_text import quantity
+from steelyard.tuning.plan.designing import below_of, design_stack, storage_of
+from steelyard.tuning.plan.guests import counted_bytes, design_for, design_without, facts_with
+from steelyard.tuning.plan.huge_pages import PageCounter
+from steelyard.tuning.plan.knobs import knobs_of
+from steelyard.tuning.plan.machine import IDLE, READ_AHEAD, THP
+from steelyard.tuning.rules.catalogue import judge
+
+_STRICT_LOCAL: Final = {"numberOfReplicas": "1", "dataLocality": "strict-local"}
+
+
+def foreseen(design: StackDesign, facts: StackFacts) -> StackFacts:
+    """Return the facts once a design is in effect, where it was made from these facts.
+
+    Of Amazon RDS nothing is seen but the server.
+    """
+    if design.request.place is Place.RDS:
+        alone = StackFacts(postgres=facts.postgres)
+        return StackFacts(postgres=_postgres(design, alone, None), storage=design.request.storage)
+    linux = _machine_facts(design, facts)
+    return replace(
+        facts,
+        hypervisor=_hypervisor_facts(design, facts, linux),
+        linux=linux,
+        domains=_domains(design, facts),
+        kubernetes=_kubernetes(design, facts),
+        postgres=_postgres(design, facts, linux),
+        storage=storage_of(design.request, facts),
+        intent=replace(
+            facts.intent,
+            exclusive_cpus=design.request.exclusive_cpus,
+            logical_decoding=design.request.logical_decoding,
+            guest_governor=None,
+        ),
+    )
+
+
+def _hypervisor_facts(
+    design: StackDesign, facts: StackFacts, linux: LinuxFacts | None
+) -> LinuxFacts | None:
+    below = below_of(design.request.place, facts)
+    if design.hypervisor is not None and below is not None:
+        return _tuned(below, design.hypervisor)
+    return linux if facts.hypervisor == facts.linux else facts.hypervisor
+
+
+def _machine_facts(design: StackDesign, facts: StackFacts) -> LinuxFacts | None:
+    if design.machine is None:
+        return facts.linux
+    linux = facts.linux or LinuxFacts()
+    if design.domain is not None:
+        inside = linux if linux != below_of(design.request.place, facts) else LinuxFacts()
+        linux = _as_guest(inside, design.domain)
+    return _tuned(linux, design.machine)
+
+
+def _as_guest(linux: LinuxFacts, domain: DomainDesign) -> LinuxFacts:
+    count, threads = len(domain.vcpu_pins), domain.threads
+    cpus = tuple(range(count))
+    counted = counted_bytes(domain.memory_bytes)
+    node = NumaNode(number=0, cpus=cpus, memory_bytes=counted)
+    return replace(
+        linux,
+        virtualization="kvm",
+        cpus=cpus,
+        allowed_cpus=None,
+        nodes=(node,),
+        siblings=tuple(cpus[at : at + threads] for at in range(0, count, threads)),
+        smt=threads > 1,
+        memory_bytes=counted,
+        huge_page_bytes=linux.huge_page_bytes or 2 * MIB,
+        pools=(),
+        balloon=False,
+        governor=None,
+        scaling_driver=None,
+    )
+
+
+def _tuned(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
+    """Return a machine with a design in effect."""
+    linux = _with_pools(_with_sysctls(linux, machine.sysctls), machine)
+    named = {each.name: each.value for each in machine.sysfs}
+    device = linux.device
+    if device is not None and (kib := named.get(READ_AHEAD.format(device=device.name))):
+        device = replace(device, read_ahead_bytes=int(kib) * KIB)
+    states = linux.idle_states
+    if states is not None:
+        states = tuple(
+            replace(state, disabled=state.disabled or IDLE.format(number=number) in named)
+            for number, state in enumerate(states)
+        )
+    return replace(
+        linux,
+        device=device,
+        idle_states=states,
+        transparent_huge_pages=named.get(THP, linux.transparent_huge_pages),
+        governor=machine.governor or linux.governor,
+    )
+
+
+def _with_sysctls(linux: LinuxFacts, sysctls: tuple[PlannedSetting, ...]) -> LinuxFacts:
+    values = {each.name: int(each.value) for each in sysctls}
+    dirty = values.get("vm.dirty_bytes")
+    background = values.get("vm.dirty_background_bytes", linux.dirty_background_bytes)
+    return replace(
+        linux,
+        swappiness=values.get("vm.swappiness", linux.swappiness),
+        dirty_bytes=linux.dirty_bytes if dirty is None else dirty,
+        dirty_ratio=linux.dirty_ratio if dirty is None else 0,  # the kernel clears it
+        dirty_background_bytes=background,
+        zone_reclaim_mode=values.get("vm.zone_reclaim_mode", linux.zone_reclaim_mode),
+        overcommit_memory=values.get("vm.overcommit_memory", linux.overcommit_memory),
+        numa_balancing=values.get("kernel.numa_balancing", linux.numa_balancing),
+    )
+
+
+def _with_pools(linux: LinuxFacts, machine: MachineDesign) -> LinuxFacts:
+    pools, nodes = linux.pools or (), linux.nodes
+    for design in machine.pools:
+        if design.node is None:
+            pools = _resized(pools, design, design.pages)
+            continue
+        before = sum(
+            pool.total
+            for node in nodes or ()
+            if node.number == design.node
+            for pool in node.pools
+            if pool.page_bytes == design.page_bytes
+        )
+        nodes = tuple(
+            replace(node, pools=_resized(node.pools, design, design.pages))
+            if node.number == design.node
+            else node
+            for node in nodes or ()
+        )
+        whole = next((pool.total for pool in pools if pool.page_bytes == design.page_bytes), 0)
+        pools = _resized(pools, design, max(whole - before, 0) + design.pages)
+    default = [pool.total for pool in pools if pool.page_bytes == linux.huge_page_bytes]
+    requested = linux.requested_huge_pages
+    if default and (machine.steps or default[0] > (requested or 0)):
+        requested = default[0]  # of the plan's unit; a step takes older requests away
+    return replace(linux, pools=pools, nodes=nodes, requested_huge_pages=requested)
+
+
+def _resized(pools: tuple[PagePool, ...], design: PoolDesign, total: int) -> tuple[PagePool, ...]:
+    """Return pools with one of them resized; what is in use stays in use."""
+    size = design.page_bytes
+    old = next(
+        (pool for pool in pools if pool.page_bytes == size),
+        PagePool(page_bytes=size, total=0, free=0),
+    )
+    free = max(total - (old.total - old.free), 0)
+    return (
+        *(pool for pool in pools if pool.page_bytes != size),
+        replace(old, total=total, free=free),
+    )
+
+
+def _domains(design: StackDesign, facts: StackFacts) -> tuple[DomainFacts, ...] | None:
+    if design.domain is None:
+        return facts.domains
+    others = [each for each in facts.domains or () if each.name != design.domain.name]
+    own = next((each for each in facts.domains or () if each.name == design.domain.name), None)
+    return (*others, _domain(design.domain, own))
+
+
+def _domain(domain: DomainDesign, own: DomainFacts | None) -> DomainFacts:
+    cells = tuple(
+        GuestCell(
+            number=number,
+            memory_bytes=domain.memory_bytes // len(domain.nodes),
+            memory_nodes=(node,),
+        )
+        for number, node in enumerate(domain.nodes)
+    )
+    return DomainFacts(
+        name=domain.name,
+        vcpus=len(domain.vcpu_pins),
+        vcpu_pins={number: (cpu,) for number, cpu in enumerate(domain.vcpu_pins)},
+        emulator_pins=domain.emulator_pins,
+        io_thread_pins=domain.io_thread_pins,
+        memory_bytes=domain.memory_bytes,
+        cells=cells,
+        memory_mode="strict",
+        memory_nodes=domain.nodes,
+        huge_page_bytes=domain.page_bytes,
+        locked=domain.hard_limit_bytes is not None,
+        hard_limit_bytes=domain.hard_limit_bytes,
+        balloon="none",
+        cpu_mode="maximum" if domain.emulated else "host-passthrough",
+        threads_per_core=domain.threads,
+        features=("topoext",) if domain.amd and domain.threads > 1 else (),
+        disks=(
+            *(DomainDisk(device=path, cache="none", io="native") for path in domain.disks),
+            *(
+                replace(disk, cache="none") if disk.cache == "unsafe" else disk
+                for disk in (own.disks if own is not None else ())
+            ),
+        ),
+        lost_elements=(),
+    )
+
+
+def _kubernetes(design: StackDesign, facts: StackFacts) -> KubernetesFacts | None:
+    if design.pod is None or design.machine is None:
+        return facts.kubernetes
+    pod, seen = design.pod, facts.kubernetes or KubernetesFacts()
+    pages = sum(each.pages for each in design.machine.pools if each.page_bytes == pod.page_bytes)
+    capacity = {
+        **{k: v for k, v in (seen.capacity or {}).items() if not k.startswith("hugepages-")},
+        _resource(pod.page_bytes): quantity(pages * pod.page_bytes),
+    }
+    settings = {each.name: each.value for each in design.postgres.settings}
+    return replace(
+        seen,
+        kubelet=_kubelet(design, pod),
+        pods=(_pod(design, pod),),
+        capacity=capacity,
+        allocatable=None,
+        shared_cpus=None,
+        cluster=_cluster(design, pod, settings),
+        storage_classes=_storage_classes(design, seen),
+    )
+
+
+def _kubelet(design: StackDesign, pod: PodDesign) -> Kubelet:
+    kube, system, eviction = pod.reserved_memory_bytes
+    exclusive = design.request.exclusive_cpus
+    reserved = quantity(kube + system + eviction)
+    return Kubelet(
+        cpu_manager_policy="static" if exclusive else "none",
+        cpu_manager_options={"full-pcpus-only": "true"} if pod.full_cores else {},
+        topology_manager_policy="single-numa-node" if exclusive else "none",
+        memory_manager_policy="Static" if exclusive else "None",
+        reserved_system_cpus=",".join(map(str, pod.reserved_cpus)),
+        kube_reserved={"memory": quantity(kube)},
+        system_reserved={"memory": quantity(system)},
+        eviction_hard={"memory.available": quantity(eviction)},
+        reserved_memory=({"memory": reserved},) if exclusive else (),
+    )
+
+
+def _pod(design: StackDesign, pod: PodDesign) -> PodFacts:
+    resources = {
+        "cpu": str(pod.cpus),
+        "memory": quantity(pod.memory_bytes),
+        _resource(pod.page_bytes): quantity(pod.huge_pages_bytes),
+    }
+    name = f"{design.request.name}-1"
+    return PodFacts(name=name, database=True, requests=resources, limits=resources)
+
+
+def _cluster(design: StackDesign, pod: PodDesign, settings: Mapping[str, str]) -> ClusterFacts:
+    return ClusterFacts(
+        instances=pod.instances,
+        disruption_budget=pod.instances > 1,
+        anti_affinity="required",
+        parameters=settings,
+        storage_class=class_name(design),
+    )
+
+
+def _storage_classes(
+    design: StackDesign, seen: KubernetesFacts
+) -> tuple[StorageClassFacts, ...] | None:
+    """Return the classes with the one of the plan; one that was named stays what it is."""
+    name = class_name(design)
+    if design.request.storage_class is not None:
+        return seen.storage_classes
+    longhorn = "longhorn" in (design.request.storage or "")
+    made = StorageClassFacts(
+        name=name,
+        provisioner="driver.longhorn.io" if longhorn else "rancher.io/local-path",
+        binding="WaitForFirstConsumer",
+        parameters=_STRICT_LOCAL if longhorn else {},
+    )
+    return (*(each for each in seen.storage_classes or () if each.name != name), made)
+
+
+def _postgres(design: StackDesign, facts: StackFacts, linux: LinuxFacts | None) -> PostgresFacts:
+    seen = facts.postgres or PostgresFacts()
+    planned = {each.name: each.value for each in design.postgres.settings}
+    kernel = linux.huge_page_bytes if linux is not None else None
+    # The fact counts pages of the kernel's default size.
+    counts = planned.get("huge_pages") == "on" and design.request.page_bytes == kernel
+    return replace(
+        seen,
+        version=design.postgres.version,
+        settings={**(seen.settings or {}), **planned},
+        pending_restart=(),
+        huge_pages_needed=design.postgres.huge_pages if counts else None,
+        huge_pages_status=None,
+        running=False,
+        huge_page_mapping_bytes=None,
+        shared_memory_directory_bytes=(
+            design.pod.shm_bytes if design.pod is not None else seen.shared_memory_directory_bytes
+        ),
+    )
+
+
+def _resource(page_bytes: int) -> str:
+    return f"hugepages-{quantity(page_bytes)}"
+
+
+_SERIOUS: Final = (Severity.ERROR, Severity.WARNING)
+_OTHERS: Final = {"bench", "redis"}  # layers that no plan has
+
+
+def left_violated(design: StackDesign, facts: StackFacts) -> tuple[str, ...]:
+    """Return what stays violated of errors and warnings once a design is in effect.
+
+    What was violated before and is still so is nothing that the plan turns. What was not is its
+    own doing.
+
+    Raises:
+        PreflightError: The design itself would break a rule.
+    """
+    # Who else holds pages can only be told apart while no server runs.
+    without = replace(facts, postgres=PostgresFacts(running=False))
+    before = {rule.code for seen in (facts, without) for rule in _violated(seen)}
+    after = _violated(foreseen(design, facts))
+    caused = [rule for rule in after if rule.code not in before]
+    if caused:
+        first = caused[0]
+        raise PreflightError(
+            f"this plan would break rule {first.code}, {first.title!r}: {first.messages[0]}",
+            hint=first.remedy,
+        )
+    return tuple(f"{rule.code}: {message}" for rule in after for message in rule.messages)
+
+
+def _violated(facts: StackFacts) -> list[JudgedRule]:
+    return [
+        rule
+        for rule in judge(facts)
+        if rule.state is State.VIOLATED
+        and rule.severity in _SERIOUS
+        and not _OTHERS.issuperset(rule.layers)
+    ]
+
+
+PLAN: Final = "plan.json"
+FILES: Final = "files"
+_APPLIED: Final = "applied.jsonl"
+_ADAPTER: Final = TypeAdapter(StackPlan)
+
+
+def make_plan(
+    request: StackRequest, facts: StackFacts, counter: PageCounter, present: str | None = None
+) -> StackPlan:
+    """Return a plan.
+
+    Args:
+        request: What is asked for.
+        facts: Of the machines that it is for.
+        counter: Counts the huge pages of the server's settings.
+        present: XML of the domain where it is there already; the plan changes that one.
+
+    Raises:
+        PreflightError: What is asked for cannot be had, with the constraint and what would fit; or
+            the plan itself would break a rule.
+        InputError: The domain's XML cannot be used for this plan.
+    """
+    if present is None:
+        made = design_without(design_stack(request, facts, counter), facts)
+    else:
+        facts = facts_with(facts, present)
+        made = design_for(design_stack(request, facts, counter), present)
+    left = left_violated(made, facts)
+    files = render(made, present)
+    return StackPlan(design=made, knobs=knobs_of(made, files), files=files, left=left)
+
+
+def plan_json(plan: StackPlan) -> str:
+    """Return a plan as ``plan.json`` has it."""
+    return _ADAPTER.dump_json(plan, indent=2).decode() + "\n"
+
+
+def require_free(directory: Path) -> None:
+    """Check that a plan may be written to a directory.
+
+    Raises:
+        InputError: Something else is there, or a plan that was applied.
+    """
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise InputError(f"{directory} is not a directory", hint="Name a new one with --out.")
+    if (directory / _APPLIED).exists():
+        raise InputError(
+            f"the plan in {directory} was applied, and its record is needed to revert it",
+            hint=f"Revert it by `steelyard stack revert {quoted(directory)}`, or name another"
+            " directory.",
+        )
+    if any(directory.iterdir()) and not (directory / PLAN).exists():
+        raise InputError(
+            f"{directory} has other files in it", hint="Name a new directory with --out."
+        )
+
+
+def write_plan(directory: Path, plan: StackPlan) -> None:
+    """Write ``plan.json`` and every rendered file below ``files``.
+
+    Raises:
+        InputError: Something else is there, or a plan that was applied.
+    """
+    require_free(directory)
+    for file in plan.files:
+        path = directory / FILES / file.name
+        make_directory(path.parent)
+        write_text(path, file.content)
+    make_directory(directory)
+    write_text(directory / PLAN, plan_json(plan))

@@ -1,0 +1,295 @@
+"""A virtual machine for the database, and the hypervisor below it.
+
+A domain that is there already: a plan changes what it speaks of, and keeps all the rest.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from steelyard.core.errors import InputError, PreflightError
+from steelyard.core.linux import LinuxFacts, NumaNode
+from steelyard.core.stack import (
+    ArithmeticLine,
+    DomainDesign,
+    MachineDesign,
+    Place,
+    PoolDesign,
+    StackDesign,
+    StackRequest,
+)
+from steelyard.core.stack_facts import StackFacts
+from steelyard.core.units import MIB, format_bytes
+from steelyard.tuning.facts.domain_xml import domain_facts, parse_domain
+from steelyard.tuning.plan.arithmetic import Budget, summed
+from steelyard.tuning.plan.assumptions import of_cpus, of_neighbours, of_request
+from steelyard.tuning.plan.local_machine import system_bytes
+from steelyard.tuning.plan.machine import hypervisor_design, machine_design
+from steelyard.tuning.plan.pods import pool_pages, require_whole_cores
+from steelyard.tuning.plan.topology import (
+    DomainPlace,
+    Wanted,
+    place_domain,
+    threads_per_core,
+    whole_cores,
+)
+from steelyard.tuning.rules.domain_memory import FOR_GUESTS
+
+# What a kernel takes of a machine's memory before it counts it: 64 bytes for each page of 4 KiB,
+# and itself. A guest of 256 MiB counted 217 MiB, one of 24 GiB 23.59 GiB.
+_OF_A_PAGE: Final = 64
+_KERNEL_BYTES: Final = 40 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestPlan:
+    """A virtual machine, its hypervisor, and the system inside.
+
+    Attributes:
+        linux: The guest as it will be: its cores, its node, its memory.
+    """
+
+    hypervisor: MachineDesign
+    domain: DomainDesign
+    machine: MachineDesign
+    linux: LinuxFacts
+    lines: tuple[ArithmeticLine, ...]
+    assumptions: tuple[str, ...] = field(default=())
+
+
+def plan_guest(
+    request: StackRequest, facts: StackFacts, budget: Budget, below: LinuxFacts
+) -> GuestPlan:
+    """Return the plan of a virtual machine for the database.
+
+    Raises:
+        PreflightError: No NUMA node of the hypervisor has room for it.
+    """
+    if below.nodes is None:
+        raise PreflightError(
+            "nobody saw the hypervisor's NUMA nodes",
+            hint="Run `steelyard inspect --save facts.yaml` on it, and give --host-facts"
+            " facts.yaml.",
+        )
+    _require_mount(request, below)
+    in_pod = request.place is Place.CNPG
+    threads = threads_per_core(below)
+    if in_pod:
+        require_whole_cores(request, threads)
+    pages = pool_pages(budget, request.page_bytes, in_pod=in_pod)
+    lines = _guest_lines(request, budget, pages)
+    wanted = Wanted(
+        name=request.name,
+        vcpus=whole_cores(request.cpus, threads) + (threads if in_pod else 0),
+        memory_bytes=lines[-1].amount_bytes,
+        page_bytes=request.page_bytes,
+    )
+    place = place_domain(wanted, below, facts.domains or ())
+    linux = _guest_facts(facts.linux if facts.linux != below else None, wanted, place)
+    pool = PoolDesign(page_bytes=request.page_bytes, pages=pages, node=0)
+    return GuestPlan(
+        hypervisor=hypervisor_design(below, facts, (_pool_below(wanted, place),)),
+        domain=_domain(request, wanted, place, below),
+        machine=machine_design(linux, facts, (pool,), linux.cpus or ()),
+        linux=linux,
+        lines=(*lines, *_node_lines(wanted, place)),
+        assumptions=_assumptions(request, facts, below, wanted),
+    )
+
+
+def _require_mount(request: StackRequest, below: LinuxFacts) -> None:
+    if below.hugetlbfs is not None and request.page_bytes not in below.hugetlbfs:
+        size = request.page_bytes // 1024
+        raise PreflightError(
+            f"the hypervisor has no hugetlbfs mounted for pages of"
+            f" {format_bytes(request.page_bytes)}, and QEMU needs one",
+            hint=f"mount -t hugetlbfs -o pagesize={size}K hugetlbfs /dev/hugepages-{size}kB",
+        )
+
+
+def _guest_lines(request: StackRequest, budget: Budget, pages: int) -> tuple[ArithmeticLine, ...]:
+    """Return the guest's memory, a multiple of the page size."""
+    margin = pages * request.page_bytes - budget.reserved_bytes
+    parts = (
+        ("the database in the virtual machine", budget.memory_bytes, ""),
+        ("margin of the guest's pool", margin, "rule OS002"),
+        ("the guest's own system", system_bytes(request), "a guess"),
+    )
+    counted = sum(size for _, size, _ in parts)
+    total = -(-(counted + _KERNEL_BYTES) * _OF_A_PAGE // (_OF_A_PAGE - 1))
+    kernel = "1/64 for its page descriptors and 40 MiB; seen in two guests"
+    rounding = -total % request.page_bytes
+    last = (
+        ("what its kernel takes before", total - counted, kernel),
+        ("rounding", rounding, "whole huge pages of the hypervisor; rule KVM017"),
+    )
+    return summed((*parts, *last), "memory of the virtual machine")
+
+
+def counted_bytes(memory_bytes: int) -> int:
+    """Return what a guest of a size counts as its memory."""
+    return memory_bytes - memory_bytes // _OF_A_PAGE - _KERNEL_BYTES
+
+
+def _node_lines(wanted: Wanted, place: DomainPlace) -> tuple[ArithmeticLine, ...]:
+    memory = place.node.memory_bytes or 0
+    kept = memory - int(FOR_GUESTS * memory)
+    return summed(
+        (
+            (f"memory of the hypervisor's node {place.node.number}", memory, ""),
+            ("kept for the hypervisor", -kept, "6 %; rule KVM003"),
+            ("other virtual machines and huge pages", -place.others_bytes, ""),
+            (f"virtual machine {wanted.name}", -wanted.memory_bytes, "strictly on this node"),
+        ),
+        f"left on node {place.node.number}",
+    )
+
+
+def _pool_below(wanted: Wanted, place: DomainPlace) -> PoolDesign:
+    return PoolDesign(page_bytes=wanted.page_bytes, pages=place.pool_pages, node=place.node.number)
+
+
+def _domain(
+    request: StackRequest, wanted: Wanted, place: DomainPlace, below: LinuxFacts
+) -> DomainDesign:
+    cpus = tuple(cpu for core in place.cores for cpu in core)
+    return DomainDesign(
+        name=wanted.name,
+        memory_bytes=wanted.memory_bytes,
+        vcpu_pins=cpus[: wanted.vcpus],
+        emulator_pins=place.emulator,
+        io_thread_pins=place.io_thread,
+        nodes=(place.node.number,),
+        threads=place.threads,
+        page_bytes=wanted.page_bytes,
+        disks=request.disks,
+        bridge=request.bridge,
+        architecture=below.architecture or "x86_64",
+        amd=bool(below.has_amd_cpu),
+    )
+
+
+def _guest_facts(seen: LinuxFacts | None, wanted: Wanted, place: DomainPlace) -> LinuxFacts:
+    """Return the guest as it will be; of the one that is there its disk and swap are kept."""
+    inside = seen or LinuxFacts()
+    cpus = tuple(range(wanted.vcpus))
+    cores = tuple(cpus[at : at + place.threads] for at in range(0, len(cpus), place.threads))
+    counted = counted_bytes(wanted.memory_bytes)
+    return LinuxFacts(
+        virtualization="kvm",
+        cpus=cpus,
+        siblings=cores,
+        smt=place.threads > 1,
+        memory_bytes=counted,
+        nodes=(NumaNode(number=0, cpus=cpus, memory_bytes=counted),),
+        huge_page_bytes=inside.huge_page_bytes,
+        requested_huge_pages=inside.requested_huge_pages,
+        swap_bytes=inside.swap_bytes,
+        numa_balancing=inside.numa_balancing,
+        device=inside.device,
+    )
+
+
+def _assumptions(
+    request: StackRequest, facts: StackFacts, below: LinuxFacts, wanted: Wanted
+) -> tuple[str, ...]:
+    said = [*of_cpus(below, "the hypervisor")]
+    if below.virtualization not in (None, "none"):
+        said.append(
+            "the hypervisor is itself a virtual machine: its CPUs and nodes are those it is shown"
+        )
+    known = {domain.name for domain in facts.domains or ()}
+    if facts.domains is None:
+        said.append("nobody saw the hypervisor's other virtual machines: their CPUs are not known")
+    given = (("--disk", request.disks), ("--bridge", request.bridge))
+    lacks = " and no ".join(option for option, value in given if not value)
+    if wanted.name not in known and lacks:
+        said.append(
+            f"there is no domain {wanted.name!r} yet, and no {lacks} was given: add them before it"
+            " is defined"
+        )
+    if wanted.vcpus > request.cpus and request.place is not Place.CNPG:
+        said.append(
+            f"{wanted.vcpus} virtual CPUs, not {request.cpus}: whole cores, so that nobody shares"
+            " one"
+        )
+    others = tuple(domain for domain in facts.domains or () if domain.name != wanted.name)
+    said += of_neighbours(others)
+    said += of_request(request)
+    return tuple(said)
+
+
+_AS_DEFINED: Final = "Write it by `virsh dumpxml NAME --inactive`."
+
+
+def present_name(xml: str) -> str:
+    """Return the name of a domain that a plan can start from.
+
+    Raises:
+        InputError: It is none, that of a running machine, or has a password in it.
+    """
+    root = parse_domain(xml)
+    if "id" in root.attrib:
+        message = "the domain XML is that of the running machine, not its definition"
+        raise InputError(message, hint=_AS_DEFINED)
+    if any("passwd" in each.attrib for each in root.iter()):
+        message = "the domain XML has a password in it, and plans carry no secrets"
+        raise InputError(message, hint=f"{_AS_DEFINED} It leaves passwords out.")
+    name = (root.findtext("name") or "").strip()
+    if not name:
+        raise InputError("the domain XML has no <name>", hint=_AS_DEFINED)
+    return name
+
+
+def facts_with(facts: StackFacts, xml: str) -> StackFacts:
+    """Return facts that know of the domain; those that knew of it stay."""
+    found, known = domain_facts(xml), facts.domains or ()
+    if any(each.name == found.name for each in known):
+        return facts
+    return replace(facts, domains=(*known, found))
+
+
+def design_for(design: StackDesign, xml: str) -> StackDesign:
+    """Return a design for the present domain: run by what runs it, and said to be that one.
+
+    Raises:
+        InputError: The design has no domain, or devices were asked for.
+    """
+    _require_its_devices(design.request)
+    if design.domain is None:
+        message = f"a plan for `{design.request.place}` has no domain here, and one was given"
+        raise InputError(message, hint="Leave --domain-xml out, or plan --for kvm.")
+    domain = replace(design.domain, emulated=_is_emulated(parse_domain(xml)))
+    said = (
+        f"the domain {domain.name!r} is still as in the XML that the plan started from; what the"
+        " plan does not speak of stays"
+    )
+    return replace(design, domain=domain, assumptions=(*design.assumptions, said))
+
+
+def design_without(design: StackDesign, facts: StackFacts) -> StackDesign:
+    """Return a design that says so where its domain is there and nobody gave its XML."""
+    names = {each.name for each in facts.domains or ()}
+    if design.domain is None or design.domain.name not in names:
+        return design
+    disks = "other" if design.domain.disks else "no"
+    said = (
+        f"the domain {design.domain.name!r} is there and its XML was not given: this one has"
+        f" {disks} disks, and is not defined over one that has its own; --domain-xml starts from it"
+    )
+    return replace(design, assumptions=(*design.assumptions, said))
+
+
+def _require_its_devices(request: StackRequest) -> None:
+    """Refuse devices for a domain that is there: it keeps its own."""
+    if request.disks or request.bridge:
+        option = "--disk" if request.disks else "--bridge"
+        raise InputError(
+            f"{option} is for a new virtual machine, and {request.name!r} is there: it keeps its"
+            " devices",
+            hint="Leave it out, or plan for another --name.",
+        )
+
+
+def _is_emulated(root: Element) -> bool:
+    return root.get("type") == "qemu"

@@ -1,0 +1,331 @@
+"""What others hold of a machine's memory and CPUs: virtual machines, and pages of its pools.
+
+Where on a machine the database goes: the NUMA node, whole cores, and who works beside it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
+from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.units import format_bytes
+from steelyard.tuning.plan.arithmetic import DoesNotFitError
+from steelyard.tuning.rules.domain_memory import FOR_GUESTS
+
+
+def machines_here(facts: StackFacts) -> tuple[DomainFacts, ...]:
+    """Return the virtual machines of the machine that the database runs on.
+
+    Those of another machine, its own hypervisor, are none of its.
+    """
+    return facts.domains or () if facts.hypervisor == facts.linux else ()
+
+
+def pinned_by(domains: Sequence[DomainFacts]) -> set[int]:
+    """Return the CPUs that virtual machines and their helpers are pinned to."""
+    return {
+        cpu
+        for domain in domains
+        for cpu in (*domain.pinned_cpus, *domain.emulator_pins, *domain.io_thread_pins)
+    }
+
+
+def floating(domains: Sequence[DomainFacts]) -> tuple[str, ...]:
+    """Return the names of virtual machines with CPUs that are pinned nowhere."""
+    return tuple(each.name for each in domains if len(each.vcpu_pins) < each.vcpus)
+
+
+def share_of(domain: DomainFacts, node: NumaNode, nodes: Sequence[NumaNode]) -> int:
+    """Return how much of a virtual machine's memory counts on a node, in bytes.
+
+    What is bound to several nodes counts on each by its size; what is bound to none may be
+    anywhere, so it counts on all of them.
+    """
+    return sum(
+        _part(size, node, [each for each in nodes if each.number in bound] or nodes)
+        for bound, size in _bindings(domain)
+    )
+
+
+def _bindings(domain: DomainFacts) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Yield nodes and bytes: of cells that are bound themselves, then of the rest."""
+    bound = [cell for cell in domain.cells if cell.memory_nodes]
+    yield from ((cell.memory_nodes, cell.memory_bytes) for cell in bound)
+    rest = domain.memory_bytes - sum(cell.memory_bytes for cell in bound)
+    if rest > 0:
+        yield domain.memory_nodes, rest
+
+
+def _part(size: int, node: NumaNode, among: Sequence[NumaNode]) -> int:
+    if node not in among:
+        return 0
+    whole = sum(each.memory_bytes or 0 for each in among)
+    if not whole or any(each.memory_bytes is None for each in among):
+        return -(-size // len(among))
+    return -(-size * (node.memory_bytes or 0) // whole)
+
+
+def pool_of(pools: Sequence[PagePool], page_bytes: int) -> PagePool | None:
+    """Return the pool of a page size, None where there is none."""
+    return next((pool for pool in pools if pool.page_bytes == page_bytes), None)
+
+
+def promised_pages(linux: LinuxFacts, node: NumaNode, page_bytes: int) -> int:
+    """Return how many free pages of a node may be promised to programs that touch them later.
+
+    The kernel counts promises for the whole machine; any node may have to keep them.
+    """
+    whole, own = linux.pool(page_bytes), pool_of(node.pools, page_bytes)
+    promised = (whole.reserved or 0) if whole is not None else 0
+    return min(promised, own.free) if own is not None else 0
+
+
+def pages_to_come(
+    domains: Sequence[DomainFacts], node: NumaNode, nodes: Sequence[NumaNode], page_bytes: int
+) -> int:
+    """Return the pages that virtual machines take from a node when they are started."""
+    return sum(
+        -(-share_of(domain, node, nodes) // page_bytes)
+        for domain in domains
+        if not domain.running and domain.huge_page_bytes == page_bytes
+    )
+
+
+def others_bytes(
+    linux: LinuxFacts,
+    node: NumaNode,
+    domains: Sequence[DomainFacts],
+    page_bytes: int,
+    own_pages: int = 0,
+) -> int:
+    """Return the memory of a node that is not to be had.
+
+    Virtual machines count whether they run or not. One that runs on huge pages is in the pool's
+    figures already; ordinary memory is not.
+
+    Args:
+        linux: The machine that the node belongs to.
+        node: Whose memory is asked for.
+        domains: Virtual machines that stay.
+        page_bytes: Of the plan: idle pages of this size can be had, those of others cannot.
+        own_pages: In use, but by what the plan makes anew.
+    """
+    nodes = linux.nodes or (node,)
+    sizes = {pool.page_bytes for pool in node.pools} | {page_bytes}
+    sizes |= {each.huge_page_bytes for each in domains if each.huge_page_bytes}
+    ordinary = [each for each in domains if not each.huge_page_bytes]
+    total = sum(share_of(each, node, nodes) for each in ordinary)
+    for size in sizes:
+        pool = pool_of(node.pools, size)
+        same = [each for each in domains if each.huge_page_bytes == size]
+        if size != page_bytes:
+            there = pool.total * size if pool is not None else 0
+            total += max(there, sum(share_of(each, node, nodes) for each in same))
+            continue
+        used = pool.total - pool.free if pool is not None else 0
+        used = max(used + promised_pages(linux, node, size) - own_pages, 0) * size
+        run = sum(share_of(each, node, nodes) for each in same if each.running)
+        total += max(used, run) + pages_to_come(domains, node, nodes, size) * size
+    return total
+
+
+Core = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a virtual machine needs of one node.
+
+    Attributes:
+        name: Of the domain; what it has already may be given to it again.
+    """
+
+    name: str
+    vcpus: int
+    memory_bytes: int
+    page_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainPlace:
+    """Where a virtual machine goes.
+
+    Attributes:
+        cores: For its virtual CPUs.
+        emulator: CPUs of the emulator's threads; on the same node, on no core of the guest.
+        io_thread: Likewise of the I/O threads.
+        pool_pages: That the node's pool must have in all.
+        others_bytes: Memory of the node that others hold: guests, and huge pages.
+    """
+
+    node: NumaNode
+    cores: tuple[Core, ...]
+    emulator: tuple[int, ...]
+    io_thread: tuple[int, ...]
+    pool_pages: int
+    others_bytes: int
+
+    @property
+    def threads(self) -> int:
+        """Return the threads of each of its cores."""
+        return len(self.cores[0])
+
+
+def nodes_of(linux: LinuxFacts) -> tuple[NumaNode, ...]:
+    """Return the NUMA nodes; the machine as one where nobody saw them."""
+    if linux.nodes:
+        return linux.nodes
+    return (
+        NumaNode(
+            number=0,
+            cpus=linux.cpus or (),
+            memory_bytes=linux.memory_bytes,
+            pools=linux.pools or (),
+        ),
+    )
+
+
+def cpus_of(linux: LinuxFacts) -> tuple[int, ...]:
+    """Return the CPUs of a machine, by its nodes where nobody saw them otherwise."""
+    return linux.cpus or tuple(sorted(cpu for node in linux.nodes or () for cpu in node.cpus))
+
+
+def cores_of(linux: LinuxFacts) -> tuple[Core, ...]:
+    """Return the cores of a machine; every CPU is one where nobody saw siblings."""
+    if linux.siblings:
+        return tuple(sorted(tuple(sorted(core)) for core in set(linux.siblings)))
+    return tuple((cpu,) for cpu in sorted(cpus_of(linux)))
+
+
+def threads_per_core(linux: LinuxFacts) -> int:
+    """Return the threads of a core; 1 where nobody saw siblings."""
+    return max((len(core) for core in cores_of(linux)), default=1)
+
+
+def whole_cores(cpus: int, threads: int) -> int:
+    """Return how many CPUs the whole cores have that so many CPUs need."""
+    return -(-cpus // threads) * threads
+
+
+def place_domain(
+    wanted: Wanted, hypervisor: LinuxFacts, domains: Sequence[DomainFacts]
+) -> DomainPlace:
+    """Return the place of a virtual machine on one NUMA node.
+
+    Of the nodes with room the one that needs the fewest new huge pages is taken.
+
+    Raises:
+        DoesNotFitError: No node has room, with what each lacks.
+    """
+    others = [domain for domain in domains if domain.name != wanted.name]
+    own = next((domain for domain in domains if domain.name == wanted.name), None)
+    offers = [_Offer(node, hypervisor, others, own, wanted) for node in nodes_of(hypervisor)]
+    fitting = [offer for offer in offers if not offer.lacks]
+    if not fitting:
+        raise _no_room(wanted, offers)
+    return min(fitting, key=lambda offer: (offer.new_pages, offer.node.number)).place()
+
+
+class _Offer:
+    """What one node has for a virtual machine."""
+
+    def __init__(
+        self,
+        node: NumaNode,
+        hypervisor: LinuxFacts,
+        others: Sequence[DomainFacts],
+        own: DomainFacts | None,
+        wanted: Wanted,
+    ) -> None:
+        self.node = node
+        self._wanted = wanted
+        cores = [core for core in cores_of(hypervisor) if set(core) <= set(node.cpus)]
+        most = max((len(core) for core in cores), default=1)
+        taken = pinned_by(others)
+        # The first core of a machine serves its interrupts and itself.
+        first = min((cpu for each in cores_of(hypervisor) for cpu in each), default=0)
+        self._free = [core for core in cores if len(core) == most and not taken & set(core)]
+        self._guest = [core for core in self._free if first not in core]
+        self._count = -(-wanted.vcpus // most)
+        self._pages = -(-wanted.memory_bytes // wanted.page_bytes)
+        self._pool = pool_of(node.pools, wanted.page_bytes)
+        self._held = _held_pages(own, node, nodes_of(hypervisor), wanted)
+        self._to_come = pages_to_come(others, node, nodes_of(hypervisor), wanted.page_bytes)
+        self._promised = promised_pages(hypervisor, node, wanted.page_bytes)
+        self.others_bytes = others_bytes(
+            hypervisor, node, others, wanted.page_bytes, own_pages=self._held
+        )
+
+    @property
+    def new_pages(self) -> int:
+        """Return how many huge pages the node's pool lacks."""
+        return max(self._pages + self._to_come - self._available_pages, 0)
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Return the most memory that a guest could have here; None: nobody saw the node's."""
+        if self.node.memory_bytes is None:
+            return None
+        return int(FOR_GUESTS * self.node.memory_bytes) - self.others_bytes
+
+    @property
+    def free_cpus(self) -> int:
+        """Return the most virtual CPUs that a guest could have here."""
+        spare = len(self._free) - len(self._guest)
+        usable = len(self._guest) if spare else max(len(self._guest) - 1, 0)
+        return usable * (len(self._guest[0]) if self._guest else 1)
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """Return what it lacks, in words."""
+        lacks = []
+        if self.free_bytes is None:
+            lacks.append("nobody saw how much memory it has")
+        elif self._wanted.memory_bytes > self.free_bytes:
+            lacks.append(
+                f"{format_bytes(max(self.free_bytes, 0))} of its"
+                f" {format_bytes(self.node.memory_bytes or 0)} can be had"
+            )
+        if self._wanted.vcpus > self.free_cpus:
+            lacks.append(f"{self.free_cpus} CPUs in whole cores can be had")
+        return tuple(lacks)
+
+    @property
+    def _available_pages(self) -> int:
+        free = self._pool.free if self._pool is not None else 0
+        return free - self._promised + self._held
+
+    def place(self) -> DomainPlace:
+        """Return the place: the guest on the first cores, its helpers on the last ones."""
+        cores = tuple(self._guest[: self._count])
+        beside = [core for core in self._free if core not in cores]
+        io_thread = beside[-1]
+        emulator = beside[-2] if len(beside) > 1 else beside[-1]
+        return DomainPlace(
+            node=self.node,
+            cores=cores,
+            emulator=emulator,
+            io_thread=io_thread,
+            pool_pages=(self._pool.total if self._pool else 0) + self.new_pages,
+            others_bytes=self.others_bytes,
+        )
+
+
+def _held_pages(
+    own: DomainFacts | None, node: NumaNode, nodes: Sequence[NumaNode], wanted: Wanted
+) -> int:
+    """Return the pages that the running domain holds on a node and gives back when it ends."""
+    if own is None or not own.running or own.huge_page_bytes != wanted.page_bytes:
+        return 0
+    pool = pool_of(node.pools, wanted.page_bytes)
+    used = pool.total - pool.free if pool is not None else 0
+    return min(share_of(own, node, nodes) // wanted.page_bytes, used)
+
+
+def _no_room(wanted: Wanted, offers: Sequence[_Offer]) -> DoesNotFitError:
+    told = "; ".join(f"node {offer.node.number}: {', '.join(offer.lacks)}" for offer in offers)
+    return DoesNotFitError(
+        f"no NUMA node of the hypervisor has {wanted.vcpus} CPUs in whole cores, one core beside"
+        f" them for the emulator, and {format_bytes(wanted.memory_bytes)} for the virtual machine:"
+        f" {told}"
+    )
