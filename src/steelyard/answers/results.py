@@ -5,23 +5,26 @@ Effects are relative: 0.03 means 3 % more transactions per second than the basel
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from steelyard.answers.capacity.compute import OpenLoops
-from steelyard.answers.durability.replica_lags import ReplicaLag
-from steelyard.answers.durability.results import DurabilityTrade, TreatmentDurability
-from steelyard.answers.latency.results import LatencyAnalysis
-from steelyard.answers.noise.floor import NoiseFloor
-from steelyard.answers.published.results import PublishedFigures, PublishedRequests
-from steelyard.answers.reasons.compute import Reasons
-from steelyard.answers.reasons.waits import WaitReasoning
-from steelyard.answers.statements.costs import StatementFit
-from steelyard.answers.sustained.compute import SustainedSummary
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
 from steelyard.stats.two_level import LEAST_INSTANCES, Components
+
+if TYPE_CHECKING:
+    from steelyard.answers.capacity.compute import OpenLoops
+    from steelyard.answers.durability.replica_lags import ReplicaLag
+    from steelyard.answers.durability.results import DurabilityTrade, TreatmentDurability
+    from steelyard.answers.latency.results import LatencyAnalysis
+    from steelyard.answers.noise.floor import NoiseFloor
+    from steelyard.answers.published.results import PublishedFigures, PublishedRequests
+    from steelyard.answers.reasons.compute import Reasons
+    from steelyard.answers.reasons.waits import WaitReasoning
+    from steelyard.answers.statements.costs import StatementFit
+    from steelyard.answers.sustained.compute import SustainedSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,7 @@ class Comparison:
     note: str = ""
     instances: int | None = None
     control: str = ""
-    trades: tuple[DurabilityTrade, ...] = ()
+    trades: "tuple[DurabilityTrade, ...]" = ()
 
     @property
     def is_suspect(self) -> bool:
@@ -374,24 +377,24 @@ class CampaignAnalysis:
     facts: tuple[Fact, ...]
     unit: str
     command: str
-    sustained: tuple[SustainedSummary, ...] = ()
+    sustained: "tuple[SustainedSummary, ...]" = ()
     burst_only: frozenset[tuple[str, str]] = frozenset()
-    published: PublishedFigures | None = None
-    published_requests: PublishedRequests | None = None
+    published: "PublishedFigures | None" = None
+    published_requests: "PublishedRequests | None" = None
     scalability: tuple[ScalabilityCurve, ...] = ()
     attribution: AttributionAnalysis | None = None
-    noise: NoiseFloor | None = None
+    noise: "NoiseFloor | None" = None
     checkpoints: tuple[CheckpointPhase, ...] = ()
     instances: tuple[InstanceNoise, ...] = ()
-    statements: StatementFit | None = None
-    waits: tuple[WaitReasoning, ...] = ()
+    statements: "StatementFit | None" = None
+    waits: "tuple[WaitReasoning, ...]" = ()
     ceilings: tuple[Ceiling, ...] = ()
     log_rates: tuple[LogRate, ...] = ()
-    reasons: Reasons | None = None
-    latency: LatencyAnalysis | None = None
-    open_loops: OpenLoops | None = None
-    durability: tuple[TreatmentDurability, ...] = ()
-    replica_lags: tuple[ReplicaLag, ...] = ()
+    reasons: "Reasons | None" = None
+    latency: "LatencyAnalysis | None" = None
+    open_loops: "OpenLoops | None" = None
+    durability: "tuple[TreatmentDurability, ...]" = ()
+    replica_lags: "tuple[ReplicaLag, ...]" = ()
     warm_ups_s: tuple[float, ...] = ()
     format: int = 1
 
