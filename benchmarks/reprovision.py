@@ -28,8 +28,8 @@ from provisioned import (
 )
 from simulator import log_effects
 
-from steelyard.core.noise import ASSUMED_NOISE
-from steelyard.stats.two_level import instances_needed, optimal_runs
+from steelyard.core.plan import ASSUMED_NOISE
+from steelyard.stats.noise import instances_needed, optimal_runs
 
 INSTANCE_SDS = (0.01, 0.02, 0.04)
 PROVISION_S = (30.0, 120.0, 600.0)

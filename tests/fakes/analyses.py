@@ -16,7 +16,7 @@ from fakes.scenes import (
     stalls_of,
     warmup_of,
 )
-from steelyard.answers.comparison.compute import pair_findings
+from steelyard.answers.comparison import pair_findings
 from steelyard.answers.noise.floor import (
     MINUTES,
     DesignSight,
@@ -45,9 +45,9 @@ from steelyard.core.experiment import (
 )
 from steelyard.core.findings import Estimate, Finding, Severity, Validity
 from steelyard.core.measurement import Fact, Run, Second
-from steelyard.core.noise import ASSUMED_NOISE
 from steelyard.core.plan import (
     ANEW,
+    ASSUMED_NOISE,
     CampaignPlan,
     DiscardChoice,
     RoundsFor,
@@ -66,7 +66,7 @@ from steelyard.core.schedule import (
 )
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.core.units import GIB
-from steelyard.stats.two_level import Components
+from steelyard.stats.noise import Components
 
 
 def quick() -> CampaignAnalysis:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from steelyard.core.errors import PrivilegeError, TargetError
 from steelyard.core.linux import Controller
-from steelyard.gateways.cgroups import Hierarchy
-from steelyard.gateways.pausing import FREEZE, FROZEN, STATE, THAWED
+from steelyard.gateways.cgroups import FREEZE, FROZEN, STATE, THAWED, Hierarchy
 
 _ROOT = Path("/fake/cgroup")
 

@@ -28,9 +28,11 @@ from steelyard.core.kubernetes import (
 from steelyard.gateways.sql import SqlSession
 from steelyard.systems.postgres.cloudnative_pg import existing as serving
 from steelyard.systems.postgres.cloudnative_pg import own_cluster as place_facts
-from steelyard.systems.postgres.cloudnative_pg import platform, rollout
+from steelyard.systems.postgres.cloudnative_pg import own_cluster as platform
+from steelyard.systems.postgres.cloudnative_pg import rollout
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import HEALTHY, RESTARTED_AT
-from steelyard.systems.postgres.existing import databases, readiness, undoing
+from steelyard.systems.postgres.existing import databases, readiness
+from steelyard.systems.postgres.existing import readiness as undoing
 
 Row = tuple[object, ...]
 NEEDS_RESTART: Final = frozenset({"shared_buffers", "max_connections"})

@@ -1,7 +1,7 @@
 """Crash tests that were never taken."""
 
 from steelyard.core.crash import Crash, CrashMode, CrashTest
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 
 ALWAYS = CrashMode(name="always", settings=(("appendonly", "yes"), ("appendfsync", "always")))
 EVERYSEC = CrashMode(name="everysec", settings=(("appendonly", "yes"), ("appendfsync", "everysec")))

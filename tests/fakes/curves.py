@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from fakes.analyses import analysis_of
 from fakes.scenes import Scene, load_of
 from steelyard.answers.results import CampaignAnalysis, CurvePoint, FallingLoad, ScalabilityCurve
-from steelyard.answers.scalability.compute import scalability_findings
+from steelyard.answers.scalability import scalability_findings
 from steelyard.core.findings import Estimate
 from steelyard.core.plan import Status
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError
 from steelyard.gateways import sql as gateway
-from steelyard.systems.postgres.existing import databases, readiness, settings, undoing
+from steelyard.systems.postgres.existing import databases, readiness, settings
+from steelyard.systems.postgres.existing import readiness as undoing
 from steelyard.systems.postgres.existing import settings as restarting
 
 Row = tuple[object, ...]

@@ -6,7 +6,7 @@ from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.processes import Answer, FakeProcesses
 from fakes.sql import FakeSql
-from steelyard.tuning.facts import postgres
+from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import FactDoors
 from support.machines import metal
 

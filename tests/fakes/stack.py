@@ -9,8 +9,7 @@ from fakes.processes import FakeProcesses
 from steelyard.core.errors import TargetError
 from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting, Treatment
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.targets.hooks import Hooks
-from steelyard.targets.stack import StackMeans, StackSettings
+from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
 from steelyard.tuning.apply.door import Check, Seen
 from steelyard.tuning.apply.doors import kernel_doors

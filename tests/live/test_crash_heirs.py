@@ -10,11 +10,11 @@ import pytest
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.crash import CrashTest
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.crash.testing import REDIS_MODES, Asked, Subject, crash_test, redis_subject
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.redis import RedisPy, opened
-from steelyard.systems.complaints import ReplicaWatch
+from steelyard.systems.existing import ReplicaWatch
 from steelyard.systems.redis.engine import RedisSuccession
 from support.live import Steelyard
 from support.redis import require_redis

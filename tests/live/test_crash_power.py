@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from steelyard.answers.crashes.compute import CrashSummary, crash_summaries
+from steelyard.answers.crashes import CrashSummary, crash_summaries
 from steelyard.core.command import ServerAddress
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.crash.testing import REDIS_MODES, Asked, crash_test, redis_subject
 from steelyard.gateways.doors import system_doors
 from steelyard.places.local.server import server_account

@@ -12,13 +12,13 @@ from steelyard.core.units import GIB, MIB
 from steelyard.gateways.process import SystemProcesses
 from steelyard.places.local.server import server_account
 from steelyard.systems.postgres.server import find_installation
-from steelyard.tuning.plan.designing import design_stack
-from steelyard.tuning.plan.huge_pages import (
+from steelyard.tuning.plan.arithmetic import (
     FORMULA_ERROR,
     PageCounter,
     formula_counter,
     server_counter,
 )
+from steelyard.tuning.plan.designing import design_stack
 from support.lacking import lacking
 
 pytestmark = pytest.mark.live

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import redis
 
-from steelyard.systems.redis.commands import STAYING, stays_in_database
+from steelyard.systems.redis.settings import STAYING, stays_in_database
 from support.redis import RedisServer, redis_started, require_valkey
 
 pytestmark = pytest.mark.live

@@ -17,7 +17,7 @@ from steelyard.core.stack import State
 from steelyard.core.stack_facts import StackFacts
 from steelyard.gateways.doors import system_doors
 from steelyard.gateways.redis import RedisPy, ReplyError
-from steelyard.tuning.facts.redis import collect_redis
+from steelyard.tuning.facts.servers import collect_redis
 from support.judged_rules import judged
 from support.lacking import lacking
 from support.redis_pairs import wait_until

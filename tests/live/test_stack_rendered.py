@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.gateways.host import LocalHost
+from steelyard.tuning.apply.door import current
 from steelyard.tuning.apply.kernel import path_of
-from steelyard.tuning.apply.kernel_files import current
 from support.lacking import lacking
 from support.live import Steelyard
 from support.machine_lock import machine

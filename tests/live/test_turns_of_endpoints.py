@@ -13,7 +13,7 @@ from test_turns_of_redis import ratios, states_in
 
 from steelyard.core.experiment import Layer, Setting
 from steelyard.gateways.sql import PsycopgSql
-from steelyard.systems.postgres.existing.sessions import mixed_sessions, shown_settings
+from steelyard.systems.postgres.existing.platform import mixed_sessions, shown_settings
 from steelyard.systems.postgres.settings import deviations
 from support.endpoint import Server, as_account, at_work, free_port, make_home, started
 from support.live import Steelyard, interrupted, living_servers, wait_for

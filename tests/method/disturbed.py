@@ -10,7 +10,7 @@ import numpy as np
 
 from steelyard.campaign.run.blocks import bears_neighbours
 from steelyard.campaign.run.blocks import pause_before_s
-from steelyard.campaign.evidence.run_facts import RunFacts
+from steelyard.campaign.evidence.generator_rules import RunFacts
 from steelyard.campaign.evidence.run_rules import judge
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.core.campaign import BlockOutcome

@@ -18,8 +18,8 @@ from steelyard.stats.factorial import removed_last
 from steelyard.stats.factorial import synergy
 from steelyard.stats.signed_rank import block_interval
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.reach import contrast_scale
-from steelyard.stats.reach import half_width
+from steelyard.stats.planning import contrast_scale
+from steelyard.stats.planning import half_width
 from steelyard.stats.scalability import fit_scalability
 from steelyard.stats.scalability import fitted_curve
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from steelyard.answers.result.stopping import FIXED_ALPHA
-from steelyard.answers.turns.compute import block_turns
+from steelyard.answers.turns import block_turns
 from steelyard.core.experiment import Stop
 from steelyard.core.schedule import Turn
 from steelyard.core.findings import Verdict

@@ -16,9 +16,9 @@ from repeats import false_positive_bound
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import observe
-from steelyard.answers.turns.compute import TurnChange
-from steelyard.answers.turns.compute import check_turns
-from steelyard.answers.turns.compute import still_warming
+from steelyard.answers.turns import TurnChange
+from steelyard.answers.turns import check_turns
+from steelyard.answers.turns import still_warming
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ from steelyard.stats.signed_rank import block_interval
 from steelyard.stats.noise import NoiseSample
 from steelyard.stats.noise import noise_parts
 from steelyard.stats.factorial import pooled_contrasts
-from steelyard.stats.reach import contrast_scale
-from steelyard.stats.reach import half_width
+from steelyard.stats.planning import contrast_scale
+from steelyard.stats.planning import half_width
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from provisioned import (
 from repeats import false_positive_bound
 from simulator import log_effects
 
-from steelyard.stats.two_level import instances_needed
+from steelyard.stats.noise import instances_needed
 
 FULL = os.environ.get("STEELYARD_FULL_METHOD") == "1"
 CAMPAIGNS = 1000 if FULL else 300

@@ -11,8 +11,11 @@ from steelyard.core.outside import InCluster
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.reaching import Reach, sql_knock
-from steelyard.systems.postgres.cloudnative_pg.own_cluster import ClusterMeans, ClusterOptions
-from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
+    CloudNativePgPlatform,
+    ClusterMeans,
+    ClusterOptions,
+)
 from support.recorded_clusters import objects
 
 

@@ -7,11 +7,11 @@ kept files, too.
 import re
 from pathlib import Path
 
-from steelyard.answers.crashes.compute import CrashSummary, crash_summaries
+from steelyard.answers.crashes import CrashSummary, crash_summaries
 from steelyard.campaign.run.session import as_json
 from steelyard.cli.crash_testing import crash_content, read_crash_test
 from steelyard.core.crash import CrashTest
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.core.units import format_share
 
 DOCS = Path(__file__).parents[2] / "docs"

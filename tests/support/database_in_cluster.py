@@ -11,8 +11,8 @@ from fakes.sql import FakeSql
 from steelyard.core.kubernetes import CLUSTER, POD, SECRET, STORAGE_CLASS
 from steelyard.core.stack import Knob, KnobKind
 from steelyard.tuning.apply.cluster import SETTINGS_IN_FORCE, ClusterDoor
-from steelyard.tuning.facts import postgres
-from steelyard.tuning.facts.cluster_server import ClusterDoors
+from steelyard.tuning.facts import servers as postgres
+from steelyard.tuning.facts.collecting import ClusterDoors
 from support.containers import Containers
 from support.machines import metal
 

@@ -3,7 +3,7 @@
 from steelyard.core.stack import JudgedRule
 from steelyard.core.stack_facts import StackFacts
 from steelyard.tuning.rules.catalogue import RULES
-from steelyard.tuning.rules.judging import judge_by
+from steelyard.tuning.rules.rule import judge_by
 
 HOLDS, NOTHING = "holds", "not applicable"
 

@@ -34,11 +34,11 @@ from steelyard.systems.postgres.cloudnative_pg.existing import (
     secret_of,
 )
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
+    CloudNativePgPlatform,
     ClusterMeans,
     ClusterOptions,
     cluster_manifest,
 )
-from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
 from steelyard.systems.postgres.cloudnative_pg.rollout import MADE_WITHIN_S, ClusterWait
 from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform

@@ -13,8 +13,11 @@ from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.places.kubernetes.outcomes import LoadPods
 from steelyard.places.kubernetes.reaching import Reach, redis_knock
 from steelyard.systems.redis.statefulset.manifest import make_redis_secret
-from steelyard.systems.redis.statefulset.own_server import StatefulSetMeans, StatefulSetOptions
-from steelyard.systems.redis.statefulset.platform import RedisKubernetesPlatform
+from steelyard.systems.redis.statefulset.own_server import (
+    RedisKubernetesPlatform,
+    StatefulSetMeans,
+    StatefulSetOptions,
+)
 
 
 @dataclass(kw_only=True)

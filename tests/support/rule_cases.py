@@ -7,7 +7,7 @@ from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import JudgedRule
 from steelyard.core.stack_facts import DomainFacts, StackFacts
 from steelyard.tuning.rules.catalogue import RULES
-from steelyard.tuning.rules.judging import judge_by
+from steelyard.tuning.rules.rule import judge_by
 from support.recorded_stacks import recommended
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES
+from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.campaign.evidence.run_rules import RUN_RULES
 from steelyard.core.experiment import EngineName
 from steelyard.core.findings import ENVIRONMENT, Rule

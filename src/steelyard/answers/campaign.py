@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from steelyard.answers.attribution.compute import analyse_attribution
+from steelyard.answers.attribution import analyse_attribution
 from steelyard.answers.capacity.compute import capacity_findings, open_loops
-from steelyard.answers.ceilings.compute import (
+from steelyard.answers.ceilings import (
     ceiling_findings,
     device_read_findings,
     log_findings,
     log_rates,
 )
-from steelyard.answers.cells.compute import compare_stalls, summarise_cells
-from steelyard.answers.comparison.compute import pair_findings, with_instances
+from steelyard.answers.cells import compare_stalls, summarise_cells
+from steelyard.answers.comparison import pair_findings, with_instances
 from steelyard.answers.durability.compute import durability_of, replication_unit, with_trades
-from steelyard.answers.durability.replica_lags import replica_lags
-from steelyard.answers.findings.compute import (
+from steelyard.answers.durability.results import replica_lags
+from steelyard.answers.findings import (
     campaign_findings,
     check_warmup,
     control_findings,
@@ -26,14 +26,14 @@ from steelyard.answers.findings.compute import (
 from steelyard.answers.latency.compute import analyse_latency
 from steelyard.answers.noise.compute import noise_findings, noise_floor
 from steelyard.answers.observations import Observations, headline_contrasts, observe
-from steelyard.answers.published.compute import beside_published, requests_beside_published
+from steelyard.answers.published import beside_published, requests_beside_published
 from steelyard.answers.reasons.compute import Reasons, find_reasons
 from steelyard.answers.reasons.waits import reason_waits
 from steelyard.answers.result.compute import Pair, Terms, compare, stopped_early
 from steelyard.answers.result.stopping import looks_taken
 from steelyard.answers.results import CampaignAnalysis, Comparison, SettingDifference
-from steelyard.answers.scalability.compute import scalability_curves, scalability_findings
-from steelyard.answers.settings.compute import (
+from steelyard.answers.scalability import scalability_curves, scalability_findings
+from steelyard.answers.settings import (
     differing_settings,
     differing_sides,
     instance_noise,
@@ -41,7 +41,7 @@ from steelyard.answers.settings.compute import (
 )
 from steelyard.answers.statements.compute import fit_of_statements
 from steelyard.answers.sustained.compute import burst_findings, burst_only, summarise_sustained
-from steelyard.answers.validity.campaign_rules import judged
+from steelyard.answers.validity.work_rules import judged
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import EngineName
 from steelyard.core.plan import CampaignPlan

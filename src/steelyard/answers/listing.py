@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steelyard.answers.attribution.compute import design_words
+from steelyard.answers.attribution import design_words
 from steelyard.answers.durability.section import trades_json
 from steelyard.answers.result.method import design_pairs
 from steelyard.answers.results import CampaignAnalysis
@@ -25,8 +25,7 @@ from steelyard.report.document import (
     Table,
     Tone,
 )
-from steelyard.report.formats import MISSING, count, share, utc
-from steelyard.report.json_values import Json, number
+from steelyard.report.formats import MISSING, Json, count, number, share, utc
 from steelyard.report.terminal import filled
 
 

@@ -3,36 +3,30 @@
 The renderings of a report, in one place for who calls them.
 """
 
-from steelyard.answers.attribution.compute import design_words
-from steelyard.answers.attribution.section import attribution_section
+from steelyard.answers.attribution import attribution_section, design_words
 from steelyard.answers.budget.section import budget_section
 from steelyard.answers.capacity.section import capacity_section
-from steelyard.answers.cells.section import (
-    pass_headline,
-    pass_limits,
-    pass_title,
-    published_section,
-)
+from steelyard.answers.cells import pass_headline, pass_limits, pass_title, published_section
 from steelyard.answers.costs.section import cost_section
 from steelyard.answers.durability.section import durability_section
-from steelyard.answers.figures import chart_section
-from steelyard.answers.findings.section import finding_section
+from steelyard.answers.findings import finding_section
 from steelyard.answers.latency.section import latency_section
 from steelyard.answers.noise.section import noise_section
-from steelyard.answers.published.section import requests_section
+from steelyard.answers.published import requests_section
 from steelyard.answers.result.method import command_section, limits_section, method_section
 from steelyard.answers.result.section import headline_section
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.scalability.section import scalability_section
+from steelyard.answers.scalability import scalability_section
 from steelyard.answers.statements.section import statement_section
 from steelyard.answers.sustained.section import sustained_section
 from steelyard.answers.tables import (
     cell_section,
+    chart_section,
     comparison_section,
     fact_section,
     settings_section,
 )
-from steelyard.answers.timeline.section import timeline_section
+from steelyard.answers.timeline import timeline_section
 from steelyard.answers.wording import ending
 from steelyard.report.document import Document, Section
 from steelyard.report.formats import enumeration, utc

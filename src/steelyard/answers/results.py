@@ -12,15 +12,18 @@ from steelyard.core.findings import Estimate, Finding, Validity, Verdict
 from steelyard.core.measurement import Fact, Run
 from steelyard.core.plan import CampaignPlan, Status
 from steelyard.core.schedule import Ceiling, CellKey, Load, Mode
-from steelyard.stats.two_level import LEAST_INSTANCES, Components
+from steelyard.stats.noise import LEAST_INSTANCES, Components
 
 if TYPE_CHECKING:
     from steelyard.answers.capacity.compute import OpenLoops
-    from steelyard.answers.durability.replica_lags import ReplicaLag
-    from steelyard.answers.durability.results import DurabilityTrade, TreatmentDurability
+    from steelyard.answers.durability.results import (
+        DurabilityTrade,
+        ReplicaLag,
+        TreatmentDurability,
+    )
     from steelyard.answers.latency.results import LatencyAnalysis
     from steelyard.answers.noise.floor import NoiseFloor
-    from steelyard.answers.published.results import PublishedFigures, PublishedRequests
+    from steelyard.answers.published import PublishedFigures, PublishedRequests
     from steelyard.answers.reasons.compute import Reasons
     from steelyard.answers.reasons.waits import WaitReasoning
     from steelyard.answers.statements.costs import StatementFit

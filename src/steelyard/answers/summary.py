@@ -4,15 +4,14 @@ Missing values are null, never 0 or NaN; numbers are rounded to 12 significant d
 far below any noise and keeps the file the same on every platform.
 """
 
-from steelyard.answers.attribution.compute import alias_sentences, design_limits
+from steelyard.answers import findings
+from steelyard.answers.attribution import alias_sentences, design_limits
 from steelyard.answers.capacity.section import open_loops_json
-from steelyard.answers.ceilings.section import ceilings_json
+from steelyard.answers.ceilings import ceilings_json
 from steelyard.answers.durability.section import durability_json, lags_json, trades_json
-from steelyard.answers.findings import section as findings
 from steelyard.answers.latency.section import latency_json
 from steelyard.answers.noise.section import noise_json
-from steelyard.answers.published.results import PublishedFigures
-from steelyard.answers.published.section import requests_json
+from steelyard.answers.published import PublishedFigures, requests_json
 from steelyard.answers.reasons.json import reasons_json
 from steelyard.answers.results import (
     AttributedEffect,
@@ -25,11 +24,10 @@ from steelyard.answers.results import (
 )
 from steelyard.answers.statements.section import statements_json
 from steelyard.answers.sustained.section import cliff_json
-from steelyard.answers.turns.section import turns_json
+from steelyard.answers.turns import turns_json
 from steelyard.core.findings import Estimate, Finding
 from steelyard.core.plan import CampaignPlan, RoundsFor
-from steelyard.report.formats import bounds
-from steelyard.report.json_values import Json, interval, load_json, number, percent, worded
+from steelyard.report.formats import Json, bounds, interval, load_json, number, percent, worded
 
 FORMAT = 1
 

@@ -1,4 +1,7 @@
-"""Reading campaigns for ``list``, ``show`` and ``compare``; nothing is changed."""
+"""Reading campaigns for ``list``, ``show`` and ``compare``; nothing is changed.
+
+Writing and showing the reports of an analysis.
+"""
 
 import os
 import sys
@@ -9,9 +12,13 @@ import click
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.listing import Listed
+from steelyard.answers.report import build_document
+from steelyard.answers.results import CampaignAnalysis
+from steelyard.answers.summary import summary
 from steelyard.campaign.run.session import as_json
+from steelyard.core.campaign import CampaignRecord
 from steelyard.core.errors import InputError, RecordError
-from steelyard.gateways.files import tree_bytes
+from steelyard.gateways.files import tree_bytes, write_text
 from steelyard.record.directory import (
     find_campaigns,
     is_held,
@@ -19,8 +26,10 @@ from steelyard.record.directory import (
     read_campaign,
     read_standing,
 )
+from steelyard.record.tables import write_tables
 from steelyard.report.document import Document
-from steelyard.report.json_values import Json
+from steelyard.report.formats import Json
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 HOME = Path("campaigns")
@@ -104,3 +113,32 @@ def for_this_terminal(
 def print_json(content: dict[str, Json]) -> None:
     """Print what programs read."""
     click.echo(as_json(content), nl=False)
+
+
+def write_reports(record: CampaignRecord, analysis: CampaignAnalysis, path: Path) -> None:
+    """Write every derived file of a campaign; each is whole or not there.
+
+    Raises:
+        RecordError: The disk is full or read-only.
+    """
+    document = build_document(analysis)
+    write_text(path / "summary.json", as_json(summary(analysis)), error_type=RecordError)
+    write_text(path / "report.md", render_markdown(document), error_type=RecordError)
+    write_text(path / "report.html", render_html(document), error_type=RecordError)
+    write_tables(record, path)
+
+
+def rendered(analysis: CampaignAnalysis, form: str) -> str:
+    """Return the report in one form: ``terminal``, ``markdown``, ``html`` or ``json``."""
+    if form == "json":
+        return as_json(summary(analysis))
+    document = build_document(analysis)
+    if form == "markdown":
+        return render_markdown(document)
+    return render_html(document) if form == "html" else for_this_terminal(document)
+
+
+def show(analysis: CampaignAnalysis, path: Path) -> None:
+    """Print the short report for this terminal."""
+    files = tuple(str(path / name) for name in ("report.html", "report.md", "summary.json"))
+    click.echo(for_this_terminal(build_document(analysis), files=files), nl=False)

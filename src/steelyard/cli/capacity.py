@@ -1,4 +1,7 @@
-"""What ``capacity`` does: write the experiment, or change a file, then run it like any other."""
+"""``steelyard capacity``: the most that a server sustains, and its latency below that.
+
+What ``capacity`` does: write the experiment, or change a file, then run it like any other.
+"""
 
 import secrets
 import shlex
@@ -12,8 +15,52 @@ from steelyard.campaign.file.form_parts import CLOSED
 from steelyard.campaign.file.form_values import SEED_LIMIT
 from steelyard.campaign.file.overrides import RATES, CapacityQuestion, capacity_text
 from steelyard.cli.launching import RunOptions, command_of, foresee, load, load_written, start
+from steelyard.cli.options import GeneratorCommand
 from steelyard.core.errors import ExperimentFileError, InputError
 from steelyard.gateways.doors import Doors, system_doors
+
+
+@click.command(
+    "capacity",
+    cls=GeneratorCommand,
+    epilog="pgbench flags follow `--`: steelyard capacity 17 -- --random-seed=7",
+)
+@click.argument("place", metavar="TARGET | FILE")
+@click.option(
+    "-c", "--client", type=click.IntRange(1), help="Sessions of the open loops; 16 if not given."
+)
+@click.option("-s", "--scale", type=click.IntRange(1), help="Scale factor; 10 if not given.")
+@click.option(
+    "-b", "--builtin", metavar="LIST", help="pgbench's scripts; select-only if not given."
+)
+@click.option("-M", "--protocol", metavar="NAME", help="Query mode; prepared if not given.")
+@click.option("--rate", metavar="LIST", help="Shares, with rates beside; else 50%,70%,90%.")
+@click.option("--slo", metavar="GOAL", help="Look for the highest rate with it: 'p99 < 10ms'.")
+@click.option("--slice", "slice_", metavar="TIME", help="Length of a run; 5s if not given.")
+@click.option("--budget", metavar="TIME", help="End after this long; 10m if not given.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the order; drawn if not given.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Campaign directory.")
+@click.option(
+    "--allow-existing", is_flag=True, help="Measure in an endpoint's database that is named."
+)
+@click.option("--dry-run", is_flag=True, help="Show schedule, minutes and disk; start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json, not the report.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--yes", is_flag=True, help="Start even if the budget ends before the first look.")
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> None:
+    """Find the most that a server sustains, and its latency at shares of that.
+
+    TARGET is a URI, a version, a directory with PostgreSQL's programs, `embedded` or `local`.
+    Closed loops with 1, 2, 4 clients and so on find the capacity; then transactions are started
+    at 50, 70 and 90 % of it, whatever the server does, and their latency counts from the scheduled
+    start. With `--slo` the highest rate that keeps a latency goal is told, with its interval.
+
+    Of a FILE or a preset all treatments are measured at the same rates. The record is like that of
+    `steelyard run`, and `steelyard run --resume DIR` goes on with it.
+    """
+    measure_capacity(CapacityOptions(**context.params))
+
 
 SOURCE = "steelyard capacity"
 CLIENTS, SCALE, BUILTIN, PROTOCOL, SLICE, BUDGET = 16, 10, "select-only", "prepared", "5s", "10m"

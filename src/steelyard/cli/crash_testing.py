@@ -14,21 +14,19 @@ from typing import Any, Final, TypeVar
 import click
 from pydantic import TypeAdapter
 
-from steelyard.answers.crashes.compute import crash_summaries
-from steelyard.answers.crashes.section import crash_document, crash_json
+from steelyard.answers.crashes import crash_document, crash_json, crash_summaries
 from steelyard.campaign.run.session import as_json
 from steelyard.cli.campaigns import print_json, print_whole
 from steelyard.core.crash import CrashMode, CrashTest
 from steelyard.core.errors import ExitCode, InputError
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.core.units import parse_duration_s
 from steelyard.crash.testing import Asked, Subject, crash_test
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.gateways.files import cache_directory, holding_cache, make_directory, write_text
 from steelyard.places.local.server import server_account
-from steelyard.report.html import render_html
-from steelyard.report.json_values import Json
-from steelyard.report.markdown import render_markdown
+from steelyard.report.formats import Json
+from steelyard.report.html import render_html, render_markdown
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

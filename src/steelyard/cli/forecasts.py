@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from steelyard.answers.attribution.compute import design_limits, design_words
-from steelyard.answers.findings.compute import negative_controls
-from steelyard.answers.turns.section import (
+from steelyard.answers.attribution import design_limits, design_words
+from steelyard.answers.findings import negative_controls
+from steelyard.answers.turns import (
     plan_json,
     seconds_words,
     shared_pairs,
@@ -22,8 +22,7 @@ from steelyard.campaign.design.schedule import (
     schedule_of,
 )
 from steelyard.campaign.foresee.forecast import Forecast
-from steelyard.campaign.run.capacity import asked_capacity
-from steelyard.campaign.run.sustained import sustained_runs, sustained_s
+from steelyard.campaign.run.capacity import asked_capacity, sustained_runs, sustained_s
 from steelyard.core.experiment import Experiment, Reset, SwitchCost
 from steelyard.core.schedule import Load, Mode, PlannedBlock
 from steelyard.core.units import format_bytes, format_duration, format_percent

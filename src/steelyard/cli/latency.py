@@ -1,4 +1,7 @@
-"""What ``steelyard latency`` does with its paths: reads, shows, writes."""
+"""``steelyard latency``: percentiles of log files of pgbench, or of a campaign.
+
+What ``steelyard latency`` does with its paths: reads, shows, writes.
+"""
 
 import gzip
 import heapq
@@ -7,6 +10,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import click
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.latency.section import latency_json, latency_section
@@ -35,10 +40,47 @@ from steelyard.gateways.files import write_text
 from steelyard.record.directory import read_campaign
 from steelyard.report.charts import INSTALL, on_white, render_chart
 from steelyard.report.document import ChartKind, Document, Figure, Paragraph, Section
+from steelyard.report.formats import Json, worded
 from steelyard.report.html import render_html
-from steelyard.report.json_values import Json, worded
 from steelyard.report.terminal import filled
 from steelyard.stats.histogram import from_text
+
+_COLUMNS = ("lag", "retries", "lag,retries")
+
+
+@click.command("latency")
+@click.argument("paths", nargs=-1, required=True, metavar="[NAME=]LOG... | DIR")
+@click.option(
+    "--columns",
+    type=click.Choice(_COLUMNS),
+    help="What the seventh column is, where a log has seven: no line of it tells.",
+)
+@click.option("--ramp", metavar="TIME", help="Leave out what ended before, such as 2s.")
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with the chart."
+)
+@click.option(
+    "--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the chart alone."
+)
+@click.option(
+    "--hlog",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write an HdrHistogram log: counts by second, a tag per script.",
+)
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> None:
+    """Show percentiles of every transaction in log files of pgbench, or of the campaign in DIR.
+
+    LOG is what `pgbench --log` wrote, compressed or not. All files are one run; NAME=LOG gives
+    runs names and shows them side by side, and files without a name belong to the run named last:
+    `closed=a.log.1 a.log.2 open=b.log.*`. Logs of single runs have no intervals; `steelyard run`
+    gives them. Aggregated logs have no percentiles.
+    """
+    show_latency(LatencyOptions(**context.params))
+
 
 _JOURNAL = "journal.jsonl"
 _NO_LOG = (

@@ -1,7 +1,12 @@
-"""What ``noise`` does: turn the experiment into its A/A twin, then run it like any other."""
+"""``steelyard noise``: what this set-up can and cannot see.
+
+What ``noise`` does: turn the experiment into its A/A twin, then run it like any other.
+"""
 
 import shlex
 from dataclasses import replace
+
+import click
 
 from steelyard.campaign.file.files import LoadedExperiment
 from steelyard.campaign.foresee.forecast import (
@@ -13,6 +18,7 @@ from steelyard.campaign.foresee.forecast import (
 )
 from steelyard.campaign.run import session
 from steelyard.cli.launching import RunOptions, foresee, load, start
+from steelyard.cli.options import GeneratorCommand, campaign_options, source_argument
 from steelyard.core.experiment import Design, Experiment, OtherDesign, SwitchCost
 from steelyard.core.plan import RoundsFor
 from steelyard.core.schedule import Mode
@@ -20,6 +26,42 @@ from steelyard.core.units import parse_duration_s
 from steelyard.gateways.doors import Doors, system_doors
 from steelyard.targets.assembly import Assembly, assemble
 from steelyard.targets.differences import choose_design, switch_cost
+
+_SWITCHES = ("session", "reload", "restart")
+
+
+@click.command(
+    "noise",
+    cls=GeneratorCommand,
+    epilog="pgbench flags follow `--`: steelyard noise orders.yaml -- --random-seed=7",
+)
+@source_argument
+@click.option("--budget", metavar="TIME", help="End after this long, such as 20m.")
+@click.option(
+    "--switch",
+    type=click.Choice(_SWITCHES),
+    help="How the arms change places; as the experiment's differences need, if not given.",
+)
+@campaign_options
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> None:
+    """Measure what this set-up can and cannot see.
+
+    Takes an experiment (`preset:quick` without an argument) and weighs its baseline against
+    itself, in the same blocks. What differs then is noise: the report says what difference the
+    experiment can see in 10, 30, 60 and 120 minutes, what the noise is made of, and which length
+    of slices to use. Ten minutes, or as long as twelve blocks take, unless --budget is given.
+
+    The profile is kept in the cache, and later plans use it; `steelyard clean --cache` removes it.
+    An interrupted campaign goes on with `steelyard run --resume DIR`.
+    """
+    from steelyard.cli import launching  # noqa: PLC0415 - lazy
+
+    params = dict(context.params)
+    switch = params.pop("switch")
+    options = launching.RunOptions(precision=None, resume=None, **params)
+    measure_noise(options, switch)
+
 
 _AFTER_SEED = 5  # steelyard, verb, source, --seed, N
 

@@ -6,7 +6,7 @@ A stored format (``crash.json``): only additions.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,5 +2,5 @@
 
 ``testing`` is the whole test and ``crashing`` one death; ``ground`` is what the data lie on,
 ``writing`` the load, ``belongings`` what is outside and how it is taken away, ``engines`` the place
-that names PostgreSQL and Redis. Estimates are made in ``answers.crashes.compute``.
+that names PostgreSQL and Redis. Estimates are made in ``answers.crashes``.
 """

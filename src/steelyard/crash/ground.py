@@ -13,7 +13,7 @@ from steelyard.campaign.cleanup.leftovers import unmounted
 from steelyard.campaign.run.session import new_id
 from steelyard.core.command import Command
 from steelyard.core.errors import PreflightError
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.core.units import MIB, format_bytes
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory, remove_tree, short_directory

@@ -3,21 +3,352 @@
 Version 1 has a hierarchy of groups for each controller, or one for several; version 2 has one for
 all. A machine may have both, each with controllers of its own. ``root`` may be a tree of files, so
 that machines that are not here can be tested.
+
+Who descends from whom on this machine, and who runs: read from ``/proc`` and nothing changed.
+
+The freezer of one control group, with its files held open: a pause must cost little.
+
+Version 1 has ``freezer.state``, version 2 ``cgroup.freeze`` and ``cgroup.events``. In version 1 a
+frozen process ignores even SIGKILL until it is thawed.
+
+The guard: a process that lets everything go on when Steelyard dies while it stands still.
+
+It outlives us by design: in a session of its own, immune to the signals that end a terminal's or a
+service's programs, it waits for the end of a pipe that only we hold open. The kernel closes that
+whenever and however we die.
 """
 
 import errno
 import os
 import re
+import select
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from steelyard.core.command import quoted
 from steelyard.core.errors import InputError, PrivilegeError, TargetError
 from steelyard.core.linux import Controller, parse_cpu_list
 from steelyard.gateways.files import existing_parent, read_text
-from steelyard.gateways.pausing import FREEZE, Freezer, SystemFreezer
+
+_STILL: Final = frozenset({b"T", b"t", b"Z", b"X"})  # stopped, traced, dead: proc_pid_stat(5)
+
+
+class Families(Protocol):
+    """The processes of a machine and their descendants."""
+
+    def of(self, first: Iterable[int]) -> Mapping[int, bool]:
+        """Return processes and all that descend from them, parents first, and whether each runs.
+
+        One that is gone is not in it. One runs as long as any of its threads does.
+        """
+        ...
+
+    def stopped(self, pids: Iterable[int]) -> tuple[int, ...]:
+        """Return those that were stopped by a signal and not continued."""
+        ...
+
+
+class _Look(NamedTuple):
+    """What ``/proc/PID/stat`` says of a process."""
+
+    parent: int
+    runs: bool
+    is_dead: bool
+
+
+class SystemFamilies:
+    """The processes of this machine, or of a tree of files below ``root``."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._proc = str(root / "proc")
+
+    def of(self, first: Iterable[int]) -> Mapping[int, bool]:
+        """Return processes and all that descend from them, parents first, and whether each runs.
+
+        Only processes of the same accounts are looked at: a machine may have thousands of others.
+        """
+        first = tuple(first)
+        everybody = dict(self._processes_of(frozenset(self._accounts(first))))
+        children: dict[int, list[int]] = {}
+        for pid, look in everybody.items():
+            children.setdefault(look.parent, []).append(pid)
+        family = [pid for pid in dict.fromkeys(first) if pid in everybody]
+        for pid in family:  # it grows while it is gone through
+            family += [child for child in children.get(pid, ()) if child not in first]
+        return {pid: everybody[pid].runs for pid in family}
+
+    def stopped(self, pids: Iterable[int]) -> tuple[int, ...]:
+        """Return those that were stopped by a signal and not continued."""
+        looks = {pid: self._look(pid) for pid in pids}
+        return tuple(
+            pid for pid, look in looks.items() if look and not look.runs and not look.is_dead
+        )
+
+    def _accounts(self, pids: Iterable[int]) -> Iterator[int]:
+        for pid in pids:
+            try:
+                yield os.stat(f"{self._proc}/{pid}").st_uid  # noqa: PTH116 - often, as below
+            except FileNotFoundError:
+                continue
+
+    def _processes_of(self, accounts: frozenset[int]) -> Iterator[tuple[int, _Look]]:
+        with os.scandir(self._proc) as entries:
+            for entry in entries:
+                if not entry.name.isdigit():
+                    continue
+                try:
+                    is_one = entry.stat(follow_symlinks=False).st_uid in accounts
+                except OSError:
+                    continue  # it ended
+                if is_one and (look := self._look(int(entry.name))) is not None:
+                    yield int(entry.name), look
+
+    def _look(self, pid: int) -> _Look | None:
+        words = _words(f"{self._proc}/{pid}/stat")
+        if words is None:
+            return None
+        runs = words[0] not in _STILL
+        if not runs and words[17] not in {b"0", b"1"}:  # threads
+            runs = self._any_thread_runs(pid)
+        return _Look(parent=int(words[1]), runs=runs, is_dead=words[0] in {b"Z", b"X"})
+
+    def _any_thread_runs(self, pid: int) -> bool:
+        """Return whether one of its threads is still on its way to stopping."""
+        try:
+            threads = os.listdir(f"{self._proc}/{pid}/task")  # noqa: PTH208 - names only
+        except OSError:
+            return False
+        looks = (_words(f"{self._proc}/{pid}/task/{thread}/stat") for thread in threads)
+        return any(words is not None and words[0] not in _STILL for words in looks)
+
+
+def _words(path: str) -> list[bytes] | None:
+    """Return the fields after the name, which may hold anything; None when it is gone."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - pathlib takes twice as long
+            return file.read(1024).rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+STATE: Final = "freezer.state"  # version 1
+FREEZE: Final = "cgroup.freeze"  # version 2
+EVENTS: Final = "cgroup.events"
+FROZEN: Final = "FROZEN"
+THAWED: Final = "THAWED"
+_ROOM: Final = 256  # more than either file has
+
+
+class Freezer(Protocol):
+    """Lets all processes of a group stand still."""
+
+    def freeze(self) -> None:
+        """Begin to freeze; ``is_frozen`` tells when it is done."""
+        ...
+
+    def thaw(self) -> None:
+        """Let everything go on."""
+        ...
+
+    def is_frozen(self) -> bool:
+        """Return whether nothing in the group runs."""
+        ...
+
+    def close(self) -> None:
+        """Thaw, and give back what is held open."""
+        ...
+
+
+class SystemFreezer:
+    """The freezer of a group of this machine, whichever version the group is of.
+
+    Raises:
+        TargetError: The group has none, or it may not be written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._is_first = (directory / STATE).exists()
+        self._control = self._open(STATE if self._is_first else FREEZE, os.O_RDWR)
+        self._state = self._control if self._is_first else self._open(EVENTS, os.O_RDONLY)
+
+    def _open(self, name: str, way: int) -> int:
+        try:
+            return os.open(self._directory / name, way | os.O_CLOEXEC)
+        except OSError as error:
+            raise TargetError(
+                f"the control group {self._directory} cannot be frozen: {error.strerror}: {name}",
+                hint="Version 2 can since Linux 5.2; or run one configuration at a time.",
+            ) from error
+
+    def freeze(self) -> None:
+        """Begin to freeze."""
+        self._write(FROZEN if self._is_first else "1")
+
+    def thaw(self) -> None:
+        """Let everything go on."""
+        self._write(THAWED if self._is_first else "0")
+
+    def is_frozen(self) -> bool:
+        """Return whether nothing in the group runs."""
+        words = os.pread(self._state, _ROOM, 0).decode().split("\n")
+        return (FROZEN if self._is_first else "frozen 1") in words
+
+    def _write(self, word: str) -> None:
+        try:
+            os.pwrite(self._control, f"{word}\n".encode(), 0)
+        except OSError as error:
+            raise TargetError(
+                f"the kernel refuses `{word}` for the control group {self._directory}:"
+                f" {error.strerror}"
+            ) from error
+
+    def close(self) -> None:
+        """Thaw, and close the files."""
+        if self._control >= 0:
+            with suppress(TargetError):  # the group is gone
+                self.thaw()
+            for descriptor in {self._control, self._state}:
+                os.close(descriptor)
+            self._control = self._state = -1
+
+
+_SHELL: Final = "/bin/sh"
+_READY_S: Final = 10.0  # a guess: a shell takes milliseconds, a machine that swaps does not
+_END_S: Final = 5.0
+_SAYS: Final = b"ready\n"
+# Words: g:GROUP, d:DIRECTORY. Only what a POSIX shell has in itself, and ls: it names a process and
+# its working directory without touching that, which may be on a file system that hangs.
+_SCRIPT: Final = r"""
+trap '' HUP INT QUIT TERM TSTP PIPE
+echo ready
+exec >&-
+while read -r line; do :; done
+for each; do
+  place=${each#?:}
+  case $each in
+  g:*)
+    if [ -e "$place/freezer.state" ]; then echo THAWED >"$place/freezer.state"; fi
+    if [ -e "$place/cgroup.freeze" ]; then echo 0 >"$place/cgroup.freeze"; fi
+    ;;
+  esac
+done
+ls -ln /proc/[0-9]*/cwd | while read -r line; do
+  where=${line#* -> }
+  pid=${line#* /proc/}
+  for each; do
+    case $each in
+    d:*)
+      case $where/ in
+      "${each#d:}"/*) kill -s CONT "${pid%%/*}" ;;
+      esac
+      ;;
+    esac
+  done
+done
+"""
+
+
+class Guard(Protocol):
+    """Watches over what stands still."""
+
+    def stands(self) -> bool:
+        """Return whether it is alive."""
+        ...
+
+    def close(self) -> None:
+        """Let it go; it thaws and continues everything before it ends."""
+        ...
+
+
+class Guards(Protocol):
+    """Starts guards."""
+
+    def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> Guard:
+        """Return a guard of control groups and of the processes that work in directories."""
+        ...
+
+
+class SystemGuards:
+    """Guards that are processes of this machine."""
+
+    def start(self, groups: Sequence[Path], directories: Sequence[Path]) -> Guard:
+        """Return a guard once it is ready.
+
+        Args:
+            groups: Control groups that it thaws; they need not be there yet.
+            directories: Whose processes it continues: those that work in one or below.
+
+        Raises:
+            TargetError: It does not start.
+        """
+        words = [f"g:{group}" for group in groups]
+        words += [f"d:{os.path.realpath(directory)}" for directory in directories]
+        return _Guard(words)
+
+
+class _Guard:
+    """A shell that waits for our end."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        try:
+            self._process = subprocess.Popen(
+                [_SHELL, "-c", _SCRIPT, "steelyard-guard", *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise TargetError(f"{_SHELL} cannot be run: {error.strerror}") from error
+        try:
+            self._await_ready()
+        except BaseException:
+            self._process.kill()
+            self.close()
+            raise
+
+    def _await_ready(self) -> None:
+        """Wait until it ignores what would end it.
+
+        Raises:
+            TargetError: It does not get there.
+        """
+        assert self._process.stdout is not None  # noqa: S101 - asked for
+        with self._process.stdout as said:
+            ready, _, _ = select.select([said], [], [], _READY_S)
+            if not ready or said.readline() != _SAYS:
+                raise TargetError(
+                    "the guard that thaws servers after a death did not start",
+                    hint=f"Does `{_SHELL} -c 'echo ready'` work here?",
+                )
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    def stands(self) -> bool:
+        """Return whether it is alive."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Close the pipe that it waits on, and wait for its end."""
+        assert self._process.stdin is not None  # noqa: S101 - asked for
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
 
 PROCESSES = "cgroup.procs"
 _V1_NAMES = {

@@ -3,7 +3,14 @@
 import os
 from dataclasses import dataclass, field
 
-from steelyard.gateways.cgroups import Cgroups, SystemCgroups
+from steelyard.gateways.cgroups import (
+    Cgroups,
+    Families,
+    Guards,
+    SystemCgroups,
+    SystemFamilies,
+    SystemGuards,
+)
 from steelyard.gateways.clock import Clock, SystemClock
 from steelyard.gateways.host import (
     CpuLatency,
@@ -15,7 +22,6 @@ from steelyard.gateways.host import (
 )
 from steelyard.gateways.kubernetes.api import Kubernetes
 from steelyard.gateways.kubernetes.connecting import KubectlConfiguration
-from steelyard.gateways.pausing import Families, Guards, SystemFamilies, SystemGuards
 from steelyard.gateways.process import NoOperator, Operator, ProcessesHere, SystemProcesses
 from steelyard.gateways.redis import RedisDoor, RedisPy
 from steelyard.gateways.sql import PsycopgSql, Sql

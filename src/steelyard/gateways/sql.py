@@ -8,25 +8,129 @@ get. Only ``session`` opens a connection that stays, for what watches a server.
 How libpq finds a server: URIs, the service file, ``PG*`` variables, pgpass, and its failures.
 
 The texts of a failed connection are libpq's and the server's own; there is no SQLSTATE for most.
+
+Prepared statements on an open connection, at the least cost in CPU time.
+
+What watches a server asks ten times a second, and its CPU time is taken from what it watches.
+psycopg's own way of executing takes several times as much: it makes a cursor, adapts, and keeps
+account of transactions. This goes to libpq itself, and never waits for ever.
+
+Round trips on an open connection, timed as closely as Python can.
+
+psycopg's own way of executing takes several times as long as a round trip on a socket; this goes
+to libpq itself, and never waits for ever.
 """
 
 import os
 import re
+import select
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, Protocol
 
 import psycopg
-from psycopg import sql
+from psycopg import adapt, errors, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError, LoginError, RefusedError, TargetError
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.patience import PATIENCE_S, PatientConnection
-from steelyard.gateways.prepared import PreparedStatements
-from steelyard.gateways.roundtrip import time_round_trips
+from steelyard.gateways.answers import last_result
+from steelyard.gateways.clock import PATIENCE_S, Clock, PatientConnection
+
+_WAKE_UP_MS = 100  # as often as psycopg looks whether anybody still waits
+
+
+class PreparedStatements:
+    """Statements without parameters on a connection in autocommit mode that nobody else uses."""
+
+    def __init__(self, connection: PatientConnection) -> None:
+        self._connection = connection
+        self._names: dict[str, bytes] = {}
+        self._loading = adapt.Transformer(connection)
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(connection.pgconn.socket, select.POLLIN)
+        self._writable.register(connection.pgconn.socket, select.POLLOUT)
+
+    def rows(self, statement: str) -> list[tuple[object, ...]]:
+        """Return all rows of a statement, which the server prepares at its first use.
+
+        Raises:
+            psycopg.Error: The server refuses it, is gone, or nobody waits for it any more.
+        """
+        name = self._names.get(statement)
+        if name is None:
+            name = b"steelyard_%d" % len(self._names)
+            self._connection.pgconn.send_prepare(name, statement.encode())
+            self._answer()
+            self._names[statement] = name
+        self._connection.pgconn.send_query_prepared(name, None)
+        result = self._answer()
+        self._loading.set_pgresult(result)
+        return self._loading.load_rows(0, result.ntuples, tuple)
+
+    def _answer(self) -> "psycopg.pq.abc.PGresult":
+        """Return the result of what was sent."""
+        last = last_result(self._connection.pgconn, partial(self._wait, time.monotonic()))
+        if last.status not in (psycopg.pq.ExecStatus.TUPLES_OK, psycopg.pq.ExecStatus.COMMAND_OK):
+            raise errors.error_from_result(last)
+        return last
+
+    def _wait(self, asked_at: float, events: int) -> None:
+        """Wait for the connection, and ask now and then whether to go on."""
+        ready = self._readable if events == select.POLLIN else self._writable
+        while not ready.poll(_WAKE_UP_MS):
+            if self._connection.heed(asked_at):
+                asked_at = time.monotonic()
+
+
+_PATIENCE_MS = 10_000  # for one answer; beyond it the server hangs
+
+
+def time_round_trips(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+    statement: bytes,
+    *,
+    most: int,
+    most_s: float,
+) -> tuple[float, ...]:
+    """Return the seconds of each round trip, after one that does not count.
+
+    Args:
+        connection: Open, and nobody else uses it.
+        statement: Returns rows.
+        most: Round trips to take.
+        most_s: Seconds after which no other is begun.
+
+    Raises:
+        psycopg.Error: The server refuses, is gone, or does not answer.
+    """
+    _round_trip(connection, statement)
+    trips: list[float] = []
+    begun = time.perf_counter()
+    while len(trips) < most and time.perf_counter() - begun < most_s:
+        asked = time.perf_counter()
+        _round_trip(connection, statement)
+        trips.append(time.perf_counter() - asked)
+    return tuple(trips)
+
+
+def _round_trip(connection: "psycopg.Connection[tuple[object, ...]]", statement: bytes) -> None:
+    pgconn = connection.pgconn
+    pgconn.send_query(statement)
+    result = last_result(pgconn, partial(_wait, pgconn.socket))
+    if result.status != psycopg.pq.ExecStatus.TUPLES_OK:
+        raise psycopg.OperationalError(result.get_error_message())
+
+
+def _wait(socket: int, events: int) -> None:
+    poll = select.poll()
+    poll.register(socket, events)
+    if not poll.poll(_PATIENCE_MS):
+        raise psycopg.OperationalError(f"no answer within {_PATIENCE_MS / 1000:.0f} s: it hangs")
+
 
 # libpq keywords whose values open a door.
 _SECRETS: Final = frozenset(

@@ -24,7 +24,7 @@ from steelyard.core.redis import stored_key
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import cache_directory, free_bytes
 from steelyard.gateways.process import Processes, RunningProcess
-from steelyard.places.local.directories import WithCampaignDirectory
+from steelyard.places.local.states import WithCampaignDirectory
 from steelyard.places.protocol import Ledger, LimitsInForce, PreparedState, Unfit
 
 _LENGTH: Final = 10

@@ -1,8 +1,13 @@
-"""Numbers as readers see them: always with the interval and unit, never a made-up value."""
+"""Numbers as readers see them: always with the interval and unit, never a made-up value.
+
+Plain values for ``summary.json``: what every part of it is made of.
+"""
 
 import math
 
+from steelyard.core.experiment import WorkWords
 from steelyard.core.findings import Estimate
+from steelyard.core.schedule import Load
 from steelyard.core.units import MS_PER_S, US_PER_S, format_duration, format_percent, format_utc
 
 MISSING = "–"  # noqa: RUF001 - a dash for "nothing here", not a minus
@@ -149,3 +154,55 @@ def about(seconds: float) -> str:
     if hours < 10.0:
         return format_duration(round(hours * 6.0) / 6.0 * _S_PER_H)
     return f"{hours:.0f} h" if hours < 72.0 else f"{hours / 24.0:,.0f} days"
+
+
+_SIGNIFICANT = 12
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def number(value: float | None) -> float | None:
+    """Return a finite number with 12 significant digits, or None."""
+    finite = present(value)
+    return None if finite is None else float(f"{finite:.{_SIGNIFICANT}g}")
+
+
+def percent(value: float | None) -> float | None:
+    """Return a fraction in percent, or None."""
+    return None if value is None else number(100.0 * value)
+
+
+def interval(estimate: Estimate | None) -> dict[str, Json] | None:
+    """Return an estimate with its bounds, null where there are none."""
+    if estimate is None:
+        return None
+    return {
+        "estimate": number(estimate.value),
+        "low": number(estimate.low),
+        "high": number(estimate.high),
+    }
+
+
+def worded(value: dict[str, Json], words: WorkWords) -> dict[str, Json]:
+    """Return an object with an engine's words in all its texts; its keys are the same for all."""
+    return {key: _worded(each, words) for key, each in value.items()}
+
+
+def _worded(value: Json, words: WorkWords) -> Json:
+    if isinstance(value, str):
+        return words.fill(value)
+    if isinstance(value, list):
+        return [_worded(each, words) for each in value]
+    return worded(value, words) if isinstance(value, dict) else value
+
+
+def load_json(load: Load) -> dict[str, Json]:
+    """Return the keys by which a load is told everywhere; the last ones where there is need."""
+    return {
+        "clients": load.clients,
+        "threads": load.threads,
+        "rate_per_s": number(load.rate_per_s),
+        **({} if load.share is None else {"capacity_share": load.share}),
+        **({} if load.generators == 1 else {"generators": load.generators}),
+        **({} if load.pipeline == 1 else {"pipeline": load.pipeline}),
+    }

@@ -1,17 +1,34 @@
-"""A document as one HTML file: no network, no script, light and dark, paper and phone."""
+"""A document as one HTML file: no network, no script, light and dark, paper and phone.
+
+A document as GitHub-flavoured Markdown.
+"""
+
+import re
+from functools import singledispatch
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from steelyard.report.charts import INSTALL, render_chart
 from steelyard.report.document import (
+    Align,
     Block,
+    BulletList,
+    Command,
     Document,
     Figure,
+    FindingItem,
+    FindingList,
     IntervalDrawing,
+    KeyValues,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
     VerdictCard,
     VerdictCards,
 )
+from steelyard.report.formats import ended
 
 
 def render_html(document: Document) -> str:
@@ -66,3 +83,114 @@ def _unbroken(value: object) -> object:
 def _place(drawing: IntervalDrawing, percent: float) -> str:
     """Return a position on a verdict's line as a percentage of its length."""
     return f"{100 * drawing.place(percent):.2f}"
+
+
+# Underscores within words and brackets that make no link are left alone, so that
+# shared_buffers and [+1 %, +2 %] stay legible in the source too.
+_SPECIAL = re.compile(r"([\\`*<>|#~&]|(?<!\w)_|_(?!\w)|\](?=[(\[:]))")
+# Paths and addresses of servers are copied out of the source: code keeps them as they are.
+_CODE = re.compile(
+    r"(?:(?<=[\s(\[\"'=,;])|^)"
+    r"((?!https?:)[a-z][a-z0-9+]*://[^\s`|<>]*[\w/]|/[\w.+@%/-]*\w)"
+)
+_MARK = {Tone.WARNING: "**Note:** ", Tone.ERROR: "**Attention:** "}
+
+
+def render_markdown(document: Document) -> str:
+    """Return the whole document; charts are described in words."""
+    parts = [f"# {escape(document.title)}", escape(document.subtitle)]
+    if document.description:
+        parts.append(escape(document.description))
+    parts.extend(_section(section) for section in document.sections)
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line, with paths as code."""
+    parts = _CODE.split(" ".join(text.split()))  # every second one is a path
+    return "".join(
+        f"`{part}`" if place % 2 else _SPECIAL.sub(r"\\\1", part)
+        for place, part in enumerate(parts)
+    )
+
+
+def _section(section: Section) -> str:
+    blocks = [_titled(block, section.title) for block in section.blocks]
+    return "\n\n".join([f"## {escape(section.title)}", *blocks])
+
+
+def _titled(block: Block, heading: str) -> str:
+    if isinstance(block, Table) and block.title != heading:
+        return f"**{escape(block.title)}**\n\n{_block(block)}"
+    return _block(block)
+
+
+@singledispatch
+def _block(block: Block) -> str:
+    """Return one block; each kind registers its own way."""
+    raise NotImplementedError(type(block).__name__)
+
+
+@_block.register
+def _(block: Paragraph) -> str:
+    return f"{_MARK.get(block.tone, '')}{escape(block.text)}"
+
+
+@_block.register
+def _(block: BulletList) -> str:
+    items = "\n".join(f"- {escape(item)}" for item in block.items)
+    return f"**{escape(block.lead)}**\n\n{items}"
+
+
+@_block.register
+def _(block: VerdictCards) -> str:
+    return "\n".join(_card(card) for card in block.cards)
+
+
+def _card(card: VerdictCard) -> str:
+    lines = [f"- **{escape(card.sentence)}**"]
+    return "\n".join([*lines, *(f"  - {escape(note)}" for note in card.notes)])
+
+
+@_block.register
+def _(block: Table) -> str:
+    rule = ["---:" if c.align is Align.RIGHT else "---" for c in block.columns]
+    lines = [_row(tuple(c.heading for c in block.columns)), f"| {' | '.join(rule)} |"]
+    lines += [_row(row.cells) for row in block.rows]
+    note = f"\n\n{escape(block.note)}" if block.note else ""
+    return "\n".join(lines) + note
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(escape(cell) for cell in cells)} |"
+
+
+@_block.register
+def _(block: Figure) -> str:
+    return f"*{escape(block.title)}* (drawn in the HTML report). {escape(block.alt)}"
+
+
+@_block.register
+def _(block: FindingList) -> str:
+    return "\n".join(_finding(item) for item in block.items)
+
+
+def _finding(item: FindingItem) -> str:
+    subject = f" ({escape(item.subject)})" if item.subject else ""
+    remedy = f" {escape(ended(item.remedy))}" if item.remedy else ""
+    source = f" *Source: {escape(item.source)}.*" if item.source else ""
+    return f"- **{item.severity}**{subject}: {escape(ended(item.message))}{remedy}{source}"
+
+
+@_block.register
+def _(block: Command) -> str:
+    longest = max((len(ticks) for ticks in re.findall(r"`+", block.text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}sh\n{block.text}\n{fence}"
+
+
+@_block.register
+def _(block: KeyValues) -> str:
+    heading = f"**{escape(block.title)}**\n\n" if block.title else ""
+    lines = ["| | |", "| --- | --- |", *(_row(pair) for pair in block.pairs)]
+    return heading + "\n".join(lines)

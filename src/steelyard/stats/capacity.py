@@ -19,8 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steelyard.stats.median import median_interval
-from steelyard.stats.signed_rank import block_interval, hodges_lehmann_centres, signed_rank_interval
+from steelyard.stats.signed_rank import (
+    block_interval,
+    hodges_lehmann_centres,
+    median_interval,
+    signed_rank_interval,
+)
 from steelyard.stats.student import FloatArray, Interval
 
 LEVEL = 0.05

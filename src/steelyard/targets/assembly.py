@@ -1,19 +1,30 @@
-"""From an experiment to the engine and platforms that run it.
+"""Ledgers for looking at an experiment without running it.
+
+From an experiment on a Kubernetes cluster to the engine and platforms that run it.
+
+For looking nothing is made but a pod of a moment per image. For a campaign its namespace, password
+and generators are made here, because the engine needs programs that run.
+
+From an experiment to the engine and platforms that run it.
 
 The one place that knows which engines and which kinds of target there are.
 
 ``--context`` and ``--namespace``: where in which cluster, in place of what the file says.
 """
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from steelyard.core.errors import InputError
-from steelyard.core.experiment import Experiment, Layer
+from steelyard.core.errors import InputError, SteelyardError
+from steelyard.core.experiment import Experiment, Layer, SwitchCost
+from steelyard.core.kubernetes import SecretRef
+from steelyard.core.outside import InCluster, OnServer
 from steelyard.core.schedule import Pausing
+from steelyard.core.stack import Knob
 from steelyard.core.target import (
     AnyLocalTarget,
     CloudNativePgTarget,
@@ -26,7 +37,8 @@ from steelyard.core.target import (
 )
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import cache_directory
-from steelyard.gateways.procfs import memory_bytes
+from steelyard.gateways.host import memory_bytes
+from steelyard.places.kubernetes.reaching import Reach, make_secret, sql_knock
 from steelyard.places.local.groups import GroupPlan, ServerGroups
 from steelyard.places.local.machine import capacity
 from steelyard.places.local.pausing import PausingMeans, pausing_means
@@ -34,21 +46,220 @@ from steelyard.places.local.platform import LocalOptions, LocalPlatform
 from steelyard.places.local.server import server_account
 from steelyard.places.local.states import staged
 from steelyard.places.protocol import Ledger, PausablePlatform, Platform
-from steelyard.systems.postgres.engine import PostgresEngine
-from steelyard.systems.postgres.factory import Surroundings, postgres_engine
+from steelyard.record import registry
+from steelyard.systems.postgres.cloudnative_pg.operator import require_installed
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import (
+    CloudNativePgPlatform,
+    ClusterMeans,
+    ClusterOptions,
+)
+from steelyard.systems.postgres.engine import PostgresEngine, dataset_of
+from steelyard.systems.postgres.factory import InImageEngine, Surroundings, postgres_engine
 from steelyard.systems.protocol import Engine
 from steelyard.systems.redis.factory import RedisSurroundings, redis_engine
-from steelyard.targets.differences import Room
-from steelyard.targets.endpoint import assemble_endpoints
-from steelyard.targets.hooks import Hooks
-from steelyard.targets.kubernetes import assemble_in_kubernetes
-from steelyard.targets.kubernetes_site import Asked, KubernetesSite
+from steelyard.targets.cloudnative_pg import check_clusters, probe_storages, servers_in_kubernetes
+from steelyard.targets.differences import Room, switch_cost
+from steelyard.targets.endpoint import assemble_endpoints, assemble_redis_endpoints, settings_on
+from steelyard.targets.generators import (
+    Generators,
+    database_labels,
+    describe_images,
+    generator_plan,
+    generators_of,
+    programs_of,
+)
+from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, find_site
 from steelyard.targets.local import HugePageNeeds
-from steelyard.targets.look_ledger import NoLedger, RegistryLedger
-from steelyard.targets.redis_endpoint import assemble_redis_endpoints
-from steelyard.targets.stack import StackMeans, StackSettings
+from steelyard.targets.redis_kubernetes import redis_servers_made, redis_services
+from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.applier import SnapshotLedger
 from steelyard.tuning.apply.doors import stack_doors
+
+
+class NoLedger:
+    """A ledger for looking only: nothing is made."""
+
+    def created(self, directory: Path) -> None:
+        """Nothing is made."""
+
+    def removed(self, directory: Path) -> None:
+        """Nothing was made."""
+
+    def changed(self, thing: OnServer) -> None:
+        """Nothing is changed."""
+
+    def undone(self, thing: OnServer) -> None:
+        """Nothing was changed."""
+
+    def group_made(self, directory: Path) -> None:
+        """Nothing is made."""
+
+    def group_removed(self, directory: Path) -> None:
+        """Nothing was made."""
+
+    def placed(self, thing: InCluster) -> None:
+        """Nothing is made."""
+
+    def taken_away(self, thing: InCluster) -> None:
+        """Nothing was made."""
+
+    def kept(self, knob: Knob) -> str | None:
+        """Nothing was turned."""
+
+    def keep(self, knob: Knob, snapshot: str) -> None:
+        """Nothing is turned."""
+
+    def put_back(self, knob: Knob) -> None:
+        """Nothing was turned."""
+
+
+class RegistryLedger(NoLedger):
+    """A ledger for looking at a cluster: a pod of a moment is noted in the registry alone.
+
+    There is no record. After a death `steelyard clean` finds what the registry lists.
+    """
+
+    def __init__(self) -> None:
+        self.campaign_id = f"look-{secrets.token_hex(4)}"
+        self._is_noted = False
+        self._there: set[str] = set()
+
+    def placed(self, thing: InCluster) -> None:
+        """Note it."""
+        if not self._is_noted:
+            registry.register(self.campaign_id, Path("no-record", self.campaign_id))
+            self._is_noted = True
+        registry.note_placed(self.campaign_id, thing)
+        self._there.add(thing.label)
+
+    def taken_away(self, thing: InCluster) -> None:
+        """Forget the look when nothing of it is left, however it ended."""
+        self._there.discard(thing.label)
+        if not self._there:
+            registry.unregister(self.campaign_id)
+            self._is_noted = False
+
+
+def assemble_in_kubernetes(asked: Asked) -> Placed:
+    """Return engine and platforms.
+
+    Raises:
+        SteelyardError: The cluster cannot be reached, the account lacks permissions, or something
+            is not there. What was made is removed.
+    """
+    doors = asked.doors
+    site = find_site(asked.experiment, doors, campaign_id=asked.campaign_id, ledger=asked.ledger)
+    try:
+        if asked.experiment.cluster_targets:
+            require_installed(site.api)  # before permissions, which name its kind
+        if asked.runs:
+            site.open()
+        else:
+            site.require_allowed()
+        placed = _placed(asked, site)
+    except BaseException as error:
+        _close_after(error, site)
+        raise
+    if not asked.runs:
+        site.close()
+    return placed
+
+
+def _placed(asked: Asked, site: KubernetesSite) -> Placed:
+    """Return engine and platforms of the servers, whose kind all treatments share."""
+    makes_all = asked.experiment.makes_all_in_kubernetes
+    if asked.experiment.redis_in_kubernetes:
+        return (redis_servers_made if makes_all else redis_services)(asked, site)
+    return _clusters(asked, site) if makes_all else servers_in_kubernetes(asked, site)
+
+
+def _close_after(error: BaseException, site: KubernetesSite) -> None:
+    """Remove what was made; that this fails, too, does not hide why there is no campaign."""
+    try:
+        site.close()
+    except SteelyardError as trouble:
+        if isinstance(error, SteelyardError):
+            error.hint = " ".join(filter(None, [error.hint, f"Besides: {trouble.message}."]))
+
+
+def _clusters(asked: Asked, site: KubernetesSite) -> Placed:
+    """Return what runs Clusters that Steelyard makes."""
+    experiment, doors, told = asked.experiment, asked.doors, asked.told
+    datasets = dict.fromkeys(dataset_of(workload) for workload in experiment.workloads)
+    checked = check_clusters(experiment, site, tuple(datasets))
+    site.further.extend(checked.facts())
+    images = describe_images(experiment, checked.images, site, doors.clock, told)
+    secret = _secret(asked, site)
+    plan = replace(
+        generator_plan(experiment, site.place, checked.images[experiment.baseline], secret),
+        away_from=database_labels(site.belongings.campaign_id),
+    )
+    site.plan = plan
+    programs = programs_of(plan, images, site, doors.clock, told)
+    generators = generators_of(plan, site, doors.clock, told)
+    if asked.runs:
+        generators.make(site, told)
+        probe_storages(experiment, checked.images, site, doors, told)
+    else:
+        generators.pods.require_room()
+    engine = InImageEngine(
+        experiment,
+        {name: images[image] for name, image in checked.images.items()},
+        programs,
+        processes=generators.processes,
+        sql=doors.sql,
+    )
+    cost = switch_cost(experiment, engine)
+    return Placed(
+        engine=engine,
+        platforms=_made(asked, site, generators, secret, restarts=cost is SwitchCost.RESTART),
+        site=site,
+    )
+
+
+def _secret(asked: Asked, site: KubernetesSite) -> SecretRef:
+    if asked.runs:
+        return make_secret(site.belongings)
+    return SecretRef(namespace=site.namespace, name=site.belongings.name())
+
+
+def _made(
+    asked: Asked,
+    site: KubernetesSite,
+    generators: Generators,
+    secret: SecretRef,
+    *,
+    restarts: bool,
+) -> Mapping[str, Platform]:
+    """Return the platform of each treatment; treatments with equal Clusters share one."""
+    experiment, doors = asked.experiment, asked.doors
+    reach = Reach(site.api, sql_knock(doors.sql), doors.clock)
+    site.closing.append(reach.close)
+    means = ClusterMeans(
+        api=site.api,
+        processes=generators.processes,
+        generators=lambda: generators.pods.pods,
+        start_skew=lambda: generators.processes.last_skew,
+        reach=reach,
+        belongings=site.belongings,
+        sql=doors.sql,
+        clock=doors.clock,
+        told=asked.told,
+    )
+    platforms: dict[object, Platform] = {}
+    for target in experiment.cluster_targets.values():
+        if target not in platforms:
+            options = ClusterOptions(
+                target=target,
+                campaign_id=site.belongings.campaign_id,
+                namespace=site.namespace,
+                secret=secret,
+                settings=settings_on(experiment, target),
+                restarts=restarts,
+                provisions=experiment.is_made_anew,
+            )
+            platforms[target] = CloudNativePgPlatform(options, asked.ledger, means)
+    return {name: platforms[target] for name, target in experiment.cluster_targets.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

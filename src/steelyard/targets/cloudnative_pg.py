@@ -57,8 +57,13 @@ from steelyard.targets.generators import (
     generators_of,
     programs_of,
 )
-from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, trial_namespace
-from steelyard.targets.volume_room import require_room
+from steelyard.targets.kubernetes_site import (
+    Asked,
+    KubernetesSite,
+    Placed,
+    require_room,
+    trial_namespace,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ from steelyard.places.kubernetes.generator_manifest import (
 from steelyard.places.kubernetes.generators import GeneratorPods
 from steelyard.places.kubernetes.pod_processes import PodProcesses
 from steelyard.places.kubernetes.reaching import SUPERUSER
-from steelyard.places.local.directories import MEMORY
+from steelyard.places.local.states import MEMORY
 from steelyard.systems.postgres.cloudnative_pg.own_cluster import cluster_manifest
 from steelyard.systems.postgres.factory import CLIENTS, ImagePrograms, describe_image, find_in_image
 from steelyard.systems.postgres.server import Installation

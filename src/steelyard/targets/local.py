@@ -20,7 +20,7 @@ from steelyard.gateways.process import Processes
 from steelyard.places.local.machine import capacity
 from steelyard.systems.postgres.server import Installation
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
-from steelyard.tuning.plan.huge_pages import (
+from steelyard.tuning.plan.arithmetic import (
     COUNTING_SINCE,
     formula_counter,
     least_shared_memory_bytes,

@@ -35,9 +35,13 @@ from steelyard.systems.redis.factory import (
 )
 from steelyard.systems.redis.loaders import fill_by_script
 from steelyard.systems.redis.statefulset.manifest import make_redis_secret
-from steelyard.systems.redis.statefulset.own_server import StatefulSetMeans, StatefulSetOptions
-from steelyard.systems.redis.statefulset.platform import RedisKubernetesPlatform
+from steelyard.systems.redis.statefulset.own_server import (
+    RedisKubernetesPlatform,
+    StatefulSetMeans,
+    StatefulSetOptions,
+)
 from steelyard.systems.service_place import ServiceMeans, ServicePlace
+from steelyard.targets.endpoint import redis_options, require_different, running
 from steelyard.targets.generators import (
     Generators,
     asked_once,
@@ -46,9 +50,13 @@ from steelyard.targets.generators import (
     generators_of,
     redis_set_of,
 )
-from steelyard.targets.kubernetes_site import Asked, KubernetesSite, Placed, trial_namespace
-from steelyard.targets.redis_endpoint import redis_options, require_different, running
-from steelyard.targets.volume_room import require_redis_room
+from steelyard.targets.kubernetes_site import (
+    Asked,
+    KubernetesSite,
+    Placed,
+    require_redis_room,
+    trial_namespace,
+)
 
 _DESCRIBED: Final = "redis"  # tells what is asked of an image from what PostgreSQL's are asked
 

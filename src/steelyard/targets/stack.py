@@ -1,4 +1,6 @@
-"""The stack below the servers of a campaign: turned for a treatment, seen in effect, put back.
+"""What a person or a user's command does when a treatment comes into force.
+
+The stack below the servers of a campaign: turned for a treatment, seen in effect, put back.
 
 Invariant: what is there before the first change of a knob is in the ledger when it is changed;
 after ``put`` every knob that the treatment does not name is as it was before the campaign, and
@@ -12,25 +14,81 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from steelyard.core import linux as host_settings
+from steelyard.core.command import Command
 from steelyard.core.errors import (
     LeftBehindError,
+    MeasurementError,
     PreflightError,
     PrivilegeError,
     RecordError,
     SteelyardError,
+    TargetError,
 )
-from steelyard.core.experiment import Experiment, Layer, Setting, Treatment
+from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting, Treatment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.spelling import did_you_mean
 from steelyard.core.stack import Knob, KnobKind, Scope
+from steelyard.core.units import format_duration
 from steelyard.gateways.host import CpuLatency, Host
+from steelyard.gateways.process import Operator, Processes
 from steelyard.places.protocol import LimitsInForce, Unfit
-from steelyard.targets.hooks import Hooks
 from steelyard.targets.local import HugePageNeeds, Pool, pool_of
 from steelyard.tuning.apply.applier import SnapshotLedger, change, put_back
 from steelyard.tuning.apply.door import KnobDoor
 from steelyard.tuning.facts.domain_xml import domain_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Does manual steps."""
+
+    processes: Processes
+    operator: Operator
+
+    def require(self, treatment: str, step: ManualStep) -> None:
+        """Check that there is somebody to do a step.
+
+        Raises:
+            PreflightError: An operator is asked for and there is no terminal.
+        """
+        if not step.command and not self.operator.is_there:
+            raise PreflightError(
+                f"`manual` of `{treatment}` asks the operator, and there is no terminal",
+                hint="Start it from a terminal, or give it a `command`.",
+            )
+
+    def do(self, treatment: str, step: ManualStep) -> None:
+        """Do a step and return when it is done.
+
+        Raises:
+            TargetError: The command failed, or nobody confirmed in time.
+        """
+        if step.command:
+            self._run(treatment, step)
+        elif not self.operator.confirms(f"{treatment}: {step.text}", timeout_s=step.timeout_s):
+            raise TargetError(
+                f"nobody confirmed within {format_duration(step.timeout_s)} that this was done for"
+                f" `{treatment}`: {step.text}",
+                hint="Give `manual` a longer `timeout`, or a `command`.",
+            )
+
+    def _run(self, treatment: str, step: ManualStep) -> None:
+        command = Command(argv=step.command, environment={"STEELYARD_TREATMENT": treatment})
+        try:
+            completed = self.processes.run(command, timeout_s=step.timeout_s)
+        except MeasurementError as error:
+            raise TargetError(
+                f"the command of `manual` of `{treatment}` failed: {error.message}",
+                hint="Give it a longer `timeout`, or look at what it waits for.",
+            ) from error
+        if not completed.succeeded:
+            raise TargetError(
+                f"the command of `manual` of `{treatment}` exited with {completed.exit_status}:"
+                f" {completed.tail(2)}",
+                hint="Try it by hand, with STEELYARD_TREATMENT set to the treatment's name.",
+            )
+
 
 _SYSFS: Final = {
     host_settings.TRANSPARENT: "/sys/kernel/mm/transparent_hugepage/enabled",

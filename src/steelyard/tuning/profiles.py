@@ -11,7 +11,7 @@ from typing import Final
 from steelyard.core.experiment import Layer, Setting
 from steelyard.core.units import GIB, MIB
 from steelyard.tuning.rules.kubernetes_memory import BACKEND_BYTES, LIMIT_SHARE
-from steelyard.tuning.rules.postgres_work import MOST_CONNECTIONS_PER_CPU
+from steelyard.tuning.rules.postgres import MOST_CONNECTIONS_PER_CPU
 
 # A sort may use work_mem once, a hash table twice: hash_mem_multiplier's default since 15.
 HASH_MEM_MULTIPLIER: Final = 2

@@ -9,7 +9,7 @@ from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import CLAIM, NODE, POD
 from steelyard.core.target import PodResources, Synchronous
 from steelyard.gateways.kubernetes.api import KubernetesApi
-from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import CloudNativePgPlatform
 from support.kubernetes import campaign_name, left_of, namespace_in, no_cluster, volumes_of
 from support.live_clusters import PROGRAM, Campaign, nothing, target_of, values
 

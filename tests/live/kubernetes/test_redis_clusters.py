@@ -11,7 +11,7 @@ from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import CLAIM, POD, SERVICE, STATEFUL_SET
 from steelyard.gateways.kubernetes.api import KubernetesApi
 from steelyard.places.kubernetes.undoing import undo
-from steelyard.systems.redis.statefulset.platform import RedisKubernetesPlatform
+from steelyard.systems.redis.statefulset.own_server import RedisKubernetesPlatform
 from support.kubernetes import campaign_name, left_of, namespace_in, until, volumes_of
 from support.live_clusters import read_ledger
 from support.live_redis_clusters import KEYS, PROGRAM, RedisCampaign, redis_target

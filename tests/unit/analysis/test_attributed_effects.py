@@ -7,9 +7,9 @@ import pytest
 from factored import an_attribution, measured, with_factors
 from made_records import a_record, an_experiment, compared, noise
 
-from steelyard.answers.attribution.compute import alias_sentences
+from steelyard.answers.attribution import alias_sentences
 from steelyard.answers.campaign import analyse
-from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.comparison import compare_pair
 from steelyard.answers.observations import headline_contrasts, headline_count
 from steelyard.answers.result.compute import decide
 from steelyard.answers.result.stopping import headline_level, stopping_rule

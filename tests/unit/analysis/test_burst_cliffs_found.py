@@ -19,8 +19,7 @@ from steelyard.core.measurement import Environment, Fact, Measurement, Second, S
 from steelyard.core.schedule import CellKey, Load
 from steelyard.core.target import EndpointTarget, LocalTarget
 from steelyard.record.directory import read_campaign
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 
 CELL = CellKey(workload="reads", load=Load(clients=1, threads=1))
 RAMP_S = 1.0

@@ -9,7 +9,7 @@ from made_records import a_record, an_experiment, compared, noise
 from watched import asking, with_settings
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.comparison import compare_pair
 from steelyard.answers.result.compute import decide
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.experiment import Layer, Reset, Setting, Stop, SwitchCost, Treatment

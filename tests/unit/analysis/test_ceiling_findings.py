@@ -7,15 +7,16 @@ import pytest
 from made_records import a_record, a_run, an_experiment
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.ceilings.compute import (
+from steelyard.answers.ceilings import (
     MARGIN,
     ceiling_findings,
+    ceiling_tables,
+    ceilings_json,
     device_read_findings,
     log_findings,
     log_rates,
     read_findings,
 )
-from steelyard.answers.ceilings.section import ceiling_tables, ceilings_json
 from steelyard.answers.results import CellSummary
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Experiment, Layer, Script, Setting, Workload

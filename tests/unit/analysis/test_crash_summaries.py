@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fakes.crashes import ALWAYS, EVERYSEC, NO, OFF, a_crash, a_test
-from steelyard.answers.crashes.compute import CrashSummary, crash_summaries
+from steelyard.answers.crashes import CrashSummary, crash_summaries
 from steelyard.core.crash import CrashMode, CrashTest
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 
 
 def _one(test: CrashTest, mode: CrashMode, death: Death = Death.POWER) -> CrashSummary:

@@ -7,7 +7,7 @@ import pytest
 from fakes import durable
 from fakes.analyses import quick
 from fakes.durable import ALONE, CLASSES, PREFERRED, REPLICATED, REQUIRED
-from steelyard.answers.crashes.compute import Keeper
+from steelyard.answers.crashes import Keeper
 from steelyard.answers.durability.compute import durability_of, footing, with_trades
 from steelyard.answers.durability.results import DurabilityTrade, Fate, Loss
 from steelyard.core.experiment import Experiment, Layer, Setting, Treatment

@@ -8,7 +8,7 @@ from watched_records import CLIENTS, DEFAULT, a_watched_record, reasons_of, with
 
 from fakes.evidence import Seen
 from steelyard.answers.budget.compute import _latencies, _split, split_latency
-from steelyard.answers.latency.parts import Part
+from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import by_block, observe
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Absence, Quantity, WaitClass

@@ -9,7 +9,7 @@ from made_records import a_record, an_experiment, noise
 from fakes import latencies
 from fakes.latencies import Shape, logged, script_of
 from steelyard.answers.campaign import analyse
-from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.comparison import compare_pair
 from steelyard.answers.latency.compute import compare_percentiles
 from steelyard.answers.latency.pools import Pool
 from steelyard.answers.latency.results import MAXIMUM, Basis, LatencyAnalysis, Timed

@@ -7,7 +7,7 @@ from made_records import an_experiment, compared
 from watched import asking, both, found, missing, rulings, seen, watched, with_settings
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.findings.section import collected
+from steelyard.answers.findings import collected
 from steelyard.answers.validity.machine_rules import AMPLIFICATION, DISK_FREE_SHARE
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.evidence import Absence, Quantity

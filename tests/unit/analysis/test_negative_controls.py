@@ -8,7 +8,7 @@ from factored import with_factors
 from made_records import a_record, an_experiment
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.findings.compute import is_read_only, negative_controls
+from steelyard.answers.findings import is_read_only, negative_controls
 from steelyard.answers.results import CampaignAnalysis, SettingDifference
 from steelyard.answers.summary import summary
 from steelyard.answers.wording import verdict_sentence, verdict_word

@@ -7,7 +7,7 @@ import pytest
 from made_records import a_record, an_experiment, noise
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.comparison.compute import compare_campaigns, compare_pair
+from steelyard.answers.comparison import compare_campaigns, compare_pair
 from steelyard.answers.observations import headline_count, observe
 from steelyard.answers.report import build_document
 from steelyard.answers.result.compute import decide
@@ -17,7 +17,7 @@ from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment
 from steelyard.core.latency import LatencyGoal
 from steelyard.core.schedule import Load
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 
 CLOSED = tuple(Load(clients=clients, threads=1) for clients in (1, 4, 8))
 OPEN = tuple(Load(clients=8, threads=1, rate_per_s=rate) for rate in (100.0, 500.0))

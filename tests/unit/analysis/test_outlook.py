@@ -13,7 +13,7 @@ from steelyard.answers.outlook.compute import (
     precision_s,
 )
 from steelyard.answers.result.stopping import cell_level, headline_level, stopping_rule
-from steelyard.core.noise import ASSUMED_NOISE, WorkloadNoise
+from steelyard.core.plan import ASSUMED_NOISE, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.stats.planning import BlockShape
 

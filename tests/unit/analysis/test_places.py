@@ -6,7 +6,7 @@ import pytest
 from made_records import an_experiment, compared
 
 from steelyard.answers.campaign import analyse
-from steelyard.answers.comparison.compute import compare_pair
+from steelyard.answers.comparison import compare_pair
 from steelyard.answers.result.stopping import FIRST_LOOK_CELL, FIRST_LOOK_POOLED
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import SwitchCost
@@ -18,7 +18,7 @@ from steelyard.core.target import (
     LocalTarget,
     Target,
 )
-from steelyard.stats.two_level import LEAST_INSTANCES
+from steelyard.stats.noise import LEAST_INSTANCES
 
 ONE, OTHER = EndpointTarget(host="one"), EndpointTarget(host="other")
 

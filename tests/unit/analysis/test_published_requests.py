@@ -9,7 +9,7 @@ from steelyard.answers.latency.results import (
     PercentileLevel,
     Timed,
 )
-from steelyard.answers.published.compute import requests_beside_published
+from steelyard.answers.published import requests_beside_published
 from steelyard.answers.results import CellSummary
 from steelyard.campaign.file.files import load_experiment
 from steelyard.core.experiment import Experiment

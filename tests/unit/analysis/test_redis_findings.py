@@ -7,13 +7,13 @@ import pytest
 from redis_records import NO_WAITS, redis_experiment
 from watched import both, found, missing, rulings, seen, watched, with_settings
 
-from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES
+from steelyard.answers.validity.work_rules import CAMPAIGN_RULES
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import EngineName
 from steelyard.core.findings import Standing
 from steelyard.core.measurement import Environment, Fact, Run
-from steelyard.core.persistence import promised_loss
+from steelyard.core.redis import promised_loss
 from steelyard.core.target import RedisEndpointTarget, RedisKubernetesTarget, RedisTarget
 from steelyard.core.units import GIB, KIB
 

@@ -5,7 +5,7 @@ from redis_records import CLIENTS, Does, redis_experiment, redis_record
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.costs.compute import Cost, costs_of
-from steelyard.answers.latency.parts import Part
+from steelyard.answers.latency.results import Part
 from steelyard.answers.reasons.compute import Reasons
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Quantity

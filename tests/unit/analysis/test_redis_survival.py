@@ -7,7 +7,7 @@ import pytest
 
 from fakes.analyses import quick
 from fakes.durable import CLASSES
-from steelyard.answers.crashes.compute import redis_survivals
+from steelyard.answers.crashes import redis_survivals
 from steelyard.answers.durability.compute import durability_of
 from steelyard.answers.durability.results import Fate, Loss, Survival
 from steelyard.core.experiment import (

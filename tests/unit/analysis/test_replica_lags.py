@@ -5,8 +5,14 @@ from dataclasses import replace
 import pytest
 
 from fakes.analyses import quick
-from steelyard.answers.durability.replica_lags import ReplicaLag, replica_lags
-from steelyard.answers.durability.results import Fate, Loss, Survival, TreatmentDurability
+from steelyard.answers.durability.results import (
+    Fate,
+    Loss,
+    ReplicaLag,
+    Survival,
+    TreatmentDurability,
+    replica_lags,
+)
 from steelyard.answers.durability.section import lags_json
 from steelyard.answers.report import build_document
 from steelyard.core.evidence import Evidence, Quantity
@@ -14,7 +20,7 @@ from steelyard.core.experiment import EngineName
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey, Load
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 
 SET = CellKey(workload="set", load=Load(clients=20, threads=1))
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fakes.durable import LOCAL, TWICE
-from steelyard.answers.crashes.compute import Footing, Keeper, survivals
+from steelyard.answers.crashes import Footing, Keeper, survivals
 from steelyard.answers.durability.results import Fate, Loss, Survival
 from steelyard.core.stack_facts import StorageClassFacts
 

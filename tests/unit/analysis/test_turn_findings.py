@@ -12,7 +12,7 @@ from watched import missing, rulings
 
 from steelyard.answers.campaign import analyse
 from steelyard.answers.observations import observe
-from steelyard.answers.turns.compute import (
+from steelyard.answers.turns import (
     TurnChange,
     TurnCheck,
     block_turns,

@@ -14,10 +14,8 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment, Stop, SwitchCost, TwinOf
 from steelyard.core.measurement import Second
-from steelyard.core.noise import ALL_NAMED, ASSUMED_NOISE
-from steelyard.core.plan import Status
-from steelyard.stats.planning import BlockShape, optimal_slice_s
-from steelyard.stats.reach import half_width
+from steelyard.core.plan import ALL_NAMED, ASSUMED_NOISE, Status
+from steelyard.stats.planning import BlockShape, half_width, optimal_slice_s
 
 RATE = 1000.0
 

@@ -9,8 +9,7 @@ from factored import measured, with_factors
 from made_records import an_experiment, compared
 from watched import asking, both, found, missing, rulings, seen, watched, with_settings
 
-from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES
-from steelyard.answers.validity.work_rules import half_change
+from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, half_change
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import Layer

@@ -6,8 +6,8 @@ from dataclasses import replace
 from made_records import compared
 
 from steelyard.answers.observations import observe
-from steelyard.answers.validity.campaign_rules import CAMPAIGN_RULES, judged
 from steelyard.answers.validity.facts import CampaignFacts
+from steelyard.answers.validity.work_rules import CAMPAIGN_RULES, judged
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Absence, Evidence, WaitClass, WaitEvent, Waits
 from steelyard.core.experiment import Experiment, Layer, Setting

@@ -11,7 +11,7 @@ from fakes.crashes import ALWAYS, NO, a_crash, a_test
 from steelyard.cli import crash_testing
 from steelyard.core.crash import CrashTest
 from steelyard.core.errors import PreflightError
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.crash import testing as engines
 from steelyard.crash.testing import Asked, Subject, crash_test
 from steelyard.gateways.doors import Doors

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steelyard.answers.campaign import analyse
-from steelyard.cli.reports import rendered
+from steelyard.cli.campaigns import rendered
 from steelyard.core.errors import ExitCode, RecordError
 from steelyard.record.directory import read_campaign
 from steelyard.record.entries import RunFinished

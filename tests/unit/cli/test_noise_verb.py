@@ -10,8 +10,7 @@ from command_line import EXPERIMENT, Shell
 from fakes.campaigns import Stage, an_experiment
 from steelyard.campaign.design.noise_profiles import find_profile
 from steelyard.core.experiment import Experiment, Measure, Stop, SwitchCost, TwinOf
-from steelyard.core.noise import NoiseOrigin
-from steelyard.core.plan import Status
+from steelyard.core.plan import NoiseOrigin, Status
 from steelyard.gateways.doors import system_doors
 from steelyard.record.directory import read_campaign
 

@@ -8,8 +8,7 @@ import click
 from command_line import Shell
 
 from fakes.processes import Answer, FakeProcesses
-from steelyard.cli.stack.plan import command
-from steelyard.cli.stack_planning import PlanOptions, _domain_here
+from steelyard.cli.stack.plan import PlanOptions, _domain_here, command
 from steelyard.core.errors import ExitCode
 from steelyard.core.stack import Place, StackRequest
 from steelyard.core.stack_facts import StackFacts
@@ -17,7 +16,7 @@ from steelyard.core.units import GIB
 from steelyard.gateways.doors import system_doors
 from steelyard.tuning.facts.domain_xml import domain_facts
 from steelyard.tuning.facts.file import write_facts
-from steelyard.tuning.rules.postgres_work import _DISK, _FLASH
+from steelyard.tuning.rules.postgres import _DISK, _FLASH
 from support.made_machines import bare, machine
 from support.recorded_stacks import PUBLISHED, RECOMMENDED
 

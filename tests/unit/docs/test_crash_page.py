@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from steelyard.answers.crashes.compute import crash_summaries
+from steelyard.answers.crashes import crash_summaries
 from steelyard.cli.crash_testing import crash_content
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.core.units import format_bytes
 from support.crash_page import KEPT, PAGE, kept, tables, text
 

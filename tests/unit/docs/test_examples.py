@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.answers.campaign import analyse
-from steelyard.cli.reports import rendered
+from steelyard.cli.campaigns import rendered
 from steelyard.core.findings import Verdict
 from steelyard.record.directory import read_campaign
 

@@ -5,8 +5,8 @@ import pytest
 from steelyard.core.command import Guest, ServerAddress
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import RedisWork, Workload
-from steelyard.systems.redis.commands import COMMANDS, rights_of
 from steelyard.systems.redis.redis_benchmark import credentials, refuse_password, secrets_of
+from steelyard.systems.redis.settings import COMMANDS, rights_of
 
 _PLACE = ServerAddress(host="db", port=6379, password="planted")
 

@@ -14,9 +14,9 @@ from steelyard.gateways.redis import Reply
 from steelyard.systems.protocol import RunRequest
 from steelyard.systems.redis import memtier
 from steelyard.systems.redis import redis_benchmark as benchmark
-from steelyard.systems.redis.commands import commands_of
 from steelyard.systems.redis.loaders import Memtier, RedisBenchmark
 from steelyard.systems.redis.reader import CommandCounter
+from steelyard.systems.redis.settings import commands_of
 
 _FIRST = b"# Commandstats\r\ncmdstat_get:calls=7,usec=5,usec_per_call=0.7\r\n"
 _SECOND = _FIRST.replace(b"calls=7", b"calls=19") + b"cmdstat_set:calls=900,usec=1\r\n"

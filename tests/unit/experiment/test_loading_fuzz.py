@@ -8,8 +8,8 @@ from experiment_texts import CANONICAL, problems_of, write_scripts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steelyard.campaign.file.files import preset_names, preset_text
 from steelyard.campaign.file.form import SECTIONS
-from steelyard.campaign.file.presets import preset_names, preset_text
 
 TEXTS = [CANONICAL, *(preset_text(name) for name in preset_names())]
 KEYS = sorted({key for form in SECTIONS.values() for key in form.model_fields})

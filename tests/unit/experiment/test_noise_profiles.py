@@ -16,7 +16,7 @@ from steelyard.campaign.design.noise_profiles import (
     profile_for,
 )
 from steelyard.core.experiment import Experiment, Script, Workload
-from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, TurnNoise
+from steelyard.core.plan import ASSUMED_NOISE, NoiseOrigin, TurnNoise
 from steelyard.core.schedule import Mode
 from steelyard.core.target import EndpointTarget
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from experiment_texts import FACTS
 
-from steelyard.answers.published.compute import _published
+from steelyard.answers.published import _published
 from steelyard.campaign.design.schedule import cells_of, schedule_of
-from steelyard.campaign.file.files import load_experiment
-from steelyard.campaign.file.presets import preset_names, preset_summary, preset_text
+from steelyard.campaign.file.files import load_experiment, preset_names, preset_summary, preset_text
 from steelyard.core.errors import ExitCode, ExperimentFileError, InputError
 from steelyard.core.experiment import SwitchCost
 from steelyard.core.schedule import Load, Mode
@@ -19,7 +18,7 @@ from steelyard.core.target import (
     RedisLocalTarget,
     Synchronous,
 )
-from steelyard.tuning.files.cluster import MATRIX
+from steelyard.tuning.files.manifests import MATRIX
 from steelyard.tuning.profiles import MachineFacts, profiled_settings
 
 IN_KUBERNETES = {"high-availability", "published-storage", "storage-locality"}

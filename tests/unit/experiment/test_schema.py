@@ -7,7 +7,7 @@ import pytest
 from experiment_texts import CANONICAL, LINUX_LAYER, SMALL, with_line, with_other, with_workload
 from ruamel.yaml import YAML
 
-from steelyard.campaign.file.presets import preset_names, preset_text
+from steelyard.campaign.file.files import preset_names, preset_text
 from steelyard.campaign.file.validation import experiment_schema
 
 

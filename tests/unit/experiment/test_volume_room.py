@@ -5,7 +5,7 @@ import pytest
 from steelyard.core.errors import PreflightError
 from steelyard.core.target import CloudNativePgTarget
 from steelyard.systems.protocol import Dataset
-from steelyard.targets.volume_room import require_room
+from steelyard.targets.kubernetes_site import require_room
 
 
 def _judge(settings: dict[str, str], scale: int = 1, **target: str) -> None:

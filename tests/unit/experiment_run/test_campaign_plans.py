@@ -13,7 +13,7 @@ from steelyard.campaign.foresee import planning
 from steelyard.campaign.foresee.planning import _spread as planning_spread
 from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.core.experiment import Design, Experiment, Measure, Stop, SwitchCost
-from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
+from steelyard.core.plan import ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.core.schedule import Mode
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly

@@ -13,8 +13,12 @@ from fakes.kubernetes_api import KINDS, FakeKubernetes, FakeKubernetesApi
 from fakes.processes import FakeProcesses
 from fakes.sql import FakeSql
 from steelyard.campaign.cleanup import ledger
-from steelyard.campaign.cleanup.cluster_labels import Labelled, look_for_labels, undo_labelled
-from steelyard.campaign.cleanup.leftovers import undo_placed
+from steelyard.campaign.cleanup.leftovers import (
+    Labelled,
+    look_for_labels,
+    undo_labelled,
+    undo_placed,
+)
 from steelyard.cli.main import cli
 from steelyard.core.errors import ExitCode, LeftBehindError, PreflightError, PrivilegeError
 from steelyard.core.kubernetes import (
@@ -40,7 +44,7 @@ from steelyard.gateways.doors import Doors
 from steelyard.places.kubernetes.belongings import Belongings
 from steelyard.record import registry
 from steelyard.record.directory import COPY_NOTE, CampaignDirectory
-from steelyard.targets.look_ledger import RegistryLedger
+from steelyard.targets.assembly import RegistryLedger
 from support.left import left_in_clusters, left_on_servers
 
 SPACE = "steelyard-fake-1"

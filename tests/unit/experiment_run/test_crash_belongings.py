@@ -16,7 +16,7 @@ from fakes.sql import FakeSql
 from fakes.volumes import FakeVolumes
 from steelyard.campaign.cleanup import ledger
 from steelyard.core.errors import LeftBehindError, PreflightError
-from steelyard.core.persistence import Death
+from steelyard.core.redis import Death
 from steelyard.crash.ground import VOLUME_BYTES, Belongings, CutVolume, belongings
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import Lock, make_directory

@@ -7,8 +7,8 @@ import pytest
 
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import MeasurementError, TargetError
-from steelyard.crash.crashing import Answers, Died, Load, counted
 from steelyard.crash.ground import Ended
+from steelyard.crash.testing import Answers, Died, Load, counted
 from steelyard.gateways.clock import SystemClock
 
 _NOWHERE = ServerAddress(host="/nowhere", port=1)

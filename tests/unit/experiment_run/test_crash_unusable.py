@@ -12,9 +12,9 @@ import pytest
 from steelyard.core.command import ServerAddress
 from steelyard.core.crash import Crash, CrashMode
 from steelyard.core.errors import MeasurementError, SilentError, TargetError
-from steelyard.core.persistence import Death
-from steelyard.crash.crashing import crash, why_unusable
+from steelyard.core.redis import Death
 from steelyard.crash.ground import Ended
+from steelyard.crash.testing import crash, why_unusable
 from steelyard.gateways.clock import SystemClock
 from steelyard.gateways.redis import ReplyError
 

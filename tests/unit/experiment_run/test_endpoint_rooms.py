@@ -12,7 +12,7 @@ from steelyard.core.command import ServerAddress
 from steelyard.core.experiment import Design, Experiment
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
-from steelyard.systems.postgres.existing.sessions import _BACKEND, _SHOWN
+from steelyard.systems.postgres.existing.platform import _BACKEND, _SHOWN
 from steelyard.targets.differences import choose_design
 from steelyard.targets.endpoint import _room
 

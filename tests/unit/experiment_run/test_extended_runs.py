@@ -14,13 +14,13 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
 from steelyard.answers.sustained.compute import SustainedSummary
 from steelyard.campaign.foresee.forecast import forecast
-from steelyard.campaign.run.sustained import further_s, is_settled, most_further_s
+from steelyard.campaign.run.capacity import further_s, is_settled, most_further_s
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
 from steelyard.core.measurement import SustainedRun
 from steelyard.record.directory import read_campaign
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 from steelyard.targets.assembly import Assembly
 
 FALLS_LATE = rate_falls(520, 0.5)  # of 601 s, in the last quarter

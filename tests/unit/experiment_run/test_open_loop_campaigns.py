@@ -18,7 +18,7 @@ from steelyard.core.latency import LatencyGoal, LogPolicy
 from steelyard.core.plan import Status
 from steelyard.core.schedule import Load
 from steelyard.record.directory import read_campaign
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 from steelyard.targets.assembly import Assembly
 
 RATES = (100.0, 300.0)

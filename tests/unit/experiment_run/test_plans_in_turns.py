@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fakes.campaigns import Stage, an_experiment
-from steelyard.answers.comparison.compute import compare_campaigns
+from steelyard.answers.comparison import compare_campaigns
 from steelyard.answers.outlook.compute import CampaignOutlook
 from steelyard.answers.outlook.section import ASSUMED, ASSUMED_TURNS, outlook_document, outlook_json
 from steelyard.answers.report import build_document
@@ -19,11 +19,11 @@ from steelyard.campaign.foresee.planning import plan_campaign
 from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.cli.progress import PlainProgress
 from steelyard.core.experiment import Design, Experiment, Measure, Stop
-from steelyard.core.noise import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
+from steelyard.core.plan import NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode, Pausing, SharedMemory, TurnTimes
 from steelyard.core.units import GIB
 from steelyard.record.directory import read_campaign
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 from steelyard.targets.assembly import Assembly
 from steelyard.targets.differences import Room

@@ -23,7 +23,7 @@ from steelyard.core.experiment import (
     Stop,
     Treatment,
 )
-from steelyard.core.noise import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
+from steelyard.core.plan import ALL_NAMED, ASSUMED_NOISE, NoiseOrigin, NoiseProfile
 from steelyard.core.target import LocalTarget
 from steelyard.report.terminal import render_terminal
 from steelyard.stats import factorial

@@ -25,11 +25,10 @@ from steelyard.cli.forecasts import forecast_json, forecast_text
 from steelyard.core.errors import PreflightError
 from steelyard.core.experiment import Design, Experiment, Measure, Reset, Setting, Stop, SwitchCost
 from steelyard.core.measurement import EffectiveSetting, ServerEnvironment
-from steelyard.core.noise import NoiseOrigin, NoiseProfile, WorkloadNoise
-from steelyard.core.plan import ANEW, RoundsFor, Status
+from steelyard.core.plan import ANEW, NoiseOrigin, NoiseProfile, RoundsFor, Status, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.record.directory import read_campaign
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 from steelyard.targets.assembly import Assembly
 
 MEASURE = Measure(slice_s=5.0, ramp_s=1.0, discard_s=2.0)

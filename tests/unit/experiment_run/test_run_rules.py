@@ -12,8 +12,8 @@ from steelyard.campaign.evidence.generator_rules import (
     OFF_LENGTH,
     SATURATED_SHARE,
     THROTTLED_SHARE,
+    RunFacts,
 )
-from steelyard.campaign.evidence.run_facts import RunFacts
 from steelyard.campaign.evidence.run_rules import (
     CLOCK_JUMP_S,
     RUN_RULES,

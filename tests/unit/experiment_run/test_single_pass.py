@@ -22,8 +22,7 @@ from steelyard.core.units import format_utc
 from steelyard.record.directory import read_campaign, read_schedule
 from steelyard.record.journal import read_lines
 from steelyard.record.tables import write_tables
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 CLIENTS = (1, 10, 25)

@@ -10,8 +10,7 @@ from fakes.stack import READ_AHEAD, SWAPPINESS, FakeMachine, Outside, asking
 from steelyard.core.errors import InputError, LeftBehindError, MeasurementError, SteelyardError
 from steelyard.core.experiment import Experiment, Layer, ManualStep, Setting
 from steelyard.core.stack import Knob, KnobKind
-from steelyard.targets.hooks import Hooks
-from steelyard.targets.stack import StackMeans, StackSettings
+from steelyard.targets.stack import Hooks, StackMeans, StackSettings
 from steelyard.tuning.apply.doors import kernel_doors
 from support.stack import MemoryLedger
 

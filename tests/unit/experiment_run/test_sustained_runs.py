@@ -11,14 +11,13 @@ from fakes.servers import generator_fails, server_dies
 from steelyard.answers.campaign import analyse
 from steelyard.answers.report import build_document
 from steelyard.answers.summary import summary
-from steelyard.campaign.run.sustained import sustained_runs, sustained_s
+from steelyard.campaign.run.capacity import sustained_runs, sustained_s
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Validity
 from steelyard.core.schedule import Load
 from steelyard.record.directory import read_campaign
 from steelyard.record.tables import write_tables
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 
 WORKLOADS = ("reads", "writes")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from fakes.clock import FakeClock
-from steelyard.campaign.run.turn_counting import ByCounter, TurnsTaken
+from steelyard.campaign.run.taking import ByCounter, TurnsTaken
 from steelyard.core.command import ServerAddress
 from steelyard.core.experiment import Workload
 from steelyard.core.schedule import Load, Pausing, Stretch, TurnTimes

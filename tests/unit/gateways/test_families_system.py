@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.gateways.pausing import SystemFamilies
+from steelyard.gateways.cgroups import SystemFamilies
 from support.waiting import eventually
 
 # A first process with a child that has one, too.

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from steelyard.core.errors import TargetError
-from steelyard.gateways import pausing as guard
-from steelyard.gateways.pausing import SystemFamilies, SystemGuards
+from steelyard.gateways import cgroups as guard
+from steelyard.gateways.cgroups import SystemFamilies, SystemGuards
 from support.waiting import eventually
 
 _STARTS_ONE = """
 import sys, time
 from pathlib import Path
-from steelyard.gateways.pausing import SystemGuards
+from steelyard.gateways.cgroups import SystemGuards
 guard = SystemGuards().start([Path(sys.argv[1])], [Path(sys.argv[2])])
 print(guard.pid, flush=True)
 time.sleep(60)

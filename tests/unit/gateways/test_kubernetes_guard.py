@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.core.errors import TargetError
 from steelyard.core.kubernetes import ContainerRef
-from steelyard.gateways.kubernetes.commands import exit_status, guarded
+from steelyard.gateways.kubernetes.client import exit_status, guarded
 
 WHERE = ContainerRef(namespace="bench", pod="p")
 SHELLS = [

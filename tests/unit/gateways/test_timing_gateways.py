@@ -11,8 +11,9 @@ import pytest
 from fakes.processes import Answer, FakeProcesses
 from steelyard.core.errors import MeasurementError
 from steelyard.core.schedule import LOG_WRITE_BYTES
-from steelyard.gateways import direct_read, log_write, pingpong, roundtrip
+from steelyard.gateways import direct_read, log_write, pingpong
 from steelyard.gateways import process as own_program
+from steelyard.gateways import sql as roundtrip
 from steelyard.gateways.files import largest_file
 from steelyard.gateways.pingpong import Where, ping_pong
 from steelyard.gateways.process import SystemProcesses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steelyard.core.persistence import Death, promised_commits, promised_loss
+from steelyard.core.redis import Death, promised_commits, promised_loss
 
 
 def _bounds(**settings: str) -> tuple[float | None, float | None]:

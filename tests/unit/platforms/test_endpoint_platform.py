@@ -15,8 +15,8 @@ from steelyard.core.outside import Foreign, OnServer
 from steelyard.core.target import EndpointTarget
 from steelyard.systems.postgres.existing.databases import GENERATOR_TABLES, DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.readiness import undo
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.systems.postgres.existing.undoing import undo
 
 _TABLES = DatasetNeeds(name="steelyard_s1", tables=True, scripts=False)
 _BEFORE = {"work_mem": "5MB", "other": "on"}

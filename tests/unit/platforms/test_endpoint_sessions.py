@@ -18,10 +18,10 @@ from steelyard.core.measurement import EffectiveSetting
 from steelyard.core.schedule import Pausing
 from steelyard.core.target import EndpointTarget
 from steelyard.places.local.pausing import PausedGenerators
-from steelyard.systems.postgres.existing.platform import EndpointPlatform
-from steelyard.systems.postgres.existing.sessions import (
+from steelyard.systems.postgres.existing.platform import (
     _BACKEND,
     _SHOWN,
+    EndpointPlatform,
     EndpointSessions,
     mixed_sessions,
     shown_settings,

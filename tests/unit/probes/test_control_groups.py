@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.placement import (
+from steelyard.campaign.evidence.neighbours import (
     Throttling,
     group_with_quota,
     parse_throttling,

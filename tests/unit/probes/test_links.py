@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.host import FakeHost
-from steelyard.campaign.evidence.placement import busiest_fraction, links
+from steelyard.campaign.evidence.neighbours import busiest_fraction, links
 
 _FULL = 125_000_000.0  # bytes a second through 1000 Mbit/s
 

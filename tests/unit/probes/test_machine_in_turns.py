@@ -8,8 +8,7 @@ import pytest
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from steelyard.campaign.evidence.machine import MachineInTurns
-from steelyard.campaign.evidence.neighbours import Bystanders, Crowd
-from steelyard.campaign.evidence.placement import LinkSums
+from steelyard.campaign.evidence.neighbours import Bystanders, Crowd, LinkSums
 from steelyard.campaign.evidence.processes import parse_major_faults
 from steelyard.campaign.evidence.watch import Part
 from steelyard.core.evidence import Quantity, Vantage

@@ -11,8 +11,13 @@ from fakes.campaigns import an_experiment
 from fakes.clock import FakeClock
 from fakes.host import FakeHost
 from fakes.servers import FakeEngine, World
-from steelyard.campaign.evidence.choice import Place, PlaceInTurns, turn_watches
-from steelyard.campaign.evidence.turn_watch import TurnWatch, moments
+from steelyard.campaign.evidence.turn_watch import (
+    Place,
+    PlaceInTurns,
+    TurnWatch,
+    moments,
+    turn_watches,
+)
 from steelyard.campaign.evidence.watch import Part
 from steelyard.core.command import ServerAddress
 from steelyard.core.errors import TargetError

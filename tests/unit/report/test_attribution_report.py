@@ -8,15 +8,14 @@ from test_golden import check
 
 from fakes import analyses
 from fakes.factorial import factored
-from steelyard.answers.attribution.section import attribution_section
+from steelyard.answers.attribution import attribution_section
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
 from steelyard.core.experiment import AttributionKind
 from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Paragraph, Section, Table, Tone
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 LADDER, ABLATION = AttributionKind.LADDER, AttributionKind.ABLATION

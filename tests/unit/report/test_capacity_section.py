@@ -13,8 +13,7 @@ from steelyard.answers.summary import summary
 from steelyard.core.experiment import POSTGRES_WORDS
 from steelyard.report.charts import render_chart
 from steelyard.report.document import Figure, Section, Table
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import filled, render_terminal
 from steelyard.stats.capacity import Reached
 

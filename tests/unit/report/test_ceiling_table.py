@@ -10,8 +10,7 @@ from steelyard.answers.summary import summary
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.report.document import Table
 from steelyard.report.formats import MISSING
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 
 TAKEN = (
     Ceiling(

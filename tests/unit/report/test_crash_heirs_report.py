@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 from fakes.crashes import OFF, a_crash, a_test
-from steelyard.answers.crashes.compute import crash_summaries
-from steelyard.answers.crashes.section import crash_document
+from steelyard.answers.crashes import crash_document, crash_summaries
 from steelyard.core.crash import CrashMode, CrashTest
-from steelyard.core.persistence import Death
-from steelyard.report.markdown import render_markdown
+from steelyard.core.redis import Death
+from steelyard.report.html import render_markdown
 
 SPLIT = CrashMode(name="split", settings=OFF.settings, replica=(("appendonly", "yes"),))
 

@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 from fakes.crashes import ALWAYS, EVERYSEC, NO, OFF, a_crash, a_test
-from steelyard.answers.crashes.compute import crash_summaries
-from steelyard.answers.crashes.section import crash_document, crash_json
+from steelyard.answers.crashes import crash_document, crash_json, crash_summaries
 from steelyard.core.crash import CrashTest
-from steelyard.core.persistence import Death
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.core.redis import Death
+from steelyard.report.html import render_html, render_markdown
 
 
 def _text(test: CrashTest) -> str:

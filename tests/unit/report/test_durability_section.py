@@ -8,8 +8,7 @@ from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
 from steelyard.report.document import BulletList, Section, Table
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 TITLE = "What may be lost of acknowledged commits"

@@ -19,8 +19,7 @@ from steelyard.cli.progress import standing
 from steelyard.core.findings import Finding, Severity, Verdict
 from steelyard.record.directory import read_campaign
 from steelyard.report.document import Tone, VerdictCard, VerdictCards
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

@@ -5,10 +5,10 @@ from dataclasses import replace
 from fakes import reasons
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
-from steelyard.answers.timeline.section import timeline_section
+from steelyard.answers.timeline import timeline_section
 from steelyard.core.schedule import Mode
 from steelyard.report.document import ChartKind, Figure
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 
 
 def _in_turns() -> CampaignAnalysis:

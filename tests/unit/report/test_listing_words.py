@@ -10,8 +10,7 @@ from steelyard.answers.listing import Listed, _asked, campaign_document, short_v
 from steelyard.answers.report import build_document
 from steelyard.core.experiment import Layer, Setting
 from steelyard.core.plan import Status
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fakes.analyses import quick
 from steelyard.answers.report import build_document
 from steelyard.core.target import EndpointTarget
-from steelyard.report.markdown import escape, render_markdown
+from steelyard.report.html import escape, render_markdown
 
 
 @pytest.mark.parametrize(

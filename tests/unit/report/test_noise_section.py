@@ -12,7 +12,7 @@ from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.findings import Verdict
 from steelyard.core.schedule import Mode
 from steelyard.report.document import BulletList, ChartKind, Figure, Paragraph, Table, Tone
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 
 
 def changed(**parts: object) -> CampaignAnalysis:

@@ -13,7 +13,7 @@ from steelyard.answers.summary import summary
 from steelyard.core.findings import Verdict
 from steelyard.core.plan import Status
 from steelyard.core.target import EndpointTarget
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 
 CANNOT = "that it is because of what differs between them cannot be said: one instance per side"

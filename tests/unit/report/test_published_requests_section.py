@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 from fakes.analyses import quick
-from steelyard.answers.published.results import PublishedRequests, RequestFigures
+from steelyard.answers.published import PublishedRequests, RequestFigures
 from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.answers.summary import summary
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 
 

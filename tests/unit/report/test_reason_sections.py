@@ -10,8 +10,7 @@ from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.report.document import Section, Table
 from steelyard.report.formats import part_ms, significant
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import render_terminal
 
 

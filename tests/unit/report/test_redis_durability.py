@@ -15,7 +15,7 @@ from steelyard.answers.report import build_document
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import EngineName
 from steelyard.core.schedule import CellKey
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_markdown
 from steelyard.report.terminal import render_terminal
 
 

@@ -17,8 +17,7 @@ from steelyard.core import experiment as work_words
 from steelyard.core.experiment import GeneratorName
 from steelyard.core.schedule import Load
 from steelyard.report.document import Document, Figure, Table
-from steelyard.report.html import render_html
-from steelyard.report.markdown import render_markdown
+from steelyard.report.html import render_html, render_markdown
 from steelyard.report.terminal import filled, render_terminal
 
 _MARKS = re.compile("[\ue000-\uf8ff]")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from steelyard.core.noise import (
+from steelyard.core.plan import (
     ALL_NAMED,
     ASSUMED_NOISE,
     ASSUMED_TURNS,
@@ -18,6 +18,7 @@ from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.stats.noise import NoiseSample, mean_variance, noise_parts
 from steelyard.stats.planning import (
     BlockShape,
+    contrast_scale,
     contrast_sd,
     optimal_slice_s,
     optimal_turns,
@@ -26,7 +27,6 @@ from steelyard.stats.planning import (
     width_ratio,
     within_visits,
 )
-from steelyard.stats.reach import contrast_scale
 
 TYPICAL = ASSUMED_NOISE.workloads[0]
 SILENT = WorkloadNoise(

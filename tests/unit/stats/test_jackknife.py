@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from chance import lowest_rate
 
-from steelyard.stats.median import jackknife_half_width
+from steelyard.stats.signed_rank import jackknife_half_width
 from steelyard.stats.student import student_interval
 
 

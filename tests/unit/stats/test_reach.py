@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from chance import lowest_rate
 
-from steelyard.stats.reach import contrast_scale, half_width, smallest_visible
+from steelyard.stats.planning import contrast_scale, half_width, smallest_visible
 from steelyard.stats.signed_rank import block_interval
 
 

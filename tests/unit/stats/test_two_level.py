@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from chance import highest_rate, lowest_rate
 
-from steelyard.stats.two_level import (
+from steelyard.stats.noise import (
     LEAST_INSTANCES,
     instances_needed,
     optimal_runs,

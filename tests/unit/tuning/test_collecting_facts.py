@@ -16,12 +16,12 @@ from steelyard.core.linux import PoolUser
 from steelyard.core.stack_facts import DomainFacts, Kubelet, Origin, StackFacts, Visibility
 from steelyard.core.units import GIB, MIB
 from steelyard.gateways.placed_files import Wanted, parse_fetched, script
-from steelyard.tuning.facts import postgres
+from steelyard.tuning.facts import servers as postgres
 from steelyard.tuning.facts.collecting import Asked, above, collect
 from steelyard.tuning.facts.kubernetes import CONFIGURATION, CPU_STATE, parse_kubelet
 from steelyard.tuning.facts.linux import collect_linux
-from steelyard.tuning.facts.postgres import huge_mapping_bytes
-from steelyard.tuning.facts.wanted import wanted_at_first, wanted_later
+from steelyard.tuning.facts.node_probe import wanted_at_first, wanted_later
+from steelyard.tuning.facts.servers import huge_mapping_bytes
 from support.judged_rules import judged
 from support.machines import SMALL_VM, small_vm
 from support.recorded_host import RECORDINGS

@@ -9,7 +9,7 @@ from steelyard.core.kubernetes import NODE as NODE_KIND
 from steelyard.core.kubernetes import POD, STORAGE_CLASS, Kind
 from steelyard.core.stack_facts import StackFacts, Visibility
 from steelyard.core.units import KIB, MIB
-from steelyard.tuning.facts.cluster_server import collect_in_cluster
+from steelyard.tuning.facts.collecting import collect_in_cluster
 from steelyard.tuning.facts.file import facts_yaml, parse_facts
 from steelyard.tuning.facts.kubernetes import AskedCluster
 from steelyard.tuning.facts.node_probe import probe_manifest

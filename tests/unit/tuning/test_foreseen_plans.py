@@ -11,9 +11,9 @@ from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import Place, StackDesign, StackRequest, State
 from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import GIB, MIB
+from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from steelyard.tuning.plan.foreseen import foreseen
-from steelyard.tuning.plan.huge_pages import formula_counter
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import bare, machine, untuned_guest
 from support.recorded_stacks import published, recommended

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.core.units import MIB
-from steelyard.tuning.plan.huge_pages import (
+from steelyard.tuning.plan.arithmetic import (
     FORMULA_ERROR,
     formula_counter,
     least_shared_memory_bytes,

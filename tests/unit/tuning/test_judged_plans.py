@@ -14,11 +14,11 @@ from steelyard.core.stack import Place, PoolDesign, Scope, StackPlan, StackReque
 from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts
 from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.facts.linux import pool_facts
-from steelyard.tuning.files.machine import UNIT_PATH, huge_page_unit
+from steelyard.tuning.files.manifests import UNIT_PATH, huge_page_unit
 from steelyard.tuning.plan import foreseen as foresight
+from steelyard.tuning.plan.arithmetic import formula_counter
+from steelyard.tuning.plan.designing import knobs_of
 from steelyard.tuning.plan.foreseen import foreseen, make_plan
-from steelyard.tuning.plan.huge_pages import formula_counter
-from steelyard.tuning.plan.knobs import knobs_of
 from steelyard.tuning.plan.machine import deep_states
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine

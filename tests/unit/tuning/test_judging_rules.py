@@ -10,8 +10,7 @@ from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import State
 from steelyard.core.stack_facts import Origin, StackFacts, Visibility
 from steelyard.tuning.rules.catalogue import RULES, judge
-from steelyard.tuning.rules.judging import judge_by
-from steelyard.tuning.rules.rule import Outcome, Partial, Rule, combined, lacking
+from steelyard.tuning.rules.rule import Outcome, Partial, Rule, combined, judge_by, lacking
 from support.recorded_stacks import recommended
 
 FACTS = StackFacts(

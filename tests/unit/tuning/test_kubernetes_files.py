@@ -8,9 +8,8 @@ from ruamel.yaml import YAML
 from fakes import stack_designs
 from steelyard.core.stack import Place, StackRequest
 from steelyard.core.units import GIB, KIB, MIB
-from steelyard.tuning.files.cluster import cluster, storage_class
 from steelyard.tuning.files.files import render
-from steelyard.tuning.files.machine import kubelet_configuration
+from steelyard.tuning.files.manifests import cluster, kubelet_configuration, storage_class
 from steelyard.tuning.files.yaml_text import quantity
 
 UNITS = {"Ki": KIB, "Mi": MIB, "Gi": GIB}

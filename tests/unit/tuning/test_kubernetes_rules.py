@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from steelyard.tuning.rules.kubernetes import RULES
 
 from steelyard.core.kubernetes import REFUSED
 from steelyard.core.linux import LinuxFacts, NumaNode, PagePool
@@ -19,8 +20,7 @@ from steelyard.core.stack_facts import (
     StackFacts,
 )
 from steelyard.core.units import GIB, MIB
-from steelyard.tuning.rules.cloudnativepg import RULES as CLUSTER_RULES
-from steelyard.tuning.rules.kubernetes import RULES
+from steelyard.tuning.rules.kubernetes_cpus import OPERATOR_RULES as CLUSTER_RULES
 from support.judged_rules import HOLDS, NOTHING, judged, said
 from support.recorded_stacks import recommended
 

@@ -9,9 +9,9 @@ from steelyard.core.linux import LinuxFacts, PagePool, PoolUser
 from steelyard.core.stack import Place, StackDesign, StackRequest
 from steelyard.core.stack_facts import DomainFacts, GuestCell, PostgresFacts, StackFacts
 from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
 from steelyard.tuning.plan.foreseen import foreseen
-from steelyard.tuning.plan.huge_pages import formula_counter
 from steelyard.tuning.plan.topology import others_bytes
 from steelyard.tuning.rules.catalogue import judge
 from support.made_machines import PAGE, bare, machine

@@ -12,8 +12,8 @@ from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import Place, StackRequest
 from steelyard.core.stack_facts import DomainFacts, StackFacts
 from steelyard.core.units import GIB, MIB, parse_bytes
+from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
-from steelyard.tuning.plan.huge_pages import formula_counter
 from support.made_machines import bare, machine, untuned_guest
 
 _OPTIONS = {

@@ -8,8 +8,7 @@ from fakes import stack_designs
 from steelyard.core.errors import InputError
 from steelyard.core.stack import Place, Scope, StackRequest
 from steelyard.core.units import GIB
-from steelyard.tuning.files.files import configuration
-from steelyard.tuning.files.parameter_group import parameter_group_files, rds_value
+from steelyard.tuning.files.files import configuration, parameter_group_files, rds_value
 
 
 def test_each_setting_has_its_reason_above_it() -> None:

@@ -12,9 +12,9 @@ from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import GIB
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.facts.domain_xml import domain_facts
+from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.foreseen import make_plan
 from steelyard.tuning.plan.guests import present_name
-from steelyard.tuning.plan.huge_pages import formula_counter
 from support.made_machines import machine
 
 ABOVE = StackFacts(hypervisor=machine(nodes=2), domains=())

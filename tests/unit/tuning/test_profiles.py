@@ -10,8 +10,8 @@ from steelyard.core.linux import LinuxFacts
 from steelyard.core.stack import Place, StackRequest
 from steelyard.core.stack_facts import PostgresFacts, StackFacts
 from steelyard.core.units import GIB, MIB, parse_bytes
+from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
-from steelyard.tuning.plan.huge_pages import formula_counter
 from steelyard.tuning.profiles import MachineFacts, profile_names, profiled_settings
 from steelyard.tuning.rules.catalogue import judge
 

@@ -17,8 +17,8 @@ from steelyard.core.redis import SplitInCluster, SplitPlan, SplitRequest, SplitS
 from steelyard.core.stack import State
 from steelyard.core.units import GIB, MIB
 from steelyard.tuning.plan.redis_split import design_split, foreseen_pair, make_split
-from steelyard.tuning.rules.judging import judge_by
 from steelyard.tuning.rules.redis import RULES
+from steelyard.tuning.rules.rule import judge_by
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "redis-split"
 SCENES = {

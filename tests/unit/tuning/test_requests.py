@@ -7,8 +7,8 @@ import pytest
 from steelyard.core.errors import InputError
 from steelyard.core.stack import Place, StackDesign, StackRequest
 from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
-from steelyard.tuning.plan.huge_pages import formula_counter
 from support.made_machines import bare, machine
 
 SMALL = StackRequest(cpus=2, memory_bytes=8 * GIB)

@@ -9,8 +9,8 @@ from steelyard.core.linux import BlockDevice, PoolUser
 from steelyard.core.stack import Place, Scope, StackDesign, StackRequest, State
 from steelyard.core.stack_facts import DomainFacts, PostgresFacts, StackFacts
 from steelyard.core.units import GIB, KIB, MIB
+from steelyard.tuning.plan.arithmetic import formula_counter
 from steelyard.tuning.plan.designing import design_stack
-from steelyard.tuning.plan.huge_pages import formula_counter
 from steelyard.tuning.plan.machine import deep_states
 from support.judged_rules import judged
 from support.made_machines import PAGE, bare, machine

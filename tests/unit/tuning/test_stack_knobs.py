@@ -11,9 +11,9 @@ from steelyard.core.errors import InputError
 from steelyard.core.stack import Knob, KnobKind, Place, Scope, StackPlan, StackRequest
 from steelyard.core.stack_facts import StackFacts
 from steelyard.core.units import GIB
+from steelyard.tuning.plan.arithmetic import formula_counter
+from steelyard.tuning.plan.designing import knobs_of
 from steelyard.tuning.plan.foreseen import make_plan, plan_json, write_plan
-from steelyard.tuning.plan.huge_pages import formula_counter
-from steelyard.tuning.plan.knobs import knobs_of
 from support.made_machines import bare, machine
 
 HOST = machine(nodes=2)

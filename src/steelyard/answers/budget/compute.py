@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from steelyard.answers.latency.parts import SAMPLED, THREAD_QUANTITIES, Part, thread_parts
+from steelyard.answers.latency.results import SAMPLED, THREAD_QUANTITIES, Part, thread_parts
 from steelyard.answers.observations import (
     WAITS,
     HeadlineContrast,

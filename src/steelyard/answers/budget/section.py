@@ -10,7 +10,7 @@ from itertools import accumulate
 from steelyard.answers.budget.compute import BudgetChange, CellBudget, PartChange
 from steelyard.answers.costs.section import POINTWISE
 from steelyard.answers.drawing import specification
-from steelyard.answers.latency.parts import Part
+from steelyard.answers.latency.results import Part
 from steelyard.answers.observations import Watching
 from steelyard.answers.reasons.compute import Explanation, Reasons
 from steelyard.answers.results import CampaignAnalysis

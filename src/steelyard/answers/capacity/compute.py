@@ -44,7 +44,7 @@ from steelyard.stats.capacity import (
     goal_ratio,
 )
 from steelyard.stats.histogram import Histogram, merged, rank_of, values_needed
-from steelyard.stats.median import LEVEL
+from steelyard.stats.signed_rank import LEVEL
 from steelyard.stats.student import FloatArray
 
 _RISES = "capacity-still-rises"

@@ -38,8 +38,18 @@ from steelyard.report.document import (
     Value,
     number_column,
 )
-from steelyard.report.formats import CONFIDENCE, MISSING, bounds, count, rate
-from steelyard.report.json_values import Json, interval, load_json, number, percent
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    Json,
+    bounds,
+    count,
+    interval,
+    load_json,
+    number,
+    percent,
+    rate,
+)
 from steelyard.stats.capacity import CAPACITY_COVERAGE, Reached
 
 TITLE = "Capacity and rates"

@@ -31,7 +31,7 @@ from steelyard.core.experiment import EngineName, Experiment, Workload
 from steelyard.core.findings import Estimate
 from steelyard.core.measurement import Run
 from steelyard.core.schedule import CellKey
-from steelyard.stats.median import robust_variation
+from steelyard.stats.signed_rank import robust_variation
 from steelyard.stats.student import FloatArray
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from steelyard.answers.crashes.compute import NO_WAIT, Footing, Keeper, redis_survivals, survivals
+from steelyard.answers.crashes import NO_WAIT, Footing, Keeper, redis_survivals, survivals
 from steelyard.answers.durability.results import (
     DurabilityTrade,
     Fate,
@@ -22,9 +22,8 @@ from steelyard.answers.results import CellSummary, Comparison
 from steelyard.core.experiment import EngineName, Experiment, Reset, SwitchCost, Treatment, Workload
 from steelyard.core.kubernetes import class_in
 from steelyard.core.measurement import Environment, Fact
-from steelyard.core.persistence import folded_switch
 from steelyard.core.plan import ANEW, CampaignPlan
-from steelyard.core.redis import changes_keys
+from steelyard.core.redis import changes_keys, folded_switch
 from steelyard.core.schedule import CellKey, Mode
 from steelyard.core.stack_facts import StorageClassFacts
 from steelyard.core.target import (

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from steelyard.answers.durability.replica_lags import ReplicaLag
 from steelyard.answers.durability.results import (
     DurabilityTrade,
     Fate,
     Loss,
+    ReplicaLag,
     Survival,
     TreatmentDurability,
     WriteLatency,
@@ -25,8 +25,7 @@ from steelyard.report.document import (
     Table,
     number_column,
 )
-from steelyard.report.formats import ended, enumeration, milliseconds, rate
-from steelyard.report.json_values import Json, load_json, number
+from steelyard.report.formats import Json, ended, enumeration, load_json, milliseconds, number, rate
 
 TITLE = "What may be lost of acknowledged commits"
 REDIS_TITLE = "What may be lost of acknowledged writes"

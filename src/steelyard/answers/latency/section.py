@@ -7,7 +7,7 @@ Latencies for programs: the part ``latency`` of ``summary.json``.
 
 from collections.abc import Iterator, Sequence
 
-from steelyard.answers.attribution.section import compared_names
+from steelyard.answers.attribution import compared_names
 from steelyard.answers.latency.figure import latency_figures
 from steelyard.answers.latency.pools import SHARES
 from steelyard.answers.latency.results import (
@@ -21,8 +21,8 @@ from steelyard.answers.latency.results import (
     percentile_name,
 )
 from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.answers.stack.redis_split import is_clipped, latency_label
-from steelyard.answers.turns.section import ABSOLUTE_LATENCY, CUT_LATENCY
+from steelyard.answers.stack.plan import is_clipped, latency_label
+from steelyard.answers.turns import ABSOLUTE_LATENCY, CUT_LATENCY
 from steelyard.answers.wording import cell_name, contestants, durability_word, short_load
 from steelyard.core.experiment import GENERATOR, MANY, ONE, RATE
 from steelyard.core.findings import Verdict
@@ -41,12 +41,16 @@ from steelyard.report.document import (
 from steelyard.report.formats import (
     CONFIDENCE,
     MISSING,
+    Json,
     bounds,
     effect_interval,
     effect_value,
+    interval,
+    load_json,
     milliseconds,
+    number,
+    percent,
 )
-from steelyard.report.json_values import Json, interval, load_json, number, percent
 
 TITLE = "Latency"
 NOT_ENOUGH = "not enough"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from steelyard.answers.latency.curves import tail_points
+from steelyard.answers.latency.compute import tail_points
 from steelyard.answers.latency.pools import SHARES, histogram_of_run
 from steelyard.answers.latency.results import MAXIMUM, Basis, PercentileLevel, TailPoint, Timed
 from steelyard.core.findings import Estimate

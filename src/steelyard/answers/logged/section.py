@@ -43,8 +43,16 @@ from steelyard.report.document import (
     Tone,
     number_column,
 )
-from steelyard.report.formats import MISSING, count, enumeration, milliseconds, rate, utc
-from steelyard.report.json_values import Json, number
+from steelyard.report.formats import (
+    MISSING,
+    Json,
+    count,
+    enumeration,
+    milliseconds,
+    number,
+    rate,
+    utc,
+)
 from steelyard.report.terminal import filled
 from steelyard.stats.histogram import LARGEST, Histogram, bucket_bounds
 

@@ -22,8 +22,15 @@ from steelyard.core.campaign import CampaignRecord
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate, Finding, Severity, Verdict
 from steelyard.core.measurement import Run
-from steelyard.core.noise import ALL_NAMED, ASSUMED_NOISE, LEAST_STARTS, WorkloadNoise
-from steelyard.core.plan import CampaignPlan, Status, turn_times
+from steelyard.core.plan import (
+    ALL_NAMED,
+    ASSUMED_NOISE,
+    LEAST_STARTS,
+    CampaignPlan,
+    Status,
+    WorkloadNoise,
+    turn_times,
+)
 from steelyard.core.schedule import Load, Mode
 from steelyard.core.units import format_percent
 from steelyard.stats.drift import LEAST_BLOCKS as DRIFT_FROM
@@ -32,14 +39,16 @@ from steelyard.stats.factorial import pooled_contrasts
 from steelyard.stats.noise import LEAST_BLOCKS, LEAST_SECONDS, NoiseParts, NoiseSample, noise_parts
 from steelyard.stats.planning import (
     BlockShape,
+    contrast_scale,
+    half_width,
     optimal_slice_s,
     optimal_turns,
+    smallest_visible,
     turn_noise,
     turns_ratio,
     width_ratio,
     within_visits,
 )
-from steelyard.stats.reach import contrast_scale, half_width, smallest_visible
 from steelyard.stats.student import FloatArray, Interval
 
 _SECONDS_PER_MINUTE = 60.0

@@ -6,7 +6,7 @@ Deviations are of ln(tps): 0.02 means about 2 %.
 from dataclasses import dataclass
 
 from steelyard.core.findings import Estimate
-from steelyard.core.noise import WorkloadNoise
+from steelyard.core.plan import WorkloadNoise
 from steelyard.core.schedule import Load, Mode, TurnTimes
 
 MINUTES = (10, 20, 60, 120)

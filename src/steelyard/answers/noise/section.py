@@ -17,10 +17,10 @@ from steelyard.answers.noise.floor import (
     WorkloadFloor,
 )
 from steelyard.answers.results import CampaignAnalysis, Comparison
-from steelyard.answers.turns.section import TAKEN
+from steelyard.answers.turns import TAKEN
 from steelyard.answers.wording import cell_name
 from steelyard.core.findings import Estimate, Verdict
-from steelyard.core.noise import LEAST_STARTS
+from steelyard.core.plan import LEAST_STARTS
 from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.core.units import format_duration, format_percent
 from steelyard.report.document import (
@@ -37,8 +37,18 @@ from steelyard.report.document import (
     Tone,
     Value,
 )
-from steelyard.report.formats import CONFIDENCE, MISSING, about, bounds, count, effect_value, share
-from steelyard.report.json_values import Json, number, percent
+from steelyard.report.formats import (
+    CONFIDENCE,
+    MISSING,
+    Json,
+    about,
+    bounds,
+    count,
+    effect_value,
+    number,
+    percent,
+    share,
+)
 
 TITLE = "Noise"
 _WORTH = 0.1  # a guess: for less, another slice length is not worth a change

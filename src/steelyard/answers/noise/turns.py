@@ -13,14 +13,13 @@ import numpy as np
 from steelyard.answers.noise.floor import EFFECTS, MINUTES, DesignSight, NoiseFloor
 from steelyard.answers.observations import Observations
 from steelyard.answers.outlook.compute import OutlookTerms, looks_of, needed_at_s
-from steelyard.answers.turns.compute import block_turns
+from steelyard.answers.turns import block_turns
 from steelyard.core.experiment import Experiment
 from steelyard.core.measurement import Run
-from steelyard.core.noise import ALL_NAMED, TurnNoise, WorkloadNoise
+from steelyard.core.plan import ALL_NAMED, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode, TurnTimes
 from steelyard.stats.noise import LEAST_BLOCKS
-from steelyard.stats.planning import BlockShape, contrast_sd
-from steelyard.stats.reach import half_width
+from steelyard.stats.planning import BlockShape, contrast_sd, half_width
 from steelyard.stats.turn_noise import (
     TurnNoiseParts,
     TurnNoiseSample,

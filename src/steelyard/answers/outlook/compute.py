@@ -14,8 +14,7 @@ import numpy as np
 
 from steelyard.answers.result.stopping import PRECISION_FROM, has_many_cells, stopping_rule
 from steelyard.core.experiment import Experiment, SwitchCost
-from steelyard.core.noise import NoiseProfile, WorkloadNoise
-from steelyard.core.plan import StoppingRule
+from steelyard.core.plan import NoiseProfile, StoppingRule, WorkloadNoise
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.stats.planning import PAIR, BlockShape, contrast_sd
 from steelyard.stats.power import Crossing, Look, crossing, half_width

@@ -14,7 +14,7 @@ from steelyard.answers.outlook.compute import (
     WorkloadOutlook,
 )
 from steelyard.answers.summary import FORMAT
-from steelyard.answers.turns.section import (
+from steelyard.answers.turns import (
     plan_json,
     seconds_words,
     shared_pairs,
@@ -25,7 +25,7 @@ from steelyard.answers.turns.section import (
 from steelyard.answers.wording import looked_for, uncompared
 from steelyard.core.command import quoted
 from steelyard.core.experiment import MANY, Experiment
-from steelyard.core.noise import LEAST_STARTS, NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
+from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, TurnNoise, WorkloadNoise
 from steelyard.core.schedule import Mode
 from steelyard.core.units import format_bytes, format_duration, format_percent
 from steelyard.report.document import (
@@ -41,8 +41,17 @@ from steelyard.report.document import (
     Table,
     Tone,
 )
-from steelyard.report.formats import MISSING, about, count, enumeration, share, utc
-from steelyard.report.json_values import Json, number, percent
+from steelyard.report.formats import (
+    MISSING,
+    Json,
+    about,
+    count,
+    enumeration,
+    number,
+    percent,
+    share,
+    utc,
+)
 from steelyard.report.terminal import filled
 from steelyard.stats.planning import turn_noise
 

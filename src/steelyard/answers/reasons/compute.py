@@ -16,7 +16,7 @@ from functools import partial
 
 from steelyard.answers.budget.compute import Budget, BudgetChange, PartChange, split_latency
 from steelyard.answers.costs.compute import Cost, CostChange, Ledger, LedgerChange, keep_ledger
-from steelyard.answers.latency.parts import Part, class_of
+from steelyard.answers.latency.results import Part, class_of
 from steelyard.answers.observations import (
     HeadlineContrast,
     Observations,
@@ -26,7 +26,7 @@ from steelyard.answers.observations import (
     watching,
 )
 from steelyard.answers.reasons import waits as device
-from steelyard.answers.timeline.compute import Timeline, timelines
+from steelyard.answers.timeline import Timeline, timelines
 from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import EngineName, Experiment, Layer

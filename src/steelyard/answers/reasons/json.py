@@ -29,8 +29,15 @@ from steelyard.report.charts import (
     stacked,
 )
 from steelyard.report.document import BulletList, Figure
-from steelyard.report.formats import bounds, milliseconds, signed_ms
-from steelyard.report.json_values import Json, load_json, number, percent
+from steelyard.report.formats import (
+    Json,
+    bounds,
+    load_json,
+    milliseconds,
+    number,
+    percent,
+    signed_ms,
+)
 
 TITLE = "Wake-up or memory distance"
 _LEAD = (

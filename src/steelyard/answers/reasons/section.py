@@ -22,8 +22,7 @@ from steelyard.answers.summary import FORMAT
 from steelyard.answers.wording import cell_name, ending, verdict_sentence
 from steelyard.core.schedule import CellKey
 from steelyard.report.document import Block, Document, Paragraph, Section, Tone
-from steelyard.report.formats import ended, utc
-from steelyard.report.json_values import Json
+from steelyard.report.formats import Json, ended, utc
 from steelyard.report.terminal import filled
 
 NOTHING = (

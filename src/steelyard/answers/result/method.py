@@ -6,17 +6,11 @@ How the numbers came about, what they show and what they do not, and how to repe
 import math
 from collections.abc import Iterator
 
-from steelyard.answers.attribution.section import warnings
+from steelyard.answers.attribution import warnings
 from steelyard.answers.result.stopping import has_many_cells
 from steelyard.answers.results import CampaignAnalysis, CheckpointPhase, InstanceNoise
-from steelyard.answers.stack.redis_split import asked, later, one_key_label
-from steelyard.answers.turns.section import (
-    BACKGROUND,
-    shared_pairs,
-    taken_words,
-    turn_pairs,
-    warm_up_words,
-)
+from steelyard.answers.stack.plan import asked, later, one_key_label
+from steelyard.answers.turns import BACKGROUND, shared_pairs, taken_words, turn_pairs, warm_up_words
 from steelyard.answers.wording import LABEL, blocks_of_all, cell_name, ending, stopped_early
 from steelyard.core.experiment import ONE, RATE, EngineName, Experiment, Reset, SwitchCost, Workload
 from steelyard.core.findings import Verdict
@@ -43,7 +37,7 @@ from steelyard.report.formats import (
     share,
     utc,
 )
-from steelyard.stats.two_level import LEAST_INSTANCES
+from steelyard.stats.noise import LEAST_INSTANCES
 
 
 def limits_section(analysis: CampaignAnalysis) -> Section:

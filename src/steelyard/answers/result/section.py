@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from steelyard.answers import findings
 from steelyard.answers.capacity.section import rate_answers
-from steelyard.answers.findings import section as findings
 from steelyard.answers.latency.section import tail_warnings
 from steelyard.answers.result.stopping import has_many_cells
 from steelyard.answers.results import CampaignAnalysis, Comparison

@@ -25,8 +25,7 @@ from steelyard.report.document import (
     Table,
     Tone,
 )
-from steelyard.report.formats import MISSING, count
-from steelyard.report.json_values import Json
+from steelyard.report.formats import MISSING, Json, count
 
 _TITLES: Final = {
     "hypervisor": "Hypervisor",

@@ -8,7 +8,7 @@ memory, and no storage, which a transaction meets at its commit.
 import numpy as np
 
 from steelyard.answers.observations import Observations, estimate_of
-from steelyard.answers.published.compute import published_latencies
+from steelyard.answers.published import published_latencies
 from steelyard.answers.statements.costs import (
     SCRIPTS,
     StatementCost,
@@ -18,8 +18,8 @@ from steelyard.answers.statements.costs import (
 from steelyard.core.experiment import Experiment
 from steelyard.core.findings import Estimate
 from steelyard.core.schedule import CellKey
+from steelyard.stats.scalability import StatementCosts, fit_statements
 from steelyard.stats.signed_rank import signed_rank_interval
-from steelyard.stats.statement_fit import StatementCosts, fit_statements
 from steelyard.stats.student import FloatArray
 
 LEVEL = 0.05

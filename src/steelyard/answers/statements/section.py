@@ -24,8 +24,7 @@ from steelyard.report.document import (
     Table,
     number_column,
 )
-from steelyard.report.formats import CONFIDENCE, milliseconds, signed_ms
-from steelyard.report.json_values import Json, interval, number
+from steelyard.report.formats import CONFIDENCE, Json, interval, milliseconds, number, signed_ms
 
 TITLE = "Statements and commits at one client"
 _LEAD = (

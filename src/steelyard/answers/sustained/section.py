@@ -25,8 +25,7 @@ from steelyard.report.document import (
     Value,
     number_column,
 )
-from steelyard.report.formats import CONFIDENCE, MISSING, ended, milliseconds, rate
-from steelyard.report.json_values import Json, number
+from steelyard.report.formats import CONFIDENCE, MISSING, Json, ended, milliseconds, number, rate
 
 TITLE = "Sustained runs"
 _NOTE = (

@@ -33,7 +33,7 @@ from steelyard.core.findings import (
     broken,
     lacking,
 )
-from steelyard.core.persistence import Death, PromisedLoss, promised_loss
+from steelyard.core.redis import Death, PromisedLoss, promised_loss
 from steelyard.core.target import AnyLocalTarget, RedisLocalTarget
 from steelyard.core.units import KIB, format_bytes, format_share
 

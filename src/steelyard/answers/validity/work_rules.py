@@ -1,4 +1,6 @@
-"""Rules about turns: whether a comparison changes within a block, where nothing should do so.
+"""All rules beside those for single runs, and what they find in a campaign.
+
+Rules about turns: whether a comparison changes within a block, where nothing should do so.
 
 Rules about the work: what fell into the runs, their shape and size, the client's part.
 """
@@ -9,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from steelyard.answers.observations import count
-from steelyard.answers.turns.compute import (
+from steelyard.answers.observations import Observations, count
+from steelyard.answers.turns import (
     CARRIED_OVER,
     ENOUGH_WRITTEN_BYTES,
     TraceCheck,
@@ -21,20 +23,27 @@ from steelyard.answers.turns.compute import (
     writes_after_switches,
 )
 from steelyard.answers.validity.facts import BY_RUNS, CampaignFacts, Runs, events_differ
+from steelyard.answers.validity.machine_rules import MACHINE_RULES, STORAGE_RULES
+from steelyard.answers.validity.redis_rules import KEYSPACE_RULES, PERSISTENCE_RULES
+from steelyard.core.campaign import CampaignRecord
 from steelyard.core.evidence import Evidence, Quantity
 from steelyard.core.experiment import EngineName
 from steelyard.core.findings import (
     KEPT,
     NOTHING_TO_JUDGE,
+    Finding,
     Judges,
     Rule,
     Ruling,
     Severity,
+    Standing,
     Threshold,
     broken,
     lacking,
+    not_judged,
 )
 from steelyard.core.measurement import Run
+from steelyard.core.plan import RUN_NEEDS, missing_for
 from steelyard.core.schedule import Ceiling, CeilingKind
 from steelyard.core.units import MS_PER_S, format_percent, format_share
 from steelyard.stats.signed_rank import block_interval
@@ -431,3 +440,41 @@ WORK_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
         judge=_round_trip,
     ),
 )
+
+
+CAMPAIGN_RULES: Final[tuple[Rule[CampaignFacts], ...]] = (
+    *MACHINE_RULES,
+    *STORAGE_RULES,
+    *WORK_RULES,
+    *TURN_RULES,
+    *PERSISTENCE_RULES,
+    *KEYSPACE_RULES,
+)
+
+
+def judged(record: CampaignRecord, seen: Observations) -> tuple[Finding, ...]:
+    """Return what the rules find, in their order, and at last what could not be judged.
+
+    Where no run was watched, as in records of versions without probes, nothing is said of that.
+    """
+    facts = CampaignFacts(record=record, seen=seen)
+    if not facts.runs:
+        return ()
+    rules = [rule for rule in CAMPAIGN_RULES if rule.concerns(facts.experiment.engine)]
+    rulings = [(rule, ruling) for rule in rules for ruling in rule.judge(facts)]
+    found = [rule.finding(ruling) for rule, ruling in rulings if ruling.standing is Standing.BROKEN]
+    missing = [(rule.code, ruling.missing) for rule, ruling in rulings if ruling.missing]
+    missing += _missing_of_runs(facts)
+    return (*found, *(not_judged(missing, "campaign") if facts.watched else ()))
+
+
+def _missing_of_runs(facts: CampaignFacts) -> list[tuple[str, str]]:
+    """Return the rules for runs that lacked a fact, and in how many runs they did."""
+    watched = [run.evidence for run in facts.runs if run.evidence is not None]
+    found = []
+    for code in RUN_NEEDS:
+        lacked = [missing for each in watched if (missing := missing_for(code, each))]
+        if lacked:
+            told = ", ".join(dict.fromkeys(name for missing in lacked for name in missing))
+            found.append((code, f"{told}; {len(lacked)} of {count(len(watched), 'run')}"))
+    return found

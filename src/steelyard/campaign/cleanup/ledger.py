@@ -30,10 +30,10 @@ from steelyard.core.stack import Knob
 from steelyard.core.units import printable
 from steelyard.gateways.doors import Doors
 from steelyard.gateways.files import remove_tree, tree_bytes
-from steelyard.places.local.directories import MEMORY
 from steelyard.places.local.groups import remove_group
 from steelyard.places.local.pausing import is_frozen, thaw
 from steelyard.places.local.server import end_all
+from steelyard.places.local.states import MEMORY
 from steelyard.record import registry
 from steelyard.record.directory import (
     COPY_NOTE,

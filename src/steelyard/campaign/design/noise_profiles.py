@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from steelyard.answers.results import CampaignAnalysis
 from steelyard.core.experiment import Experiment, Workload
 from steelyard.core.findings import Finding, Severity
-from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.core.plan import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.redis import stored_key
 from steelyard.core.target import (
     AnyLocalTarget,

@@ -22,8 +22,14 @@ from steelyard.core.errors import InputError
 from steelyard.core.experiment import Experiment, Reset, SwitchCost, Treatment
 from steelyard.core.findings import Finding, Severity
 from steelyard.core.measurement import ServerEnvironment
-from steelyard.core.noise import ASSUMED_NOISE, NoiseOrigin, NoiseProfile, WorkloadNoise
-from steelyard.core.plan import RoundsFor, settling_s
+from steelyard.core.plan import (
+    ASSUMED_NOISE,
+    NoiseOrigin,
+    NoiseProfile,
+    RoundsFor,
+    WorkloadNoise,
+    settling_s,
+)
 from steelyard.core.schedule import (
     CONNECTION_S,
     CellKey,
@@ -35,8 +41,7 @@ from steelyard.core.schedule import (
     Schedule,
 )
 from steelyard.core.units import format_duration, format_percent, parse_duration_s
-from steelyard.stats.noise import mean_variance
-from steelyard.stats.two_level import instances_needed, optimal_runs
+from steelyard.stats.noise import instances_needed, mean_variance, optimal_runs
 from steelyard.systems.protocol import Engine
 from steelyard.targets.differences import differing_settings
 

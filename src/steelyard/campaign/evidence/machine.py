@@ -18,17 +18,21 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from steelyard.campaign.evidence.neighbours import Bystanders, Census, Crowd, census, heaviest
-from steelyard.campaign.evidence.neighbours import Seen as SeenProcesses
-from steelyard.campaign.evidence.placement import (
+from steelyard.campaign.evidence.neighbours import (
+    Bystanders,
+    Census,
+    Crowd,
     LinkSums,
     Moved,
     busiest_fraction,
     bytes_by_node,
+    census,
+    heaviest,
     huge_bytes,
     links,
     remote_fraction,
 )
+from steelyard.campaign.evidence.neighbours import Seen as SeenProcesses
 from steelyard.campaign.evidence.processes import GeneratorProcesses, tree
 from steelyard.campaign.evidence.sources import Counted, Sources
 from steelyard.campaign.evidence.watch import Part
@@ -41,8 +45,7 @@ from steelyard.core.evidence import (
     Vantage,
 )
 from steelyard.gateways.clock import Clock, thread_cpu_s
-from steelyard.gateways.host import Host
-from steelyard.gateways.procfs import cpu_times, memory_bytes, named_number
+from steelyard.gateways.host import Host, cpu_times, memory_bytes, named_number
 from steelyard.record.tables import HOST_QUANTITIES
 
 # A guess: numa_maps of a process that maps many small pages takes the kernel long.

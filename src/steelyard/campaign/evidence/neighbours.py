@@ -4,17 +4,24 @@ Other processes of the machine in the turns of one run: each turn is looked at b
 
 To read all processes at every switch would cost milliseconds. Once a second all are looked at, and
 those that have used a CPU since are followed: only they are read at every switch.
+
+CPU quotas of control groups, versions 1 and 2, and how often they held somebody back.
+
+Where a process's memory is: on huge pages, and on which memory nodes.
+
+How full the network links of this machine were during a run.
 """
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.campaign.evidence.processes import Process, all_processes, parse_device_use, process
-from steelyard.core.evidence import OtherProcess
+from steelyard.core.evidence import OtherProcess, Vantage
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Host, named_numbers, whole_number
 
 MOST = 5
 
@@ -230,3 +237,233 @@ class Bystanders:
             )
             for pid, cpu_s in used[:MOST]
         )
+
+
+_ROOT = "/sys/fs/cgroup"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttling:
+    """Since the group was made.
+
+    Attributes:
+        periods: In which somebody of the group wanted a CPU.
+        throttled: Those in which the quota was used up.
+        throttled_s: Summed over CPUs, so it may be longer than the time that went by.
+    """
+
+    periods: int
+    throttled: int
+    throttled_s: float
+
+
+def parse_throttling(text: str | None) -> Throttling | None:
+    """Return what ``cpu.stat`` of a group says: nanoseconds in version 1, microseconds in 2."""
+    counted = named_numbers(text)
+    periods, throttled = counted.get("nr_periods"), counted.get("nr_throttled")
+    if periods is None or throttled is None:
+        return None
+    if "throttled_usec" in counted:
+        seconds = counted["throttled_usec"] / 1e6
+    elif "throttled_time" in counted:
+        seconds = counted["throttled_time"] / 1e9
+    else:
+        return None
+    return Throttling(periods=periods, throttled=throttled, throttled_s=seconds)
+
+
+def group_with_quota(host: Host, vantage: Vantage) -> str | None:
+    """Return the directory of the nearest group around the server that has a CPU quota.
+
+    Its own group comes first, then those above it, also those of a container around everything.
+    """
+    own = [str(path) for path in vantage.groups]
+    places = [*own, *_groups_of(host.read(f"/proc/{vantage.pid}/cgroup"))]
+    return next((place for place in places if _has_quota(host, place)), None)
+
+
+def throttling(host: Host, group: str) -> Throttling | None:
+    """Return how often a group was held back so far."""
+    return parse_throttling(host.read(f"{group}/cpu.stat"))
+
+
+def _has_quota(host: Host, group: str) -> bool:
+    quota = (host.read(f"{group}/cpu.max") or "").partition(" ")[0]  # version 2
+    quota = quota or (host.read(f"{group}/cpu.cfs_quota_us") or "").strip()
+    return bool(whole_number(quota))
+
+
+def _groups_of(text: str | None) -> Iterator[str]:
+    """Yield the directories of a process's groups from its ``cgroup``, the nearest first.
+
+    Inside a container the path often names a group outside the mount; then only the root of the
+    mount can be read, which is the container's own group.
+    """
+    for line in (text or "").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            roots = (_ROOT, f"{_ROOT}/unified")
+        elif "cpu" in controllers.split(","):
+            roots = (f"{_ROOT}/{controllers}", f"{_ROOT}/cpu")
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        for depth in range(len(parts), -1, -1):
+            yield from ("/".join([root, *parts[:depth]]) for root in roots)
+
+
+_MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ (?P<mode>[rwxsp-]{4}) ")
+_KB_FIELD = re.compile(r"^(Size|KernelPageSize|ShmemPmdMapped): +([0-9]+) kB$")
+_PAGE_SIZE = re.compile(r"^KernelPageSize: +([1-9][0-9]*) kB$", re.MULTILINE)
+_ON_HUGE_PAGES = re.compile(r"^ShmemPmdMapped: +[1-9]", re.MULTILINE)
+_FIELDS = ("Size:", "KernelPageSize:", "ShmemPmdMapped:")  # of some twenty of each mapping
+# What is mapped on huge pages of the pool without a file, as PostgreSQL does (fs/hugetlbfs).
+_ANONYMOUS_HUGE = re.compile(
+    r"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) ...s .*/anon_hugepage", re.MULTILINE
+)
+_ROLLED_UP = re.compile(r"^ShmemPmdMapped: +([0-9]{1,20}) kB$", re.MULTILINE)
+_ON_NODE = re.compile(r"\bN([0-9]+)=([0-9]+)\b")
+_PAGE_KB = re.compile(r"\bkernelpagesize_kB=([0-9]+)\b")
+
+
+def huge_bytes(smaps: str | None) -> int | None:
+    """Return how much of its shared memory a process has on huge pages; None without ``smaps``.
+
+    A mapping made of huge pages counts with its size: the process itself may have touched little
+    of it. Shared memory on transparent huge pages counts as far as the process maps it.
+    """
+    if not _may_have_huge_pages(smaps or ""):
+        return 0
+    mappings = _shared_mappings(smaps or "")
+    sizes = [kilobytes.get("KernelPageSize", 0) for _, kilobytes in mappings]
+    if not any(sizes):
+        return None
+    usual = min(size for size in sizes if size)
+    return 1024 * sum(
+        kilobytes.get("Size", 0)
+        if kilobytes.get("KernelPageSize", 0) > usual
+        else kilobytes.get("ShmemPmdMapped", 0)
+        for is_shared, kilobytes in mappings
+        if is_shared
+    )
+
+
+def anonymous_huge_bytes(maps: str | None, rollup: str | None) -> int | None:
+    """Return the same from ``maps`` and ``smaps_rollup``, which are a tenth of ``smaps``."""
+    if not maps:
+        return None
+    pool = sum(int(end, 16) - int(begin, 16) for begin, end in _ANONYMOUS_HUGE.findall(maps))
+    transparent = _ROLLED_UP.search(rollup or "")
+    return pool + 1024 * int(transparent[1]) if transparent else pool
+
+
+def bytes_by_node(numa_maps: str | None) -> Counter[int]:
+    """Return the bytes that a process maps on each memory node."""
+    found: Counter[int] = Counter()
+    for line in (numa_maps or "").splitlines():
+        match = _PAGE_KB.search(line)
+        kilobytes = whole_number(match[1]) if match else None
+        for node, pages in _ON_NODE.findall(line) if kilobytes else ():
+            found[int(node[:9])] += (whole_number(pages) or 0) * (kilobytes or 0) * 1024
+    return found
+
+
+def remote_fraction(nodes: Counter[int]) -> float | None:
+    """Return the part that is not on the node which holds the most; None of nothing."""
+    whole = nodes.total()
+    return 1.0 - max(nodes.values()) / whole if whole else None
+
+
+def _may_have_huge_pages(smaps: str) -> bool:
+    """Return whether it takes a look at every mapping: on most machines it does not."""
+    return len(set(_PAGE_SIZE.findall(smaps))) != 1 or bool(_ON_HUGE_PAGES.search(smaps))
+
+
+def _shared_mappings(smaps: str) -> list[tuple[bool, dict[str, int]]]:
+    """Return each mapping: whether it is shared, and its sizes in kB."""
+    found: list[tuple[bool, dict[str, int]]] = []
+    for line in smaps.splitlines():
+        if line.startswith(_FIELDS):
+            field = _KB_FIELD.match(line)
+            if found and field:
+                found[-1][1][field[1]] = whole_number(field[2]) or 0
+        elif not line[:1].isupper() and (mapping := _MAPPING.match(line)):
+            found.append((mapping["mode"].endswith("s"), {}))
+    return found
+
+
+_LINKS = "/sys/class/net"
+_LOOPBACK = "lo"
+_DIRECTIONS = ("rx_bytes", "tx_bytes")
+_BYTES_PER_MBIT = 125_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What went through one link since the machine's start, and what fits through it."""
+
+    received: int
+    sent: int
+    bytes_per_s: float
+
+
+def links(host: Host) -> dict[str, Moved]:
+    """Return every link that says how fast it is; virtual ones often say nothing, or -1."""
+    found = {}
+    for name in host.names(_LINKS):
+        speed = whole_number((host.read(f"{_LINKS}/{name}/speed") or "").strip())
+        counts = [host.read(f"{_LINKS}/{name}/statistics/{each}") for each in _DIRECTIONS]
+        received, sent = (whole_number((text or "").strip()) for text in counts)
+        if name != _LOOPBACK and speed and received is not None and sent is not None:
+            found[name] = Moved(received=received, sent=sent, bytes_per_s=speed * _BYTES_PER_MBIT)
+    return found
+
+
+def busiest_fraction(
+    before: dict[str, Moved], after: dict[str, Moved], seconds: float
+) -> float | None:
+    """Return the most of a link that was used, in its busier direction; None without a link."""
+    if seconds <= 0:
+        return None
+    shares = [
+        max(now.received - then.received, now.sent - then.sent) / (now.bytes_per_s * seconds)
+        for name, now in after.items()
+        if (then := before.get(name)) is not None
+    ]
+    return max(0.0, *shares) if shares else None
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkSums:
+    """What went through the links in the parts of a run that is paused in between."""
+
+    host: Host
+    _before: dict[str, Moved] = field(default_factory=dict)
+    _first: dict[str, Moved] = field(default_factory=dict)
+    _sums: dict[str, Moved] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Begin a part."""
+        self._before = links(self.host)
+        self._first = self._first or {
+            name: Moved(received=0, sent=0, bytes_per_s=link.bytes_per_s)
+            for name, link in self._before.items()
+        }
+        self._sums = self._sums or dict(self._first)
+
+    def end(self) -> None:
+        """End it; a link that came meanwhile counts for nothing."""
+        after = links(self.host)
+        for name, sum_ in self._sums.items():
+            if name in after and name in self._before:
+                then, now = self._before[name], after[name]
+                self._sums[name] = Moved(
+                    received=sum_.received + max(now.received - then.received, 0),
+                    sent=sum_.sent + max(now.sent - then.sent, 0),
+                    bytes_per_s=sum_.bytes_per_s,
+                )
+
+    def busiest_fraction(self, seconds: float) -> float | None:
+        """Return the most of a link that was used in so many seconds of all parts together."""
+        return busiest_fraction(self._first, self._sums, seconds)

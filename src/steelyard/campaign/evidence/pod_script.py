@@ -18,22 +18,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from steelyard.campaign.evidence.placement import Throttling, anonymous_huge_bytes, parse_throttling
+from steelyard.campaign.evidence.neighbours import (
+    Throttling,
+    anonymous_huge_bytes,
+    parse_throttling,
+)
 from steelyard.campaign.evidence.processes import parse_scheduled
 from steelyard.campaign.evidence.sources import DeviceCounters, parse_device
 from steelyard.core.errors import InputError, SteelyardError
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.core.linux import parse_cpu_list
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.kubernetes.api import KubernetesApi, Lines
-from steelyard.gateways.placed_files import FetchedHost, new_mark, parse_fetched
-from steelyard.gateways.procfs import (
+from steelyard.gateways.host import (
     TICKS_PER_S,
     cpu_times,
     named_numbers,
     whole_number,
     whole_numbers,
 )
+from steelyard.gateways.kubernetes.api import KubernetesApi, Lines
+from steelyard.gateways.placed_files import FetchedHost, new_mark, parse_fetched
 from steelyard.tuning.facts.machine import mount_of
 
 BOOT: Final = "/proc/sys/kernel/random/boot_id"  # tells kernels apart

@@ -37,9 +37,8 @@ from steelyard.core.errors import MeasurementError, SteelyardError
 from steelyard.core.evidence import Absence, OtherProcess, Quantity
 from steelyard.core.kubernetes import ContainerRef
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.host import Host
+from steelyard.gateways.host import Host, cpu_times, memory_bytes, named_number
 from steelyard.gateways.placed_files import new_mark, parse_fetched
-from steelyard.gateways.procfs import cpu_times, memory_bytes, named_number
 from steelyard.places.kubernetes.outcomes import PodSight, StartSkew
 
 

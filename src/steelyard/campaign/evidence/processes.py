@@ -15,8 +15,13 @@ from functools import lru_cache
 from typing import TypeVar
 
 from steelyard.core.evidence import Absence, Quantity
-from steelyard.gateways.host import Host
-from steelyard.gateways.procfs import TICKS_PER_S, fields_as_numbers, whole_number, whole_numbers
+from steelyard.gateways.host import (
+    TICKS_PER_S,
+    Host,
+    fields_as_numbers,
+    whole_number,
+    whole_numbers,
+)
 
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD, include/linux/sched.h
 # In the order of proc_pid_io(5); cancelled_write_bytes is another line.

@@ -18,8 +18,8 @@ from steelyard.campaign.evidence.generator_rules import (
     SATURATED,
     SLICE_LENGTH,
     THROTTLED,
+    RunFacts,
 )
-from steelyard.campaign.evidence.run_facts import RunFacts
 from steelyard.core.evidence import SERVERS_MACHINE, Evidence, OtherProcess, Quantity
 from steelyard.core.experiment import DEFAULT_NEIGHBOURS
 from steelyard.core.findings import (

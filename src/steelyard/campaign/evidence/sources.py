@@ -8,11 +8,17 @@ A block device and the kernel's counters of it.
 import re
 from dataclasses import dataclass
 
-from steelyard.campaign.evidence.placement import group_with_quota, throttling
+from steelyard.campaign.evidence.neighbours import group_with_quota, throttling
 from steelyard.campaign.evidence.processes import GeneratorProcesses, ServerProcesses, process, tree
 from steelyard.core.evidence import Absence, Quantity, Vantage
-from steelyard.gateways.host import Host
-from steelyard.gateways.procfs import CpuTimes, cpu_times, named_number, whole_number, whole_numbers
+from steelyard.gateways.host import (
+    CpuTimes,
+    Host,
+    cpu_times,
+    named_number,
+    whole_number,
+    whole_numbers,
+)
 
 _SOME = re.compile(r"^some .*\btotal=([0-9]+)\s*$", re.MULTILINE)
 

@@ -23,13 +23,14 @@ from steelyard.campaign.file.form_values import (
     strings,
     word,
 )
-from steelyard.campaign.file.redis_checks import (
+from steelyard.campaign.file.target_checks import (
     builtin_issues,
     engine_issues,
+    linux_issues,
+    manual_issues,
     redis_work_issues,
     stray_keys,
 )
-from steelyard.campaign.file.target_checks import linux_issues, manual_issues
 from steelyard.campaign.file.validation import Draft, level_paths, password_source
 from steelyard.core.experiment import Design, EngineName, SwitchCost
 from steelyard.core.latency import LogPolicy

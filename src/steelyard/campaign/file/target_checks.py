@@ -1,4 +1,9 @@
-"""What is wrong with ``linux:``, ``kvm:`` and ``manual:`` of treatments, by the file alone.
+"""What takes two places of a file to see where Redis is weighed, or where its keys stray.
+
+The kind of the targets says which database system a file is about; everything else in it must be
+of that system and of its load generator.
+
+What is wrong with ``linux:``, ``kvm:`` and ``manual:`` of treatments, by the file alone.
 
 What only whole targets in Kubernetes show: keys that exclude each other, and pairs of targets.
 
@@ -12,24 +17,319 @@ from typing import Final, Protocol
 from pydantic_core import PydanticCustomError
 
 from steelyard.campaign.file.document import Issue, KeyPath
-from steelyard.campaign.file.form import LevelForm
+from steelyard.campaign.file.form import POSTGRES_WORK_KEYS, LevelForm, WorkloadForm
 from steelyard.campaign.file.form_parts import ManualForm
 from steelyard.campaign.file.form_target import (
     MAKING_KEYS,
+    REDIS_WORK_KEYS,
     GeneratorsForm,
     ResourcesForm,
     ServiceForm,
     SynchronousForm,
     TargetForm,
 )
-from steelyard.campaign.file.form_values import is_service_name, setting_value, shown
+from steelyard.campaign.file.form_values import BUILTINS, is_service_name, setting_value, shown
+from steelyard.campaign.file.target_resolution import redis_work
 from steelyard.campaign.file.validation import Draft
 from steelyard.core import linux as host_settings
+from steelyard.core.command import ServerAddress
 from steelyard.core.errors import InputError
-from steelyard.core.spelling import did_you_mean, listed
+from steelyard.core.experiment import EngineName, GeneratorName, Workload
+from steelyard.core.latency import LogPolicy
+from steelyard.core.redis import DEFAULT_PORT
+from steelyard.core.schedule import Load
+from steelyard.core.spelling import choice, did_you_mean, listed
 from steelyard.core.target import Synchronous
-from steelyard.core.units import page_bytes_of, parse_quantity
+from steelyard.core.units import format_bytes, page_bytes_of, parse_quantity
+from steelyard.systems.protocol import RunRequest
+from steelyard.systems.redis import memtier
+from steelyard.systems.redis import redis_benchmark as benchmark
+from steelyard.systems.redis.settings import refused_names, stays_in_database
 from steelyard.tuning.facts.domain_xml import name_of_domain
+from steelyard.tuning.profiles import MachineFacts
+
+_PROGRAMS: Final[Mapping[EngineName, tuple[GeneratorName, ...]]] = {
+    EngineName.POSTGRES: (GeneratorName.PGBENCH,),
+    EngineName.REDIS: (GeneratorName.REDIS_BENCHMARK, GeneratorName.MEMTIER),
+}
+_BUILTINS: Final[Mapping[GeneratorName, tuple[str, ...]]] = {
+    GeneratorName.PGBENCH: BUILTINS,
+    GeneratorName.REDIS_BENCHMARK: benchmark.BUILTINS,
+    GeneratorName.MEMTIER: memtier.BUILTINS,
+}
+_SYSTEMS: Final = {EngineName.POSTGRES: "PostgreSQL", EngineName.REDIS: "Redis"}
+_SETTING_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*", re.ASCII)
+_KEY_BYTES: Final = 85  # Redis documentation, FAQ: a million small keys and values use 85 MB
+_SECRETS: Final = re.compile("requirepass|masterauth|.*-pass")
+_KEEP: Final = "Remove it."
+# A workload that sends one of these is no load, or reaches beyond its database.
+_NO_LOAD: Final = frozenset(
+    {
+        *("auth", "hello", "select", "swapdb", "flushall", "flushdb", "shutdown", "config"),
+        *("debug", "replicaof", "slaveof", "failover", "cluster", "acl", "monitor", "subscribe"),
+        *("psubscribe", "ssubscribe", "sync", "psync", "quit", "client", "module", "migrate"),
+        *("bgsave", "bgrewriteaof", "save", "multi", "exec", "discard", "watch", "reset"),
+        *("script", "function", "slowlog", "latency", "move", "pfdebug", "unwatch", "replconf"),
+    }
+)
+_READS: Final = frozenset({"get"})
+_TAKES: Final = frozenset({"lpop", "rpop", "spop", "zpopmin"})  # of one key that nothing fills
+
+
+def generator_of(draft: Draft) -> GeneratorName:
+    """Return the load generator of a file: the one it names where that fits, else the default."""
+    fitting = _PROGRAMS[draft.engine]
+    named = draft.document.at(("generator", "program"))
+    return next((name for name in fitting if name == named), fitting[0])
+
+
+def engine_issues(draft: Draft) -> Iterator[Issue]:
+    """Yield everything in a file that is not of the database system that its targets are of."""
+    yield from _program(draft)
+    for home in draft.homes:
+        yield from _treatment(draft, home)
+    if draft.engine is EngineName.POSTGRES:
+        if draft.document.at(("loads", "pipeline")) is not None:
+            message = "`pipeline` is for Redis, and the targets are of PostgreSQL"
+            yield Issue(path=("loads", "pipeline"), message=message, hint=_KEEP, at_key=True)
+        return
+    yield from _loads(draft)
+    yield from _measure(draft)
+
+
+def _program(draft: Draft) -> Iterator[Issue]:
+    named = draft.document.at(("generator", "program"))
+    fitting = _PROGRAMS[draft.engine]
+    if named in tuple(GeneratorName) and named not in fitting:
+        message = f"{named} puts no load on {_SYSTEMS[draft.engine]}"
+        hint = f"Use {listed(fitting)}, or leave it out."
+        if draft.engine is EngineName.POSTGRES:
+            hint = f"{hint[:-1]}; for Redis give the targets a kind such as `redis-local`."
+        yield Issue(path=("generator", "program"), message=message, hint=hint)
+
+
+def _treatment(draft: Draft, home: KeyPath) -> Iterator[Issue]:
+    """Yield settings of the other system in one treatment or level."""
+    if draft.engine is EngineName.POSTGRES:
+        if draft.document.at((*home, "redis")) is not None:
+            message = "`redis` has settings of Redis, and the targets are of PostgreSQL"
+            hint = "Give the treatment `target: {kind: redis-local}`, or remove it."
+            yield Issue(path=(*home, "redis"), message=message, hint=hint, at_key=True)
+        return
+    for key, message, hint in (
+        (
+            "postgres",
+            "`postgres` has settings of PostgreSQL",
+            "Write those of Redis below `redis:`.",
+        ),
+        ("profile", "profiles have settings of PostgreSQL", "Write those of Redis below `redis:`."),
+        ("protocol", "`protocol` is pgbench's query mode", _KEEP),
+    ):
+        if draft.document.at((*home, key)) is not None:
+            told = f"{message}, and the targets are of Redis"
+            yield Issue(path=(*home, key), message=told, hint=hint, at_key=True)
+    yield from _names(draft, (*home, "redis"))
+    yield from _names(draft, (*home, "target", "replica"))
+
+
+def _names(draft: Draft, path: KeyPath) -> Iterator[Issue]:
+    given = draft.document.at(path)
+    names = list(given) if isinstance(given, dict) else []
+    refused = refused_names(names)
+    seen: set[str] = set()
+    for name in names:
+        folded, where = name.lower(), (*path, name)
+        if not _SETTING_NAME.fullmatch(name):
+            message = f"{shown(name)} is no name of a Redis setting"
+            hint = "Write it as in redis.conf."
+            yield Issue(path=where, message=message, hint=hint, at_key=True)
+        elif _SECRETS.fullmatch(folded):
+            message = f"`{name}` is a password, which has no place in an experiment file"
+            hint = "Records carry no secrets: the password comes from REDISCLI_AUTH."
+            yield Issue(path=where, message=message, hint=hint, at_key=True)
+        elif name in refused:
+            message = f"Steelyard sets `{name}` itself"
+            yield Issue(path=where, message=message, hint=refused[name], at_key=True)
+        elif folded in seen:
+            message = f"`{name}` is given twice: Redis ignores upper and lower case"
+            yield Issue(path=where, message=message, hint="Keep one of the two.", at_key=True)
+        seen.add(folded)
+
+
+def _loads(draft: Draft) -> Iterator[Issue]:
+    program = generator_of(draft)
+    unknown = f"{program} offers no rate: its clients wait for their answers"
+    for path, message in (
+        (("loads", "rate"), unknown),
+        (("loads", "latency_limit"), unknown),
+        (("slo",), f"`slo` needs loads at a rate, and {program} offers none"),
+        (("capacity",), f"the capacity is for loads at a rate, and {program} offers none"),
+        (("loads", "protocol"), "`protocol` is pgbench's query mode, and the targets are of Redis"),
+    ):
+        if draft.document.at(path) is not None:
+            yield Issue(path=path, message=message, hint=_KEEP, at_key=True)
+    if draft.loads is None or program is not GeneratorName.MEMTIER:
+        return
+    for threads in draft.loads.threads or ():
+        uneven = [clients for clients in draft.loads.clients if clients % threads]
+        if uneven and min(draft.loads.clients) >= threads:
+            message = (
+                f"memtier_benchmark gives every thread as many clients, and {uneven[0]} cannot be"
+                f" divided by {threads}"
+            )
+            hint = "Leave `threads` out, or choose numbers that fit."
+            yield Issue(path=("loads", "threads"), message=message, hint=hint)
+
+
+def _measure(draft: Draft) -> Iterator[Issue]:
+    measure, program = draft.measure, generator_of(draft)
+    if measure is None:
+        return
+    if measure.ramp and "ramp" in measure.model_fields_set:
+        message = f"{program} cannot leave out the start of a run; its clients are connected before"
+        hint = "Write `ramp: 0`, or leave it out; the discard warms the server up."
+        yield Issue(path=("measure", "ramp"), message=message, hint=hint)
+    if measure.prewarm:
+        message = "Redis has its data in memory, and nothing is to be loaded into it"
+        yield Issue(path=("measure", "prewarm"), message=message, hint=_KEEP)
+    if measure.log == LogPolicy.KEEP:
+        message = f"{program} writes no log of its requests that could be kept"
+        hint = "Remove it: its own histogram of latencies is taken."
+        yield Issue(path=("measure", "log"), message=message, hint=hint)
+    if measure.log_sampling < 1.0:
+        message = f"{program} writes no log of its requests: nothing is sampled"
+        yield Issue(path=("measure", "log_sampling"), message=message, hint=_KEEP)
+
+
+def memory_issues(draft: Draft, facts: MachineFacts) -> Iterator[Issue]:
+    """Yield that the keys which are loaded do not fit into this machine, where the server is."""
+    kinds = {draft.document.at((*home, "target", "kind")) for home in draft.homes}
+    if draft.engine is not EngineName.REDIS or kinds - {None, "redis-local"}:
+        return
+    spaces = {redis_work(form).space: index for index, form in draft.workloads.items()}
+    needs = {space: space.loaded * (space.value_bytes + _KEY_BYTES) for space in spaces}
+    if sum(needs.values()) > facts.memory_bytes:
+        message = (
+            f"the keys that are loaded take {format_bytes(sum(needs.values()))}, and this machine"
+            f" has {format_bytes(facts.memory_bytes)} of memory"
+        )
+        largest = max(needs, key=lambda space: needs[space])
+        path = ("workloads", spaces[largest], "loaded")
+        yield Issue(path=path, message=message, hint="Load fewer keys, or smaller values.")
+
+
+def stray_keys(path: KeyPath, workload: WorkloadForm, engine: EngineName) -> Iterator[Issue]:
+    """Yield the keys of a workload that are of the other database system."""
+    strays = POSTGRES_WORK_KEYS if engine is EngineName.REDIS else REDIS_WORK_KEYS
+    for key in strays:
+        if key in workload.model_fields_set:
+            of, here = ("Redis", "PostgreSQL")
+            if engine is EngineName.REDIS:
+                of, here = here, of
+            message = f"`{key}` is of a workload for {of}, and the targets are of {here}"
+            hint = "Remove it."
+            if engine is EngineName.POSTGRES:
+                hint = "Remove it, or give the targets a kind such as `redis-local`."
+            yield Issue(path=(*path, key), message=message, hint=hint, at_key=True)
+
+
+def redis_work_issues(draft: Draft, path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    """Yield what is wrong with what one workload asks of Redis."""
+    program = generator_of(draft)
+    asked = [
+        key for key in ("builtin", "command", "read_share") if getattr(workload, key) is not None
+    ]
+    if len(asked) > 1:
+        message = f"`{asked[0]}` and `{asked[1]}` exclude each other"
+        hint = "Make two workloads of them."
+        yield Issue(path=(*path, asked[1]), message=message, hint=hint, at_key=True)
+    if not asked and not any(key in workload.model_fields_set for key in POSTGRES_WORK_KEYS):
+        message = "the workload has neither `builtin` nor `command`"
+        hint = "Add `builtin: set`, or another test of redis-benchmark."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+    if workload.command is not None:
+        yield from _command((*path, "command"), workload, draft)
+    if workload.read_share is not None and program is not GeneratorName.MEMTIER:
+        message = f"{program} sends requests of one kind, and `read_share` asks for a mix"
+        hint = (
+            "Make two workloads (`builtin: get`, `builtin: set`), or use `generator: {program:"
+            " memtier_benchmark}`."
+        )
+        yield Issue(path=(*path, "read_share"), message=message, hint=hint, at_key=True)
+    yield from _misses(path, workload)
+
+
+def builtin_issues(path: KeyPath, name: str, draft: Draft) -> Iterator[Issue]:
+    """Yield that a workload's generator brings no such script or test."""
+    program = generator_of(draft)
+    known = _BUILTINS[program]
+    if name in known:
+        return
+    message, hint = f"{program} brings no {shown(name)}", choice(name, known)
+    if program is GeneratorName.PGBENCH:
+        message = f"{shown(name)} is not known"
+    if name in _BUILTINS[GeneratorName.REDIS_BENCHMARK]:
+        message = f"{program} brings no {shown(name)}: it is a test of redis-benchmark"
+        hint = "Name another, or give the targets a kind such as `redis-local`."
+        if draft.engine is EngineName.REDIS:
+            hint = f"It has {listed(known)}; any other is a `command`."
+    yield Issue(path=path, message=message, hint=hint)
+
+
+def _is_of_others(draft: Draft) -> bool:
+    """Return whether any target is a server that is there already."""
+    targets = [draft.document.at((*home, "target")) for home in draft.homes]
+    given = [target for target in targets if isinstance(target, dict)]
+    return any(t.get("kind") == "redis-endpoint" or "service" in t for t in given)
+
+
+def _command(path: KeyPath, form: WorkloadForm, draft: Draft) -> Iterator[Issue]:
+    """Yield that a command is no load, that it may do harm, or that nobody can send it."""
+    words = form.command or ("",)
+    if words[0].lower() in _NO_LOAD:
+        message = f"{shown(words[0])} is no load: it changes the connection or the server"
+        yield Issue(path=path, message=message, hint="Name a command that reads or writes a key.")
+        return
+    if _is_of_others(draft) and not stays_in_database(words):
+        message = (
+            f"{shown(' '.join(words))} is not known to stay with the keys of the workload, and the"
+            " server is there already: it may hold keys of others"
+        )
+        hint = (
+            "Name a command that reads or writes keys of its own database only (GET, SET, HSET,"
+            " LPUSH, ZADD...), or measure a server that Steelyard starts, as `redis-local` does."
+        )
+        yield Issue(path=path, message=message, hint=hint)
+        return
+    request = RunRequest(
+        workload=Workload(name=form.name, redis=redis_work(form)),
+        load=Load(clients=1, threads=1),
+        address=ServerAddress(host="localhost", port=DEFAULT_PORT),
+        seconds=1,
+        protocol="",
+        flags=(),
+    )
+    try:
+        if generator_of(draft) is GeneratorName.MEMTIER:
+            memtier.run_arguments(request, dbnum=0)
+        else:
+            benchmark.run_arguments(request, requests=1, dbnum=0)
+    except InputError as error:
+        yield Issue(path=path, message=error.message, hint=error.hint)
+
+
+def _misses(path: KeyPath, workload: WorkloadForm) -> Iterator[Issue]:
+    if workload.builtin in _TAKES:
+        message = f"`{workload.builtin}` would take from an empty key: nothing is loaded into it"
+        hint = "Weigh what fills it (`lpush`, `rpush`, `sadd`, `zadd`), or a `command` of your own."
+        yield Issue(path=(*path, "builtin"), message=message, hint=hint)
+    reads = workload.builtin in _READS or workload.read_share is not None
+    if reads and not workload.loaded:
+        keys = workload.keys or 100_000
+        message = "GET would find no key: `loaded` says how many exist, and none does"
+        hint = f"Add `loaded: {keys}`; {keys} x `value_bytes` must fit into memory."
+        yield Issue(path=path, message=message, hint=hint, at_key=True)
+
 
 CLUSTER: Final = "cloudnative-pg"
 REDIS_CLUSTER: Final = "redis-kubernetes"

@@ -36,8 +36,8 @@ from steelyard.core.target import (
     Synchronous,
 )
 from steelyard.core.units import parse_quantity
-from steelyard.systems.redis.commands import OTHER_NAMES
 from steelyard.systems.redis.memtier import FIRST_KEY
+from steelyard.systems.redis.settings import OTHER_NAMES
 
 _Told = tuple[str, str, str]  # the key below `target`, what is wrong, the way out
 _FILES = ("cacert", "cert", "key")

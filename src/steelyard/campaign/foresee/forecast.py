@@ -23,7 +23,7 @@ from steelyard.campaign.design.schedule import (
     mode_for,
 )
 from steelyard.campaign.file.files import LoadedExperiment
-from steelyard.campaign.run import sustained
+from steelyard.campaign.run import capacity as sustained
 from steelyard.campaign.run.capacity import capacity_s
 from steelyard.campaign.run.ceilings import ceilings_s
 from steelyard.core.errors import InputError, PreflightError
@@ -38,8 +38,7 @@ from steelyard.core.experiment import (
     Treatment,
     TwinOf,
 )
-from steelyard.core.noise import ASSUMED_NOISE, NoiseProfile
-from steelyard.core.plan import RoundsFor, StoppingRule
+from steelyard.core.plan import ASSUMED_NOISE, NoiseProfile, RoundsFor, StoppingRule
 from steelyard.core.schedule import Mode, Pausing, SharedMemory
 from steelyard.core.units import GIB, MIB, format_bytes, format_duration, parse_bytes
 from steelyard.gateways.files import free_bytes

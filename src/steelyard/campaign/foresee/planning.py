@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from steelyard.answers.attribution.compute import synergies
+from steelyard.answers.attribution import synergies
 from steelyard.answers.observations import headline_contrasts
 from steelyard.answers.outlook.compute import (
     EFFECTS,
@@ -26,7 +26,7 @@ from steelyard.campaign.design.noise_profiles import profile_for
 from steelyard.campaign.design.schedule import GUESSED_SWITCH_S, mode_for, run_s
 from steelyard.campaign.foresee.forecast import Forecast, forecast
 from steelyard.core.experiment import Attribution, AttributionKind, Design, Experiment
-from steelyard.core.noise import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
+from steelyard.core.plan import LEAST_STARTS, NoiseOrigin, NoiseProfile, WorkloadNoise
 from steelyard.core.schedule import Load, Mode
 from steelyard.stats import factorial
 from steelyard.stats.planning import (

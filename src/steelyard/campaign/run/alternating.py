@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from steelyard.answers.turns.compute import still_warming
+from steelyard.answers.turns import still_warming
 from steelyard.campaign.design.schedule import block_coin
 from steelyard.campaign.evidence.run_log import LogOrder, RawStore
 from steelyard.campaign.evidence.run_rules import generator_failed, not_in_force
@@ -26,8 +26,8 @@ from steelyard.core.findings import Validity
 from steelyard.core.measurement import Run, RunPlace
 from steelyard.core.plan import CampaignPlan, turn_times
 from steelyard.core.schedule import PlannedBlock, PlannedRun, PlannedVisit
+from steelyard.gateways.cgroups import Guard, Guards, SystemGuards
 from steelyard.gateways.clock import Clock
-from steelyard.gateways.pausing import Guard, Guards, SystemGuards
 from steelyard.places.local.pausing import start_guard
 from steelyard.systems.protocol import Engine
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from steelyard.campaign.evidence.choice import Place, probes_for
+from steelyard.campaign.evidence.turn_watch import Place, probes_for
 from steelyard.campaign.evidence.watch import Probe
 from steelyard.core.command import Completed, ServerAddress
 from steelyard.core.errors import Interrupted, MeasurementError, SteelyardError, TargetError

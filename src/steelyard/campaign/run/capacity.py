@@ -3,27 +3,40 @@
 Every round runs every number of clients once, in random order, as a closed loop; what all rounds
 together say is the capacity (``stats.capacity``). A load's share of it is one rate for all
 treatments, so that they are compared under the same load.
+
+Long runs after the last block: one per treatment and workload, at the largest load.
+
+They show what slices of seconds cannot: whole checkpoint cycles, vacuum, a cliff. One run each is
+no sample, so they take part in no estimate and no verdict.
+
+A drop near the end of one may be credits that have run out, or a neighbour who has come: then the
+load goes on, in further parts of half the length, without restoring and without a discard.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from steelyard.answers.observations import estimate_of
+from steelyard.answers.sustained.compute import calls_for_more, last_try
 from steelyard.campaign.design import schedule as durations
-from steelyard.campaign.design.schedule import cells_of
-from steelyard.campaign.evidence.run_log import RawStore, log_order
+from steelyard.campaign.design.schedule import asked_cycle_s, cells_of
+from steelyard.campaign.evidence.run_log import WINDOW_S, RawStore, log_order
 from steelyard.campaign.evidence.run_rules import validity_of
 from steelyard.campaign.run.blocks import MAX_TRIES
 from steelyard.campaign.run.taking import Taken, Taker
-from steelyard.core.errors import MeasurementError
+from steelyard.core.errors import MeasurementError, PreflightError, TargetError
 from steelyard.core.experiment import CapacityAsked, Experiment
-from steelyard.core.findings import Validity
-from steelyard.core.plan import Capacity, CapacityPoint, CellRate
+from steelyard.core.findings import Finding, Severity, Validity
+from steelyard.core.measurement import SustainedRun
+from steelyard.core.plan import CampaignPlan, Capacity, CapacityPoint, CellRate
 from steelyard.core.schedule import CellKey, Load, PlannedRun
+from steelyard.core.units import format_duration
 from steelyard.stats.capacity import find_capacity
-from steelyard.stats.median import median_interval
+from steelyard.stats.cliff import LEAST_S
+from steelyard.stats.signed_rank import median_interval
 from steelyard.stats.student import FloatArray
 
 _SPAWN_KEY = 2**31 + 1  # of the coin: no block has this number
@@ -199,3 +212,201 @@ class CapacityTaker:
 
 def _counts(taken: Taken) -> bool:
     return validity_of(taken.findings) is not Validity.INVALID
+
+
+TRIES = 2
+MOST_FURTHER = 2  # parts after the first
+_FURTHER_SHARE = 0.5  # of the length that was asked for
+_SPAWN_KEY_SUSTAINED = 2**31  # of the coin: no block has this number
+_REMEDY_SUSTAINED = "The long run is tried once more; look into the server's log in raw/."
+_NO_MORE = "What came before it counts; ask for a longer `sustain` to see further."
+
+
+def sustained_s(experiment: Experiment) -> float:
+    """Return the length of each long run: as asked, rounded up to whole checkpoint cycles.
+
+    The longest cycle of the treatments counts, so that all run equally long. 0 when none is asked.
+    """
+    if experiment.sustained_s is None:
+        return 0.0
+    cycle_s = asked_cycle_s(experiment)
+    return math.ceil(experiment.sustained_s / cycle_s) * cycle_s
+
+
+def sustained_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
+    """Return the long runs in the order to make them: treatments by coin within each workload."""
+    if experiment.sustained_s is None:
+        return ()
+    sequence = np.random.SeedSequence(experiment.seed, spawn_key=(_SPAWN_KEY_SUSTAINED,))
+    coin = np.random.Generator(np.random.PCG64(sequence))
+    return tuple(
+        PlannedRun(
+            treatment=experiment.treatments[place].name,
+            cell=CellKey(workload=workload.name, load=experiment.largest_load),
+        )
+        for workload in experiment.workloads
+        for place in coin.permutation(len(experiment.treatments))
+    )
+
+
+def forecast_s(experiment: Experiment, *, discard_s: float, switch_s: float) -> float:
+    """Return about how long all long runs take, beside the budget."""
+    each = sustained_s(experiment) + _around_s(experiment)
+    return len(sustained_runs(experiment)) * (each + discard_s + switch_s)
+
+
+def further_s(experiment: Experiment) -> float:
+    """Return the length of each further part; 0 where none can be called for."""
+    asked_s = sustained_s(experiment)
+    return float(round(_FURTHER_SHARE * asked_s)) if asked_s >= LEAST_S else 0.0
+
+
+def most_further_s(experiment: Experiment) -> float:
+    """Return how much longer all long runs may take, when each of them falls late."""
+    each = further_s(experiment)
+    if not each:
+        return 0.0
+    return len(sustained_runs(experiment)) * MOST_FURTHER * (each + _around_s(experiment))
+
+
+def _around_s(experiment: Experiment) -> float:
+    """Return what a long run takes beside its length."""
+    tail_s = durations.tail_s(experiment.largest_load)
+    return experiment.measure.ramp_s + tail_s + durations.run_overhead_s(experiment)
+
+
+def is_settled(recorded: Sequence[SustainedRun]) -> bool:
+    """Return whether what is recorded of one long run needs nothing more.
+
+    A run that was cut off before a part that it called for is not: the load did not go on.
+    """
+    parts = last_try(recorded)
+    if not parts:
+        return False
+    if parts[-1].validity is Validity.INVALID:
+        # A further part is never tried again; a first one as often as TRIES says.
+        return parts[-1].part > 0 or _failed(recorded) >= TRIES
+    return len(parts) > MOST_FURTHER or not calls_for_more(parts)
+
+
+def _failed(recorded: Sequence[SustainedRun]) -> int:
+    return sum(run.part == 0 and run.validity is Validity.INVALID for run in recorded)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SustainedTaker:
+    """Takes the long runs of a plan; each is on restored data after the plan's discard."""
+
+    experiment: Experiment
+    plan: CampaignPlan
+    taker: Taker
+    told: Callable[[str], None]
+    raw: RawStore
+
+    def take(
+        self, number: int, planned: PlannedRun, recorded: Sequence[SustainedRun]
+    ) -> Iterator[SustainedRun]:
+        """Yield what is missing of one long run, each part before the next is begun.
+
+        Args:
+            number: Its place in the order.
+            planned: What it is.
+            recorded: What earlier sessions have of it.
+        """
+        recorded = list(recorded)
+        while not is_settled(recorded):
+            attempt = sum(run.part == 0 for run in recorded)
+            last = _failed(recorded) == TRIES - 1
+            recorded.append(self._first(f"{number:02d}-{attempt}", planned, bearing=last))
+            yield recorded[-1]
+            while recorded[-1].validity is not Validity.INVALID and not is_settled(recorded):
+                part = recorded[-1].part + 1
+                recorded.append(self._further(f"{number:02d}-{attempt}-{part}", planned, part))
+                yield recorded[-1]
+
+    def _first(self, name: str, planned: PlannedRun, *, bearing: bool) -> SustainedRun:
+        """Return a long run's first part; one that failed is invalid and says why."""
+        seconds = sustained_s(self.experiment)
+        self.told(
+            f"sustained run: {planned.cell.workload}, {planned.cell.load.label},"
+            f" {planned.treatment}, {format_duration(seconds)}"
+        )
+        try:
+            self.taker.bench.enter(
+                planned, means=self.plan.restore, discard_s=self.plan.discard.discard_s
+            )
+        except (TargetError, MeasurementError, PreflightError) as error:
+            return self._without_measurement(planned, error.message)
+        return self._taken(name, planned, seconds=seconds, bearing=bearing)
+
+    def _further(self, name: str, planned: PlannedRun, part: int) -> SustainedRun:
+        """Return a part under the load that goes on; neighbours are borne: it has no second try."""
+        seconds = further_s(self.experiment)
+        self.told(
+            f"sustained run: goes on for {format_duration(seconds)}, since"
+            f" {planned.cell.workload}, {planned.treatment} fell near its end"
+        )
+        run = self._taken(name, planned, seconds=seconds, bearing=True)
+        findings = tuple(
+            replace(each, remedy=_NO_MORE) if each.remedy == _REMEDY_SUSTAINED else each
+            for each in run.findings
+        )
+        return replace(run, part=part, findings=findings)
+
+    def _taken(
+        self, name: str, planned: PlannedRun, *, seconds: float, bearing: bool
+    ) -> SustainedRun:
+        ramp_s = self.experiment.measure.ramp_s
+        try:
+            taken = self.taker.take(
+                planned,
+                seconds=seconds,
+                ramp_s=ramp_s,
+                bearing=bearing,
+                order=log_order(
+                    self.experiment.measure.log,
+                    name=f"sustained-{name}",
+                    store=self.raw,
+                    windows_s=WINDOW_S,
+                ),
+            )
+        except (TargetError, MeasurementError, PreflightError) as error:
+            return self._without_measurement(planned, error.message)
+        return SustainedRun(
+            treatment=planned.treatment,
+            cell=planned.cell,
+            started_at=taken.wall,
+            ramp_s=ramp_s,
+            measurement=taken.measurement,
+            validity=validity_of(taken.findings),
+            findings=tuple(_without_block(finding) for finding in taken.findings),
+            raw=self.raw.write_raw(f"sustained-{name}.txt", taken.output),
+            evidence=taken.evidence,
+            latency=taken.latency,
+        )
+
+    def _without_measurement(self, planned: PlannedRun, message: str) -> SustainedRun:
+        finding = Finding(
+            code="sustained-failed",
+            severity=Severity.ERROR,
+            message=message,
+            remedy=_REMEDY_SUSTAINED,
+        )
+        return SustainedRun(
+            treatment=planned.treatment,
+            cell=planned.cell,
+            started_at=self.taker.clock.now(),
+            ramp_s=self.experiment.measure.ramp_s,
+            measurement=None,
+            validity=Validity.INVALID,
+            findings=(finding,),
+        )
+
+
+def _without_block(finding: Finding) -> Finding:
+    """Return a run's finding with the remedy of a run that belongs to no block."""
+    return (
+        replace(finding, remedy=_REMEDY_SUSTAINED)
+        if finding.severity is Severity.ERROR
+        else finding
+    )

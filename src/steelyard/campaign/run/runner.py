@@ -37,9 +37,15 @@ from steelyard.campaign.run.calibration import (
     declared_discard,
     warm_up_runs,
 )
-from steelyard.campaign.run.capacity import CapacityTaker, asked_capacity, closed_loads, rates_of
+from steelyard.campaign.run.capacity import (
+    CapacityTaker,
+    SustainedTaker,
+    asked_capacity,
+    closed_loads,
+    rates_of,
+    sustained_runs,
+)
 from steelyard.campaign.run.ceilings import CeilingTaker
-from steelyard.campaign.run.sustained import SustainedTaker, sustained_runs
 from steelyard.campaign.run.taking import Taker
 from steelyard.core.campaign import BlockOutcome, CampaignRecord
 from steelyard.core.command import quoted

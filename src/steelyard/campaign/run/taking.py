@@ -1,12 +1,21 @@
-"""One use of the load generator: from a planned run to a measurement with its findings."""
+"""One use of the load generator: from a planned run to a measurement with its findings.
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+How the turns of one seat are counted: by the generator's log afterwards, or by the server.
+
+A log has the time at which each transaction ended. Where there is none the server is asked three
+times in each turn, while it runs: what it counts then is what it has done, and not what a client
+still waits for, so that no request in flight is counted in a turn in which it did not end.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
 
 from steelyard.campaign.design import schedule as durations
-from steelyard.campaign.evidence.run_facts import RunFacts
+from steelyard.campaign.evidence.generator_rules import RunFacts
 from steelyard.campaign.evidence.run_log import Logged, LogOrder, RunLog
 from steelyard.campaign.evidence.run_rules import judge
 from steelyard.campaign.evidence.watch import Watch
@@ -18,9 +27,11 @@ from steelyard.core.experiment import Layer
 from steelyard.core.findings import Finding
 from steelyard.core.latency import RunLatency
 from steelyard.core.measurement import CheckpointAge, Measurement, Second
-from steelyard.core.schedule import PlannedRun, Turn
+from steelyard.core.schedule import Pausing, PlannedRun, Stretch, Turn, TurnTimes
+from steelyard.core.units import US_PER_S
 from steelyard.gateways.clock import Clock
-from steelyard.systems.protocol import Engine, RunRequest
+from steelyard.stats.histogram import from_text, merged
+from steelyard.systems.protocol import CountedAt, Engine, RunRequest, TurnCounter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,3 +238,333 @@ class Taker:
             words=experiment.words,
             takes_time=experiment.generator.takes_time,
         )
+
+
+_HALVES: Final = 2
+_LEAST_S: Final = 1e-3
+# Between two clocks of one second, beyond what the answers took: NTP slews by 0.5 ms a second.
+_CLOCKS_APART_S: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsTaken:
+    """What a seat did in its cell.
+
+    Attributes:
+        stretches: When its generators ran, in order.
+        turns: Round and place of those stretches that are turns, by their number.
+        lost: Rounds that do not count.
+        origin_at: When the first turn of any seat began.
+        completed: What its generators printed.
+    """
+
+    stretches: Sequence[Stretch]
+    turns: Mapping[int, tuple[int, int]]
+    lost: frozenset[int]
+    origin_at: float
+    completed: Sequence[Completed]
+
+    @property
+    def counted(self) -> tuple[Stretch, ...]:
+        """Return all stretches, of which those of lost rounds do not count."""
+        return tuple(
+            replace(stretch, counted=None)
+            if number in self.turns and self.turns[number][0] in self.lost
+            else stretch
+            for number, stretch in enumerate(self.stretches)
+        )
+
+    @property
+    def ends_s(self) -> dict[int, float]:
+        """Return when each turn ended by its round, since the first connection, without pauses."""
+        ran_s, found = 0.0, {}
+        for number, stretch in enumerate(self.counted):
+            if stretch.counted is not None and number in self.turns:
+                found[self.turns[number][0]] = ran_s + stretch.counted[1] - stretch.began_at
+            ran_s += stretch.ended_at - stretch.began_at
+        return found
+
+    def turn(self, number: int, seconds: float, halves: tuple[int, int]) -> Turn:
+        """Return a turn with what ended in its halves."""
+        round_number, place = self.turns[number]
+        return Turn(
+            round=round_number,
+            place=place,
+            began_s=round(self.stretches[number].began_at - self.origin_at, 6),
+            seconds=round(seconds, 6),
+            transactions=sum(halves),
+            early=halves[0],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedTurns:
+    """What the turns of a seat gave.
+
+    Attributes:
+        latency: None where nobody knows when a transaction began.
+        log_trouble: Empty where the log holds what it should; None: there is none.
+    """
+
+    turns: tuple[Turn, ...]
+    measurement: Measurement
+    latency: RunLatency | None = None
+    log_trouble: str | None = None
+
+
+Settled = Callable[[], None]
+
+
+class TurnCounting(Protocol):
+    """Counts the turns of one seat in one cell."""
+
+    request: RunRequest
+
+    def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float] | None:
+        """Wait to the end of a turn that has just begun; return from when to when it counts.
+
+        Args:
+            times: How long it is.
+            settled: Is called when its settling is over.
+
+        Returns:
+            Seconds since the epoch; None: it cannot be counted.
+        """
+        ...
+
+    def note_end(self) -> None:
+        """Hear that generators have ended, and that the server still runs."""
+        ...
+
+    def result(self, taken: TurnsTaken) -> CountedTurns:
+        """Return what all turns gave.
+
+        Raises:
+            MeasurementError: They cannot be counted.
+        """
+        ...
+
+
+@contextmanager
+def counting(
+    engine: Engine, request: RunRequest, directory: Path, order: LogOrder, clock: Clock
+) -> Iterator[TurnCounting]:
+    """Give what counts the turns of a run, as its engine does it; its server runs.
+
+    Args:
+        engine: Of the server.
+        request: What is run.
+        directory: Where a log goes.
+        order: What becomes of it.
+        clock: To wait by.
+
+    Raises:
+        TargetError: The server lets nobody in.
+    """
+    counter = engine.turn_counter(request)
+    if counter is None:
+        with RunLog(directory, order) as log:
+            asked = replace(request, log=log.prefix)
+            yield ByLog(engine=engine, request=asked, log=log, clock=clock)
+        return
+    try:
+        yield ByCounter(request=request, counter=counter, clock=clock)
+    finally:
+        counter.close()
+
+
+@dataclass(slots=True, kw_only=True)
+class ByLog:
+    """Counts by the log of transactions, once all turns are over."""
+
+    engine: Engine
+    request: RunRequest
+    log: RunLog
+    clock: Clock
+    _told_to_s: float | None = None
+
+    def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float]:
+        """Wait to the end of a turn."""
+        if self.request.in_turns is Pausing.GENERATOR:
+            self._told_to_s = times.told_to_s
+        running_at = self.clock.now()
+        self.clock.sleep(times.settling_s)
+        settled()
+        self.clock.sleep(max(running_at + times.turn_s - self.clock.now(), 0.0))
+        return running_at + times.settling_s, self.clock.now()
+
+    def note_end(self) -> None:
+        """Do nothing: what ended when is in the log."""
+
+    def result(self, taken: TurnsTaken) -> CountedTurns:
+        """Return what the log says.
+
+        Raises:
+            MeasurementError: A generator failed, or the log cannot be used.
+        """
+        printed = self.engine.parse_run(taken.completed, ramp_s=0.0, started_at=0.0)
+        processed = self.engine.processed(taken.completed)
+        logged = self._logged(taken, processed)
+        turns = tuple(_logged_turns(taken, logged))
+        mean_s, stddev_s = _latencies_s(logged.latency)
+        measurement = _measurement(turns, taken.ends_s, processed)
+        return CountedTurns(
+            turns=turns,
+            measurement=replace(
+                printed,  # of which the rest knows nothing of the pauses
+                transactions=measurement.transactions,
+                seconds=measurement.seconds,
+                latency_mean_s=mean_s,
+                latency_stddev_s=stddev_s,
+                series=measurement.series,
+                uncounted=measurement.uncounted,
+            ),
+            latency=logged.latency,
+            log_trouble=logged.trouble,
+        )
+
+    def _logged(self, taken: TurnsTaken, processed: int) -> Logged:
+        stretches = taken.counted
+        self.log.begin(
+            lambda ramp_s: self.engine.log_reader(
+                self.request,
+                started_at=stretches[0].began_at,
+                ramp_s=ramp_s,
+                stretches=stretches,
+            ),
+            0.0,
+            read_at_end=True,
+        )
+        logged = self.log.result(0.0, processed)
+        if logged.latency is None:  # it is what counts, and not only what tells latencies
+            raise MeasurementError(logged.trouble)
+        return replace(logged, latency=replace(logged.latency, told_to_s=self._told_to_s))
+
+
+def _logged_turns(taken: TurnsTaken, logged: Logged) -> Iterator[Turn]:
+    for number, stretch in enumerate(taken.counted):
+        if stretch.counted is None or number not in taken.turns:
+            continue
+        first, last = stretch.counted
+        halves = (_HALVES * number, _HALVES * number + 1)
+        early, late = (logged.counted.get(half, 0) for half in halves)
+        yield taken.turn(number, last - first, (early, late))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """A reading of the counter, and when it was asked for and answered, by our clock."""
+
+    counted: CountedAt
+    asked_at: float
+    answered_at: float
+
+
+@dataclass(slots=True, kw_only=True)
+class ByCounter:
+    """Counts by the server's own counter, read after the settling, half-way and at the end.
+
+    Seconds are by the clock of the server, which says when it read its counter.
+    """
+
+    request: RunRequest
+    counter: TurnCounter
+    clock: Clock
+    _turns: list[tuple[_Reading, _Reading, _Reading]] = field(default_factory=list)
+    _before: int = 0
+    _after: int = 0
+
+    def __post_init__(self) -> None:
+        """Note what the server had done before the first generator."""
+        self._before = self._after = self.counter.read().transactions
+
+    def attend(self, times: TurnTimes, settled: Settled) -> tuple[float, float] | None:
+        """Wait to the end of a turn, and read the counter meanwhile."""
+        begun = self.clock.monotonic()
+        self.clock.sleep(times.settling_s)
+        settled()
+        first = self._read_at(begun + times.settling_s)
+        middle = self._read_at(begun + times.settling_s + times.counted_s / _HALVES)
+        last = self._read_at(begun + times.turn_s)
+        self._turns.append((first, middle, last))
+        return (first.answered_at, last.answered_at) if _clocks_agree(first, last) else None
+
+    def _read_at(self, moment: float) -> _Reading:
+        self.clock.sleep(max(moment - self.clock.monotonic(), 0.0))
+        asked_at = self.clock.now()
+        counted = self.counter.read()
+        return _Reading(counted=counted, asked_at=asked_at, answered_at=self.clock.now())
+
+    def note_end(self) -> None:
+        """Note what the server has done when nothing is in flight any more."""
+        self._after = self.counter.read().transactions
+
+    def result(self, taken: TurnsTaken) -> CountedTurns:
+        """Return what the counter says; latencies are not known."""
+        numbered = zip(taken.turns, self._turns, strict=True)
+        turns = tuple(
+            _counted_turn(taken, number, [each.counted for each in readings])
+            for number, readings in numbered
+            if taken.turns[number][0] not in taken.lost
+        )
+        measurement = _measurement(turns, taken.ends_s, self._after - self._before)
+        return CountedTurns(turns=turns, measurement=measurement)
+
+
+def _clocks_agree(first: _Reading, last: _Reading) -> bool:
+    """Return whether the server's clock went as ours did, as far as that can be told."""
+    passed_s = last.counted.at_s - first.counted.at_s
+    least_s, most_s = last.asked_at - first.answered_at, last.answered_at - first.asked_at
+    return max(least_s - _CLOCKS_APART_S, _LEAST_S) <= passed_s <= most_s + _CLOCKS_APART_S
+
+
+def _counted_turn(taken: TurnsTaken, number: int, readings: Sequence[CountedAt]) -> Turn:
+    """Return a turn by three readings; the middle one comes when it comes, near the middle."""
+    first, middle, last = readings
+    half_at = (first.at_s + last.at_s) / _HALVES
+    before, after = (first, middle) if half_at <= middle.at_s else (middle, last)
+    between = (after.transactions - before.transactions) / (after.at_s - before.at_s)
+    by_half = before.transactions + between * (half_at - before.at_s)
+    whole = last.transactions - first.transactions
+    early = round(by_half - first.transactions)
+    return taken.turn(number, last.at_s - first.at_s, (early, whole - early))
+
+
+def _measurement(turns: Sequence[Turn], ends_s: Mapping[int, float], processed: int) -> Measurement:
+    """Return what counts of a run, with what it did in all."""
+    transactions = sum(turn.transactions for turn in turns)
+    return Measurement(
+        transactions=float(transactions),
+        seconds=max(sum(turn.seconds for turn in turns), _LEAST_S),
+        latency_mean_s=None,
+        latency_stddev_s=None,
+        failed=0,
+        connection_s=None,
+        series=_series(turns, ends_s),
+        uncounted=float(max(processed - transactions, 0)),
+    )
+
+
+def _series(turns: Sequence[Turn], ends_s: Mapping[int, float]) -> tuple[Second, ...]:
+    """Return the turns as the intervals of a run that goes on in one piece."""
+    return tuple(
+        Second(
+            end_s=round(ends_s[turn.round], 6),
+            transactions=turn.transactions,
+            seconds=turn.seconds,
+            latency_mean_s=None,
+        )
+        for turn in turns
+    )
+
+
+def _latencies_s(latency: RunLatency | None) -> tuple[float | None, float | None]:
+    """Return the mean and the standard deviation of all latencies."""
+    if latency is None:
+        return None, None
+    everything = merged(from_text(script.latency) for script in latency.scripts)
+    mean, deviation = everything.mean(), everything.deviation()
+    return (
+        None if mean is None else mean / US_PER_S,
+        None if deviation is None else deviation / US_PER_S,
+    )

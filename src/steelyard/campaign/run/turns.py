@@ -14,13 +14,18 @@ from typing import Final
 import numpy as np
 
 from steelyard.campaign.design.schedule import CONNECT_S
-from steelyard.campaign.evidence.choice import PlaceInTurns, turn_watches
 from steelyard.campaign.evidence.run_log import LogOrder
 from steelyard.campaign.evidence.run_rules import judge
-from steelyard.campaign.evidence.turn_watch import TurnWatch
+from steelyard.campaign.evidence.turn_watch import PlaceInTurns, TurnWatch, turn_watches
 from steelyard.campaign.run.bench import Bench
-from steelyard.campaign.run.taking import Taken, Taker
-from steelyard.campaign.run.turn_counting import CountedTurns, TurnCounting, TurnsTaken, counting
+from steelyard.campaign.run.taking import (
+    CountedTurns,
+    Taken,
+    Taker,
+    TurnCounting,
+    TurnsTaken,
+    counting,
+)
 from steelyard.core.command import Completed
 from steelyard.core.errors import MeasurementError, TargetError
 from steelyard.core.measurement import CheckpointAge

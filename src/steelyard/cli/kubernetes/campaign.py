@@ -29,11 +29,11 @@ def command(request: Path, record: Path) -> None:
 
     Nobody needs to type this: it is the command of the Job. What it prints is for `kubectl logs`.
     """
-    from steelyard.cli.progress import PlainProgress  # noqa: PLC0415 - lazy
-    from steelyard.cli.reports import (  # noqa: PLC0415
+    from steelyard.cli.campaigns import (  # noqa: PLC0415
         show,
         write_reports,
     )
+    from steelyard.cli.progress import PlainProgress  # noqa: PLC0415 - lazy
     from steelyard.record.directory import read_campaign  # noqa: PLC0415
 
     with PlainProgress() as progress:

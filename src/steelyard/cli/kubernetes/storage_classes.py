@@ -1,6 +1,16 @@
-"""``steelyard kubernetes storage-classes``: manifests for the storage that presets weigh."""
+"""``steelyard kubernetes storage-classes``: manifests for the storage that presets weigh.
+
+Which storage classes a command line means.
+"""
+
+from collections.abc import Sequence
 
 import click
+
+from steelyard.campaign.file.form_values import shown
+from steelyard.core.errors import InputError
+from steelyard.core.spelling import choice
+from steelyard.tuning.files.manifests import MATRIX, StorageClass
 
 
 @click.command("storage-classes")
@@ -14,9 +24,23 @@ def command(names: tuple[str, ...], *, longhorn: bool) -> None:
 
     Longhorn must be there, and its disks carry the tags `dedicated` and `shared`.
     """  # noqa: D301 - \b keeps click from joining the lines
-    from steelyard.cli.class_choice import chosen  # noqa: PLC0415 - lazy
-    from steelyard.tuning.files.cluster import class_text  # noqa: PLC0415 - lazy
+    from steelyard.tuning.files.manifests import class_text  # noqa: PLC0415 - lazy
 
     click.echo(
         "---\n".join(class_text(each) for each in chosen(names, longhorn=longhorn)), nl=False
     )
+
+
+def chosen(names: Sequence[str], *, longhorn: bool) -> tuple[StorageClass, ...]:
+    """Return the classes of these names, or all; on request only those of Longhorn.
+
+    Raises:
+        InputError: There is none of a name.
+    """
+    known = {each.name: each for each in MATRIX if each.longhorn or not longhorn}
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"there is no storage class {shown(name)}", hint=choice(name, [*known])
+            )
+    return tuple(known[name] for name in dict.fromkeys(names or known))

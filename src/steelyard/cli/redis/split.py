@@ -124,7 +124,7 @@ def command(context: click.Context, /, **_: object) -> None:
     start.sh, which keeps a primary that comes back empty from wiping its replica. Nothing is
     changed, and no file holds a password.
     """
-    from steelyard.answers.stack.redis_split import split_document  # noqa: PLC0415
+    from steelyard.answers.stack.plan import split_document  # noqa: PLC0415
     from steelyard.cli.campaigns import print_whole  # noqa: PLC0415 - lazy
     from steelyard.tuning.plan import redis_split as planning  # noqa: PLC0415
 

@@ -17,18 +17,18 @@ from steelyard.core.command import Command
 from steelyard.core.errors import PrivilegeError
 from steelyard.core.linux import Controller
 from steelyard.core.schedule import Pausing
-from steelyard.gateways.cgroups import Cgroups
-from steelyard.gateways.clock import Clock
-from steelyard.gateways.pausing import (
+from steelyard.gateways.cgroups import (
     FREEZE,
     STATE,
     THAWED,
+    Cgroups,
     Families,
     Freezer,
     Guard,
     Guards,
     SystemFamilies,
 )
+from steelyard.gateways.clock import Clock
 from steelyard.gateways.process import Processes, ProcessesHere, RunningPrograms
 from steelyard.places.protocol import Guarded
 

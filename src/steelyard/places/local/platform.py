@@ -21,6 +21,7 @@ from steelyard.core.findings import Finding
 from steelyard.core.linux import limits_of
 from steelyard.core.measurement import Fact
 from steelyard.core.redis import canonical
+from steelyard.gateways.cgroups import Families, SystemFamilies
 from steelyard.gateways.clock import Clock
 from steelyard.gateways.files import (
     existing_parent,
@@ -32,14 +33,17 @@ from steelyard.gateways.files import (
     tree_bytes,
 )
 from steelyard.gateways.host import require_free_port
-from steelyard.gateways.pausing import Families, SystemFamilies
 from steelyard.gateways.process import ProcessesHere, RunningPrograms
 from steelyard.places.kubernetes.outcomes import PodSight
-from steelyard.places.local.directories import WithCampaignDirectory
 from steelyard.places.local.groups import ServerGroups
 from steelyard.places.local.pausing import StoppedProcesses
 from steelyard.places.local.server import LocalServer, ServerLogs, end_all
-from steelyard.places.local.states import COPY_MEANS, PreparedStates, state_key
+from steelyard.places.local.states import (
+    COPY_MEANS,
+    PreparedStates,
+    WithCampaignDirectory,
+    state_key,
+)
 from steelyard.places.protocol import (
     Guarded,
     Ledger,

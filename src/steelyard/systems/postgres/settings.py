@@ -32,8 +32,8 @@ from steelyard.core.schedule import Load
 from steelyard.core.units import MIB
 from steelyard.gateways.process import Processes
 from steelyard.gateways.sql import Sql
-from steelyard.systems import complaints
-from steelyard.systems.complaints import named_in
+from steelyard.systems import existing as complaints
+from steelyard.systems.existing import named_in
 from steelyard.systems.postgres.server import VERSIONS_RUN, Installation
 from steelyard.systems.protocol import Complaint
 

@@ -27,7 +27,7 @@ from steelyard.core.redis import READ_ONLY, in_bytes
 from steelyard.core.units import GIB, MIB, format_bytes
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened
 from steelyard.systems.protocol import Dataset
-from steelyard.systems.redis.commands import COMMANDS, DATA, NUMBER, OTHER_NAMES
+from steelyard.systems.redis.settings import COMMANDS, DATA, NUMBER, OTHER_NAMES
 
 Namer = Callable[[KeySpace, int], str]
 Words = tuple[str | bytes, ...]

@@ -27,7 +27,6 @@ from steelyard.systems.redis import reader as figures
 from steelyard.systems.redis import redis_benchmark as benchmark
 from steelyard.systems.redis import server as checks
 from steelyard.systems.redis import settings
-from steelyard.systems.redis.commands import commands_of
 from steelyard.systems.redis.datasets import Databases, dataset_of, datasets_of, growth_findings
 from steelyard.systems.redis.loaders import loader_of
 from steelyard.systems.redis.reader import (
@@ -38,7 +37,7 @@ from steelyard.systems.redis.reader import (
 )
 from steelyard.systems.redis.redis_benchmark import latency, measurement, secrets_of
 from steelyard.systems.redis.server import RedisProgram, Trial
-from steelyard.systems.redis.settings import Catalogue, same_value
+from steelyard.systems.redis.settings import Catalogue, commands_of, same_value
 
 _SIGKILL = 9
 # Of those that are ended together: when the first is gone the others are killed.

@@ -34,7 +34,6 @@ from steelyard.core.measurement import Second
 from steelyard.core.units import MS_PER_S
 from steelyard.gateways.redis import socket_path
 from steelyard.systems.protocol import RunRequest
-from steelyard.systems.redis.commands import COMMANDS, DATA, NUMBER, OTHER_NAMES
 from steelyard.systems.redis.redis_benchmark import (
     Printed,
     Step,
@@ -42,6 +41,7 @@ from steelyard.systems.redis.redis_benchmark import (
     refuse_password,
     tls_files,
 )
+from steelyard.systems.redis.settings import COMMANDS, DATA, NUMBER, OTHER_NAMES
 
 _V2: Final = 0x1C849313
 _V2_COMPRESSED: Final = 0x1C849314

@@ -45,7 +45,7 @@ from steelyard.core.units import MS_PER_S
 from steelyard.gateways.redis import CACERT, CERT, KEY, TLS, socket_path
 from steelyard.stats.histogram import Histogram, bucket_indices, histogram_of, merged, to_text
 from steelyard.systems.protocol import RunRequest
-from steelyard.systems.redis.commands import COMMANDS, DATA, OTHER_NAMES, READ_ONLY
+from steelyard.systems.redis.settings import COMMANDS, DATA, OTHER_NAMES, READ_ONLY
 
 _HIDDEN: Final = "{steelyard-guest-password}"
 _ANY: Final = "none"  # a user without a password takes any, and the programs want one

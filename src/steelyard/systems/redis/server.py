@@ -29,7 +29,7 @@ from steelyard.gateways.files import read_text, remove_tree, short_directory, wr
 from steelyard.gateways.host import LOOPBACK
 from steelyard.gateways.process import Processes
 from steelyard.gateways.redis import RedisDoor, RedisSession, opened, socket_path
-from steelyard.systems import complaints
+from steelyard.systems import existing as complaints
 from steelyard.systems.protocol import Complaint
 from steelyard.systems.redis.settings import Catalogue, deviations, read_settings, refused_names
 

@@ -28,7 +28,7 @@ from steelyard.core.errors import (
 )
 from steelyard.core.stack import BY_HAND, Knob, KnobKind, Outcome, Step
 from steelyard.tuning.apply.door import Check, Discerning, KnobDoor
-from steelyard.tuning.apply.files import RenderedDoor
+from steelyard.tuning.apply.kernel import RenderedDoor
 from steelyard.tuning.apply.plans import Selection, ordered
 from steelyard.tuning.apply.record import Applied, AppliedRecord
 

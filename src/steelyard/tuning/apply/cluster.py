@@ -25,8 +25,8 @@ from steelyard.places.kubernetes.undoing import before, differences, merged, pat
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER, instance_pods, state_of
 from steelyard.systems.postgres.settings import deviations
 from steelyard.tuning.apply.door import Check, Seen
-from steelyard.tuning.apply.files import asked_of, manifest_of, told
-from steelyard.tuning.facts.cluster_server import reached
+from steelyard.tuning.apply.kernel import asked_of, manifest_of, told
+from steelyard.tuning.facts.collecting import reached
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
 
 SETTINGS_IN_FORCE: Final = """

@@ -34,9 +34,16 @@ from steelyard.systems.postgres.existing.settings import Means
 from steelyard.tuning.apply.cluster import ClusterDoor
 from steelyard.tuning.apply.domain import DomainDoor
 from steelyard.tuning.apply.door import Check, KnobDoor, Seen
-from steelyard.tuning.apply.files import FileDoor, ManualDoor, RenderedDoor, told
 from steelyard.tuning.apply.huge_pages import HugePageNeed, HugePagesDoor
-from steelyard.tuning.apply.kernel import SysctlDoor, SysfsDoor, path_of
+from steelyard.tuning.apply.kernel import (
+    FileDoor,
+    ManualDoor,
+    RenderedDoor,
+    SysctlDoor,
+    SysfsDoor,
+    path_of,
+    told,
+)
 from steelyard.tuning.apply.postgres import PostgresDoor
 from steelyard.tuning.facts.kubernetes import AskedCluster, find_database
 from steelyard.tuning.facts.node_probe import PodMachine, probe_on, wanted_of_kernel

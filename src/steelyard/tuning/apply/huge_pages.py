@@ -35,10 +35,9 @@ from steelyard.core.stack import Knob
 from steelyard.core.units import GIB, KIB, MIB, format_bytes
 from steelyard.gateways.host import Host, KernelFiles
 from steelyard.gateways.sql import Sql
-from steelyard.tuning.apply.door import Check, Seen
-from steelyard.tuning.apply.kernel_files import require_writable
+from steelyard.tuning.apply.door import Check, Seen, require_writable
 from steelyard.tuning.facts.linux import POOLS, default_page_bytes, pool_at
-from steelyard.tuning.facts.postgres import holders
+from steelyard.tuning.facts.servers import holders
 
 _ALL: Final = "all"
 _PLACE: Final = re.compile(r"(?:all|\d{1,5})/(\d{4,15})")

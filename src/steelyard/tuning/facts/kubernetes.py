@@ -43,7 +43,7 @@ from steelyard.gateways.placed_files import FetchedHost
 from steelyard.systems.postgres.cloudnative_pg.diagnosis import CONTAINER
 from steelyard.tuning.facts import node_probe as files
 from steelyard.tuning.facts.file import Found, hidden, origins_of, parsed, seen, unknown, values_of
-from steelyard.tuning.facts.postgres import outside_of_pods
+from steelyard.tuning.facts.servers import outside_of_pods
 
 CONFIGURATION: Final = "/var/lib/kubelet/config.yaml"
 CPU_STATE: Final = "/var/lib/kubelet/cpu_manager_state"

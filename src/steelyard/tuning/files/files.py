@@ -1,13 +1,20 @@
 """All files of a design.
 
 Settings of PostgreSQL as a file that ``postgresql.conf`` includes.
+
+Settings of PostgreSQL as a parameter group of Amazon RDS.
+
+RDS takes whole numbers in the unit that ``pg_settings.unit`` names, 0 and 1 for switches, and at
+most 20 parameters per call (Amazon RDS API, ModifyDBParameterGroup).
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from steelyard.core.command import quoted
+from steelyard.core.errors import InputError
 from steelyard.core.stack import (
     Place,
     PlannedSetting,
@@ -17,11 +24,144 @@ from steelyard.core.stack import (
     Scope,
     StackDesign,
 )
-from steelyard.tuning.files.cluster import cluster, storage_class
+from steelyard.core.units import GIB, KIB, MIB
 from steelyard.tuning.files.domain import domain_xml, patch_domain
-from steelyard.tuning.files.machine import kubelet_configuration, machine_files
-from steelyard.tuning.files.parameter_group import parameter_group_files
+from steelyard.tuning.files.manifests import (
+    cluster,
+    kubelet_configuration,
+    machine_files,
+    storage_class,
+)
 from steelyard.tuning.files.yaml_text import HEAD, hashed, remark
+
+MOST_PER_CALL: Final = 20
+# Left as RDS has them: durability is its own affair, and wal_level follows a switch of its own.
+LEFT_OUT: Final = frozenset({"fsync", "full_page_writes", "wal_level", "wal_sync_method"})
+_DECODING: Final = PlannedSetting(
+    name="rds.logical_replication",
+    value="1",
+    reason="Logical decoding was asked for; it sets wal_level",
+    source="Amazon RDS User Guide, 'Performing logical replication for Amazon RDS for PostgreSQL'",
+    scope=Scope.SERVER,
+)
+
+_UNITS: Final = {  # pg_settings.unit of PostgreSQL 13 to 18
+    "8kB": """shared_buffers wal_buffers effective_cache_size temp_buffers io_combine_limit
+        io_max_combine_limit min_parallel_table_scan_size min_parallel_index_scan_size
+        bgwriter_flush_after checkpoint_flush_after backend_flush_after wal_writer_flush_after""",
+    "kB": """work_mem maintenance_work_mem autovacuum_work_mem logical_decoding_work_mem
+        temp_file_limit max_stack_depth wal_skip_threshold gin_pending_list_limit
+        vacuum_buffer_usage_limit huge_page_size log_temp_files""",
+    "MB": """max_wal_size min_wal_size wal_keep_size max_slot_wal_keep_size
+        min_dynamic_shared_memory""",
+    "s": "checkpoint_timeout checkpoint_warning archive_timeout autovacuum_naptime",
+    "ms": """statement_timeout lock_timeout deadlock_timeout wal_writer_delay bgwriter_delay
+        idle_in_transaction_session_timeout idle_session_timeout log_min_duration_statement
+        vacuum_cost_delay autovacuum_vacuum_cost_delay""",
+}
+_UNIT_OF: Final = {name: unit for unit, names in _UNITS.items() for name in names.split()}
+_BYTES: Final = {"B": 1, "kB": KIB, "8kB": 8 * KIB, "MB": MIB, "GB": GIB, "TB": 1024 * GIB}
+_MILLISECONDS: Final = {"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_QUANTITY: Final = re.compile(r"([0-9]+) ?(B|kB|MB|GB|TB|ms|s|min|h|d)")
+_CHOICES: Final = frozenset(  # `on` and `off` are words among others, not a switch
+    {"huge_pages", "synchronous_commit", "wal_compression", "constraint_exclusion"}
+)
+_SWITCH: Final = {"on": "1", "off": "0", "true": "1", "false": "0"}
+
+
+def parameter_group_files(design: StackDesign) -> tuple[RenderedFile, ...]:
+    """Return the parameters, in files of one call each, and the commands that use them.
+
+    Raises:
+        InputError: A setting has a unit, and nothing says in which one RDS takes it.
+    """
+    taken = _taken(design)
+    calls = [taken[at : at + MOST_PER_CALL] for at in range(0, len(taken), MOST_PER_CALL)]
+    family = f"postgres{design.postgres.version}"
+    names = [f"rds/parameters-{number}.json" for number, _ in enumerate(calls, 1)]
+    parameters = tuple(
+        RenderedFile(
+            name=name,
+            layer="postgres",
+            content=_call(design.request.name, call),
+            validated_by="aws rds describe-engine-default-parameters "
+            f"--db-parameter-group-family {family}",
+        )
+        for name, call in zip(names, calls, strict=True)
+    )
+    return (*parameters, _commands(design, names, taken))
+
+
+def _taken(design: StackDesign) -> tuple[PlannedSetting, ...]:
+    taken = tuple(each for each in design.postgres.settings if each.name not in LEFT_OUT)
+    return (*taken, _DECODING) if design.request.logical_decoding else taken
+
+
+def _call(group: str, settings: Sequence[PlannedSetting]) -> str:
+    content = {
+        "DBParameterGroupName": group,
+        "Parameters": [
+            {
+                "ParameterName": each.name,
+                "ParameterValue": rds_value(each.name, each.value),
+                "ApplyMethod": "pending-reboot" if each.scope is Scope.SERVER else "immediate",
+            }
+            for each in settings
+        ],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def rds_value(name: str, value: str) -> str:
+    """Return a value as RDS takes it: ``6GB`` of shared_buffers is 786432 pages of 8 kB.
+
+    Raises:
+        InputError: It has a unit that the parameter does not take, or that nobody knows.
+    """
+    if name not in _CHOICES and value in _SWITCH:
+        return _SWITCH[value]
+    match = _QUANTITY.fullmatch(value)
+    if match is None:
+        return value
+    unit = _UNIT_OF.get(name, "")
+    factors = _BYTES if match[2] in _BYTES else _MILLISECONDS
+    if unit not in factors:
+        message = f"`{name} = {value}`: the unit in which RDS takes it is not known"
+        raise InputError(message, hint="`pg_settings.unit` names it; leave the setting out.")
+    return str(int(match[1]) * factors[match[2]] // factors[unit])
+
+
+def _commands(
+    design: StackDesign, names: Sequence[str], taken: Sequence[PlannedSetting]
+) -> RenderedFile:
+    """Return the commands as a text to read: they need an account that the plan does not have."""
+    group, version = design.request.name, design.postgres.version
+    head = hashed(
+        f"{HEAD} Run these in the plan's directory. A setting marked pending-reboot is in effect "
+        "after the instance was rebooted.",
+        f"Left as RDS has them: {', '.join(sorted(LEFT_OUT))}; rds.logical_replication stands for "
+        "wal_level.",
+    )
+    reasons = "".join(hashed(f"{each.name}: {remark(each)}") for each in taken)
+    create = (
+        f"aws rds create-db-parameter-group --db-parameter-group-name {group} \\\n"
+        f"  --db-parameter-group-family postgres{version} --description 'steelyard stack plan'\n"
+    )
+    modify = "".join(
+        f"aws rds modify-db-parameter-group --cli-input-json file://files/{name}\n"
+        for name in names
+    )
+    use = (
+        "aws rds modify-db-instance --db-instance-identifier INSTANCE \\\n"
+        f"  --db-parameter-group-name {group}\n"
+        "aws rds reboot-db-instance --db-instance-identifier INSTANCE\n"
+    )
+    return RenderedFile(
+        name="rds/commands.txt",
+        layer="postgres",
+        content=f"{head}\n{reasons}\n{create}\n{modify}\n{use}",
+    )
+
 
 _BARE: Final = re.compile(r"[A-Za-z0-9._-]+")
 

@@ -11,7 +11,7 @@ from steelyard.core.linux import LinuxFacts, NumaNode
 from steelyard.core.stack import Place, PlannedSetting, PodDesign, PoolDesign, Scope, StackRequest
 from steelyard.core.stack_facts import DomainFacts, Origin, StackFacts, Visibility
 from steelyard.core.units import format_bytes
-from steelyard.tuning.files.machine import UNIT_PATH
+from steelyard.tuning.files.manifests import UNIT_PATH
 from steelyard.tuning.plan.pods import bystander_pages
 from steelyard.tuning.plan.topology import cpus_of, floating, machines_here
 

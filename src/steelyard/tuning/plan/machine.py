@@ -1,13 +1,45 @@
-"""How one Linux machine of a plan is tuned: kernel settings, governor, huge pages."""
+"""How one Linux machine of a plan is tuned: kernel settings, governor, huge pages.
 
-from collections.abc import Iterator
+The machine that the database runs on, where it is there already: its CPUs, pools, memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from steelyard.core.linux import IdleState, LinuxFacts
-from steelyard.core.stack import MachineDesign, PlannedSetting, PoolDesign, Scope
+from steelyard.core.linux import IdleState, LinuxFacts, NumaNode
+from steelyard.core.stack import (
+    ArithmeticLine,
+    MachineDesign,
+    Place,
+    PlannedSetting,
+    PoolDesign,
+    Scope,
+    StackRequest,
+)
 from steelyard.core.stack_facts import StackFacts
-from steelyard.core.units import KIB, MIB, format_bytes
-from steelyard.tuning.plan.assumptions import old_requests
+from steelyard.core.units import GIB, KIB, MIB, format_bytes
+from steelyard.tuning.plan.arithmetic import Budget, DoesNotFitError, summed
+from steelyard.tuning.plan.assumptions import of_local_machine, old_requests
+from steelyard.tuning.plan.pods import (
+    SYSTEM_BYTES,
+    bystander_pages,
+    bystanders_on,
+    idle_elsewhere,
+    own_pages,
+    pool_pages,
+    require_whole_cores,
+)
+from steelyard.tuning.plan.topology import (
+    Core,
+    cores_of,
+    cpus_of,
+    machines_here,
+    nodes_of,
+    others_bytes,
+    pinned_by,
+    threads_per_core,
+)
 from steelyard.tuning.rules.linux_memory import LEAST_READ_AHEAD_BYTES, MOST_READ_AHEAD_BYTES
 
 READ_AHEAD: Final = "/sys/class/block/{device}/queue/read_ahead_kb"
@@ -150,3 +182,251 @@ def _read_ahead(linux: LinuxFacts) -> Iterator[PlannedSetting]:
         source="TuneD, profile throughput-performance: 4096 KiB; rule OS008",
         scope=Scope.LIVE,
     )
+
+
+# Kept for the kernel and everything else on the machine; a guess.
+LOCAL_SYSTEM_BYTES: Final = 1 * GIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPlan:
+    """What is planned for a machine that is there."""
+
+    machine: MachineDesign
+    lines: tuple[ArithmeticLine, ...]
+    assumptions: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """What the database needs of one node, or of all.
+
+    Attributes:
+        cores: Whole ones, beside one for the system.
+        memory_bytes: Pool and memory beside it.
+    """
+
+    cores: int
+    pages: int
+    memory_bytes: int
+
+
+def plan_local(request: StackRequest, facts: StackFacts, budget: Budget) -> LocalPlan:
+    """Return the plan of the machine that the database runs on.
+
+    Raises:
+        PreflightError: It has too little memory or too few CPUs, with what would fit.
+    """
+    linux = facts.linux or LinuxFacts()
+    in_pod = request.place is Place.CNPG
+    threads = threads_per_core(linux)
+    if in_pod:
+        require_whole_cores(request, threads)
+    pages = pool_pages(budget, request.page_bytes, in_pod=in_pod)
+    need = _Need(
+        cores=-(-request.cpus // threads),
+        pages=pages,
+        memory_bytes=pages * request.page_bytes + budget.beside_bytes,
+    )
+    lines = _machine_lines(request, facts, linux, need)
+    _require_cpus(request, facts, linux)
+    _require_memory(request, linux, lines)
+    place = _Rooms(request, facts, linux)
+    nodes = place.nodes_for(need)
+    pools = _pools(request, facts, need.pages, {n.number: place.room(n) for n in nodes})
+    cpus = _cpus_on(request, place.cores, nodes)
+    return LocalPlan(
+        machine=machine_design(linux, facts, pools, cpus),
+        lines=lines,
+        assumptions=of_local_machine(request, facts, nodes, pools),
+    )
+
+
+def system_bytes(request: StackRequest) -> int:
+    """Return the memory kept for a machine's own system."""
+    return SYSTEM_BYTES if request.place is Place.CNPG else LOCAL_SYSTEM_BYTES
+
+
+def _machine_lines(
+    request: StackRequest, facts: StackFacts, linux: LinuxFacts, need: _Need
+) -> tuple[ArithmeticLine, ...]:
+    if linux.memory_bytes is None:
+        return ()
+    size = request.page_bytes
+    whole = NumaNode(number=0, cpus=(), memory_bytes=linux.memory_bytes, pools=linux.pools or ())
+    alone = LinuxFacts(memory_bytes=linux.memory_bytes, pools=linux.pools)
+    machines, own = machines_here(facts), own_pages(facts, size)
+    others = max(
+        others_bytes(alone, whole, machines, size, own_pages=own),
+        bystander_pages(facts, size) * size,
+    )
+    kept = "the kernel, its daemons and everything else; a guess"
+    told = "held by others, or of other sizes"
+    return summed(
+        (
+            ("memory of the machine", linux.memory_bytes, ""),
+            ("pool of huge pages", -need.pages * size, f"{need.pages} pages"),
+            ("the database beside it", -(need.memory_bytes - need.pages * size), ""),
+            (f"{'virtual machines and ' if machines else ''}huge pages of others", -others, told),
+            ("kept for the system", -system_bytes(request), kept),
+        ),
+        "left on the machine",
+    )
+
+
+def _require_cpus(request: StackRequest, facts: StackFacts, linux: LinuxFacts) -> None:
+    cpus = cpus_of(linux)
+    if not cpus:
+        return
+    allowed = [cpu for cpu in cpus if linux.allowed_cpus is None or cpu in linux.allowed_cpus]
+    free = {cpu for core in _free_cores(facts, linux) for cpu in core}
+    system = threads_per_core(linux) if request.place is Place.CNPG else 0
+    if request.cpus <= len(free) - system:
+        return
+    limits = [f"{request.cpus} were asked for"]
+    if system:
+        limits[0] += " beside the core that the kubelet reserves"
+    if len(allowed) < len(cpus):
+        limits.append(f"{len(allowed)} may be used by this container or control group")
+    if len(free) < len(allowed):
+        limits.append(f"cores with {len(free)} of them are not pinned by virtual machines")
+    raise DoesNotFitError(f"the machine has {len(cpus)} CPUs, {', '.join(limits)}")
+
+
+def _free_cores(facts: StackFacts, linux: LinuxFacts) -> list[Core]:
+    """Return the cores that may be used and on whose threads no virtual machine is pinned."""
+    taken, allowed = pinned_by(machines_here(facts)), linux.allowed_cpus
+    cores = (core for core in cores_of(linux) if not taken & set(core))
+    if allowed is None:
+        return list(cores)
+    within = (tuple(cpu for cpu in core if cpu in allowed) for core in cores)
+    return [core for core in within if core]
+
+
+def _require_memory(
+    request: StackRequest, linux: LinuxFacts, lines: Sequence[ArithmeticLine]
+) -> None:
+    left = lines[-1].amount_bytes if lines else 0
+    if left < 0:
+        raise DoesNotFitError(
+            f"the machine has {format_bytes(linux.memory_bytes or 0)}, of which"
+            f" {format_bytes(system_bytes(request))} are kept for its system and"
+            f" {format_bytes(-lines[-3].amount_bytes)} are held by others:"
+            f" {format_bytes(request.memory_bytes)} for the database are"
+            f" {format_bytes(-left)} too much"
+        )
+
+
+class _Rooms:
+    """What the nodes of a machine have for the database."""
+
+    def __init__(self, request: StackRequest, facts: StackFacts, linux: LinuxFacts) -> None:
+        self._request, self._facts, self._linux = request, facts, linux
+        self._nodes = nodes_of(linux)
+        self.cores = _free_cores(facts, linux)
+
+    def nodes_for(self, need: _Need) -> tuple[NumaNode, ...]:
+        """Return the one node that holds the database; all nodes where none does.
+
+        Raises:
+            PreflightError: All together do not hold it, or a pod must be on one.
+        """
+        if len(self._nodes) == 1:
+            return self._nodes
+        fitting = [node for node in self._nodes if self._holds(node, need)]
+        if fitting:
+            return (max(fitting, key=lambda node: (self._free_pages(node), -node.number)),)
+        if self._request.place is Place.CNPG:
+            raise self._no_node(need)
+        self._require_sum(need)
+        return self._nodes
+
+    def room(self, node: NumaNode) -> int | None:
+        """Return the memory that a database on several nodes can have here; None: not seen."""
+        sizes = [each.memory_bytes for each in self._nodes]
+        whole = sum(filter(None, sizes))
+        if node.memory_bytes is None or None in sizes or not whole:
+            return None
+        kept = -(-system_bytes(self._request) * node.memory_bytes // whole)
+        return max(self._to_be_had(node) - kept, 0)
+
+    def _to_be_had(self, node: NumaNode) -> int:
+        size = self._request.page_bytes
+        machines, own = machines_here(self._facts), own_pages(self._facts, size)
+        return (node.memory_bytes or 0) - others_bytes(
+            self._linux, node, machines, size, own_pages=own
+        )
+
+    def _holds(self, node: NumaNode, need: _Need) -> bool:
+        enough = self._to_be_had(node) - system_bytes(self._request) >= need.memory_bytes
+        return enough and len(self._cores_on(node)) > need.cores
+
+    def _cores_on(self, node: NumaNode) -> list[Core]:
+        return [core for core in self.cores if set(core) <= set(node.cpus)]
+
+    def _free_pages(self, node: NumaNode) -> int:
+        return sum(p.free for p in node.pools if p.page_bytes == self._request.page_bytes)
+
+    def _require_sum(self, need: _Need) -> None:
+        rooms = [self.room(node) for node in self._nodes]
+        known = [room for room in rooms if room is not None]
+        if len(known) == len(rooms) and sum(known) < need.memory_bytes:
+            told = "; ".join(
+                f"node {node.number}: {format_bytes(room)}"
+                for node, room in zip(self._nodes, known, strict=True)
+            )
+            raise DoesNotFitError(
+                f"the NUMA nodes have too little for {format_bytes(need.memory_bytes)} between"
+                f" them: {told}"
+            )
+
+    def _no_node(self, need: _Need) -> DoesNotFitError:
+        told = "; ".join(
+            f"node {node.number}: {len(self._cores_on(node))} cores,"
+            f" {format_bytes(max(self._to_be_had(node) - system_bytes(self._request), 0))}"
+            for node in self._nodes
+        )
+        return DoesNotFitError(
+            f"no NUMA node has {need.cores} cores beside the reserved one and"
+            f" {format_bytes(need.memory_bytes)} for the pod, which topologyManagerPolicy"
+            f" single-numa-node would not admit: {told}"
+        )
+
+
+def _cpus_on(
+    request: StackRequest, cores: Sequence[Core], nodes: Sequence[NumaNode]
+) -> tuple[int, ...]:
+    """Return CPUs in whole cores for the database; those of the first core come last."""
+    there = {cpu for node in nodes for cpu in node.cpus}
+    local = [core for core in cores if set(core) <= there]
+    ordered = local[1:] + local[:1]
+    return tuple(sorted([cpu for core in ordered for cpu in core][: request.cpus]))
+
+
+def _pools(
+    request: StackRequest, facts: StackFacts, pages: int, rooms: dict[int, int | None]
+) -> tuple[PoolDesign, ...]:
+    """Return the pools: the database's pages by the room of its nodes, beside those of others."""
+    size = request.page_bytes
+    if facts.linux is None or not facts.linux.nodes:
+        return (PoolDesign(page_bytes=size, pages=pages + bystander_pages(facts, size)),)
+    nodes = [node for node in facts.linux.nodes if node.number in rooms]
+    chosen = tuple(
+        PoolDesign(page_bytes=size, pages=part + bystanders_on(facts, size, node), node=node.number)
+        for node, part in zip(nodes, _divided(pages, list(rooms.values())), strict=True)
+    )
+    return (*chosen, *idle_elsewhere(facts, size, list(rooms)))
+
+
+def _divided(pages: int, rooms: Sequence[int | None]) -> Iterator[int]:
+    """Yield parts of the pages in proportion to rooms; equal ones where a room was not seen."""
+    known = [room or 0 for room in rooms]
+    seen = None not in rooms and sum(known) > 0
+    weights = known if seen else [1] * len(rooms)
+    whole = sum(weights)
+    before = begun = 0
+    for weight in weights:
+        before += weight
+        end = pages * before // whole
+        yield end - begun
+        begun = end

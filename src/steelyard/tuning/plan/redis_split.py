@@ -20,8 +20,8 @@ from steelyard.gateways.files import make_directory, write_text
 from steelyard.tuning.files.redis_split import START, render_split
 from steelyard.tuning.plan.arithmetic import DoesNotFitError
 from steelyard.tuning.plan.foreseen import FILES, PLAN, require_free
-from steelyard.tuning.rules.judging import judge_by
 from steelyard.tuning.rules.redis import MOST_OF_LIMIT, RULES
+from steelyard.tuning.rules.rule import judge_by
 
 LEAST_MEMORY_BYTES: Final = 128 * MIB  # below it the buffers are most of it; a guess
 _BUFFERS: Final = 1 / 16  # of the memory, for what the replica has not taken yet; a guess

@@ -11,8 +11,16 @@ from steelyard.core.units import MIB, format_bytes, format_latencies
 from steelyard.stats.student import FloatArray
 from steelyard.stats.waits import REMOTE_ACCESS_S, WaitChange, change_of_waits
 from steelyard.tuning.facts.machine import wake_ups
-from steelyard.tuning.rules.rule import Outcome, Rule, combined, lacking, violated_if
-from steelyard.tuning.rules.subjects import cpus_of_database, memory_of_database, size_of
+from steelyard.tuning.rules.rule import (
+    Outcome,
+    Rule,
+    combined,
+    cpus_of_database,
+    lacking,
+    memory_of_database,
+    size_of,
+    violated_if,
+)
 
 _UNEQUAL: Final = 1.1
 _SCALE_BYTES: Final = 15.1 * MIB  # of pgbench's data per unit of scale, measured

@@ -7,24 +7,23 @@ from steelyard.core.stack import JudgedRule
 from steelyard.core.stack_facts import StackFacts
 from steelyard.tuning.rules import (
     bench,
-    cloudnativepg,
     domain_cpus,
     domain_definition,
     domain_memory,
-    hypervisor,
     kubernetes_cpus,
     kubernetes_memory,
     linux_cpus,
     linux_memory,
-    page_pools,
-    postgres_memory,
-    postgres_work,
     redis,
     storage,
-    waking,
 )
-from steelyard.tuning.rules.judging import judge_by
-from steelyard.tuning.rules.rule import Rule
+from steelyard.tuning.rules import domain_definition as hypervisor
+from steelyard.tuning.rules import kubernetes_cpus as cloudnativepg
+from steelyard.tuning.rules import linux_cpus as waking
+from steelyard.tuning.rules import linux_memory as page_pools
+from steelyard.tuning.rules import postgres as postgres_memory
+from steelyard.tuning.rules import postgres as postgres_work
+from steelyard.tuning.rules.rule import Rule, judge_by
 
 
 def _by_code(*groups: Sequence[Rule]) -> list[Rule]:
@@ -32,15 +31,17 @@ def _by_code(*groups: Sequence[Rule]) -> list[Rule]:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    *_by_code(domain_definition.RULES, domain_cpus.RULES, domain_memory.RULES, hypervisor.RULES),
-    *_by_code(page_pools.RULES, linux_memory.RULES, linux_cpus.RULES),
+    *_by_code(
+        domain_definition.RULES, domain_cpus.RULES, domain_memory.RULES, hypervisor.HYPERVISOR_RULES
+    ),
+    *_by_code(page_pools.PAGE_POOL_RULES, linux_memory.RULES, linux_cpus.RULES),
     *_by_code(kubernetes_cpus.RULES, kubernetes_memory.RULES),
-    *cloudnativepg.RULES,
+    *cloudnativepg.OPERATOR_RULES,
     *storage.RULES,
-    *_by_code(postgres_memory.RULES, postgres_work.RULES),
+    *_by_code(postgres_memory.MEMORY_RULES, postgres_work.RULES),
     *redis.RULES,
     *bench.RULES,
-    *waking.RULES,
+    *waking.WAKING_RULES,
 )
 
 

@@ -12,12 +12,12 @@ from steelyard.tuning.rules.rule import (
     Outcome,
     Rule,
     combined,
+    groups_at_once,
     lacking,
     listed,
     of_each_domain,
     violated_if,
 )
-from steelyard.tuning.rules.subjects import groups_at_once
 
 _OWN_CPU: Final = ("host-passthrough", "maximum")  # modes that give the guest the host's CPU
 _TOPOEXT: Final = "topoext"

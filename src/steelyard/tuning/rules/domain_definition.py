@@ -1,9 +1,13 @@
-"""Rules of a virtual machine's definition: what was kept of it, disks, CPU model."""
+"""Rules of a virtual machine's definition: what was kept of it, disks, CPU model.
+
+Rules of the machine below the virtual machines: idle states, CPU frequency.
+"""
 
 from typing import Final
 
 from steelyard.core.findings import Severity
-from steelyard.core.stack_facts import DomainFacts
+from steelyard.core.stack_facts import DomainFacts, StackFacts
+from steelyard.core.units import US_PER_S
 from steelyard.tuning.rules.rule import Outcome, Rule, lacking, of_each_domain, violated_if
 
 
@@ -70,5 +74,77 @@ RULES: Final[tuple[Rule, ...]] = (
         source='libvirt, Domain XML format, section "CPU model and topology" (host-passthrough)',
         needs=("domains",),
         check=of_each_domain(_can_move),
+    ),
+)
+
+
+_DYNAMIC: Final = ("intel_pstate", "amd-pstate", "amd-pstate-epp")  # powersave is dynamic there
+_FASTEST: Final = "performance"
+
+
+def _idles_shallow(facts: StackFacts) -> Outcome:
+    machine = facts.hypervisor
+    if machine is None or not machine.idle_states:
+        return None
+    deep = machine.deep_states
+    named = ", ".join(f"{each.name} ({each.exit_latency_s * US_PER_S:.0f} µs)" for each in deep)
+    return violated_if(bool(deep), f"idle CPUs of the hypervisor may enter {named}")
+
+
+def _runs_fast(facts: StackFacts) -> Outcome:
+    machine = facts.hypervisor
+    if machine is None or machine.governor is None:
+        return None
+    preference = machine.energy_preference
+    if machine.governor != _FASTEST:
+        driver = machine.scaling_driver or "driver not seen"
+        return (f"governor {machine.governor} ({driver}{_meaning(machine.governor, driver)})",)
+    return violated_if(
+        preference not in (None, _FASTEST), f"energy performance preference {preference}"
+    )
+
+
+def _meaning(governor: str, driver: str) -> str:
+    """Return what ``powersave`` means with this driver, as names of governors mislead."""
+    if governor != "powersave":
+        return ""
+    return ": the clock follows the load" if driver in _DYNAMIC else ": always the lowest clock"
+
+
+HYPERVISOR_RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        code="KVM013",
+        layers=("hypervisor",),
+        severity=Severity.WARNING,
+        title="Idle CPUs of the hypervisor stay in shallow states",
+        why="Leaving a deep state takes 85 to 170 µs on server CPUs. At low load every wake-up of "
+        "client, server and device pays it: the latency at one client suffers, not the "
+        "throughput at saturation.",
+        detect="/sys/devices/system/cpu/cpu0/cpuidle/state*/{latency,disable} and the limit in "
+        "/dev/cpu_dma_latency: a state slower than 10 µs that is enabled and within the limit.",
+        remedy="On the hypervisor, choose TuneD's latency-performance profile, or disable the deep "
+        "states: cpupower idle-set -D 10.",
+        source="Linux, drivers/idle/intel_idle.c (exit latencies; commits e9a7bed4 and d484b8bf); "
+        'Documentation/admin-guide/pm/cpuidle.rst, section "Power Management Quality of Service '
+        'for CPUs"; TuneD, profiles/latency-performance/tuned.conf (force_latency)',
+        needs=("hypervisor.idle_states",),
+        check=_idles_shallow,
+    ),
+    Rule(
+        code="KVM014",
+        layers=("hypervisor",),
+        severity=Severity.WARNING,
+        title="The hypervisor's CPU governor is performance",
+        why="Other governors lower the clock at low load, which the latency at one client shows "
+        "most. What powersave means depends on the driver: with intel_pstate and amd-pstate the "
+        "clock follows the load, with acpi-cpufreq it is always the lowest.",
+        detect="/sys/devices/system/cpu/cpu*/cpufreq/{scaling_driver,scaling_governor,"
+        "energy_performance_preference} of the hypervisor.",
+        remedy="On the hypervisor: cpupower frequency-set -g performance, kept over reboots by a "
+        "TuneD profile. In a virtual machine there is nothing to set.",
+        source='Linux, Documentation/admin-guide/pm/intel_pstate.rst, section "Active Mode"; '
+        'Documentation/admin-guide/pm/cpufreq.rst, section "Generic Scaling Governors"',
+        needs=("hypervisor.governor",),
+        check=_runs_fast,
     ),
 )

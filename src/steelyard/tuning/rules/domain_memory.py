@@ -12,13 +12,13 @@ from steelyard.tuning.rules.rule import (
     Outcome,
     Rule,
     combined,
+    groups_at_once,
     lacking,
     listed,
     of_each_domain,
     of_unread_domains,
     violated_if,
 )
-from steelyard.tuning.rules.subjects import groups_at_once
 
 FOR_GUESTS: Final = 0.94  # of a node's memory; that the hypervisor needs the rest is a guess
 _OVERHEAD_BYTES: Final = 2 * GIB  # QEMU's own; a guest of 256 MiB locked 1.56 GB

@@ -9,13 +9,16 @@ from steelyard.core.errors import InputError
 from steelyard.core.findings import Severity
 from steelyard.core.stack_facts import Kubelet, KubernetesFacts, PodFacts, StackFacts
 from steelyard.core.units import GIB, MIB, format_bytes, page_bytes_of, parse_quantity
-from steelyard.tuning.rules.rule import Outcome, Rule, combined, lacking
-from steelyard.tuning.rules.subjects import (
+from steelyard.tuning.rules.rule import (
+    Outcome,
+    Rule,
     bytes_of,
+    combined,
     database_pods,
     huge_page_of_server,
     huge_pages_asked,
     huge_pages_of,
+    lacking,
     number_of,
     of_each,
     size_of,

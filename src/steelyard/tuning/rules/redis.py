@@ -7,8 +7,7 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.stack_facts import RedisFacts, StackFacts
 from steelyard.core.units import GIB, KIB, MIB, format_bytes, format_duration
-from steelyard.tuning.rules.rule import Outcome, Rule, lacking
-from steelyard.tuning.rules.subjects import bytes_of, of_each
+from steelyard.tuning.rules.rule import Outcome, Rule, bytes_of, lacking, of_each
 
 _REMOTE: Final = frozenset({"longhorn", "nfs", "ceph", "network"})
 MOST_OF_LIMIT: Final = 0.6

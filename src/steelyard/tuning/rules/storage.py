@@ -5,8 +5,7 @@ from typing import Final
 from steelyard.core.findings import Severity
 from steelyard.core.kubernetes import LATE, is_longhorn, is_node_bound, is_strict, replicas
 from steelyard.core.stack_facts import StackFacts, StorageClassFacts
-from steelyard.tuning.rules.rule import Outcome, Rule
-from steelyard.tuning.rules.subjects import of_each
+from steelyard.tuning.rules.rule import Outcome, Rule, of_each
 
 
 def _classes(facts: StackFacts) -> tuple[StorageClassFacts, ...]:

@@ -12,7 +12,7 @@ from steelyard.core.kubernetes import CLAIM, CLUSTER, CONFIG_MAP, POD, VOLUME, C
 from steelyard.core.target import CloudNativePgTarget, Synchronous
 from steelyard.places.kubernetes.undoing import undo
 from steelyard.systems.postgres.cloudnative_pg import rollout
-from steelyard.systems.postgres.cloudnative_pg.platform import CloudNativePgPlatform
+from steelyard.systems.postgres.cloudnative_pg.own_cluster import CloudNativePgPlatform
 from support.cluster_world import World, make_world
 
 _PROGRAM = FakeProgram()

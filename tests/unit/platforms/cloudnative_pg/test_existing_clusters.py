@@ -22,8 +22,8 @@ from steelyard.systems.postgres.cloudnative_pg.existing import (
 )
 from steelyard.systems.postgres.existing.databases import DatasetNeeds
 from steelyard.systems.postgres.existing.platform import EndpointOptions, EndpointPlatform
+from steelyard.systems.postgres.existing.readiness import undo as undo_on_server
 from steelyard.systems.postgres.existing.settings import Means
-from steelyard.systems.postgres.existing.undoing import undo as undo_on_server
 from steelyard.systems.service_place import reached
 from support.cluster_world import World
 

@@ -13,7 +13,7 @@ from steelyard.core.errors import InputError
 from steelyard.core.stack_facts import RedisFacts, StackFacts, Visibility
 from steelyard.tuning.facts.collecting import Asked, collect
 from steelyard.tuning.facts.file import facts_json, facts_yaml, parse_facts
-from steelyard.tuning.facts.redis import RedisSight, collect_redis, redis_address
+from steelyard.tuning.facts.servers import RedisSight, collect_redis, redis_address
 from support.judged_rules import HOLDS, NOTHING, said
 
 _PID = 77

@@ -1,0 +1,413 @@
+"""What factors do beside their headlines: together, alone, last, in all; and what stays unclear.
+
+What each factor buys: its effect with the others, alone and last, and what stays unclear.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations as subsets
+
+from steelyard.answers.drawing import specification
+from steelyard.answers.observations import Observations, count
+from steelyard.answers.result.compute import Pair, Terms, compare_headline
+from steelyard.answers.results import (
+    AttributedEffect,
+    AttributionAnalysis,
+    CampaignAnalysis,
+    Comparison,
+    EffectFamily,
+)
+from steelyard.answers.wording import tone_of, verdict_word
+from steelyard.core.experiment import RATE, Attribution, AttributionKind, Effect, Experiment
+from steelyard.core.findings import Estimate
+from steelyard.core.plan import StoppingRule
+from steelyard.report.document import (
+    Align,
+    Block,
+    BulletList,
+    ChartKind,
+    Column,
+    Figure,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Value,
+)
+from steelyard.report.formats import CONFIDENCE, bounds, effect_interval, effect_value
+from steelyard.stats import factorial
+from steelyard.stats.student import FloatArray
+
+_CLEAR_SYNERGIES = 5  # resolution from which no two pairs are aliased
+_ABLATION_LIMIT = (
+    "An ablation misses what a factor does on its own: its synergies are counted in every removal"
+    " that they take part in, so that the removals do not add up to the whole."
+)
+_ROMAN = {4: "IV", 5: "V"}
+_BLURRED = {4: "three factors", 5: "four factors"}
+Weighted = tuple[Effect, FloatArray]
+
+
+def analyse_attribution(
+    experiment: Experiment, seen: Observations, terms: Terms
+) -> AttributionAnalysis | None:
+    """Return the effects beside the headlines; None without factors, or with open loops alone.
+
+    The headlines are the main effects, steps or removals. Each further family shares the
+    campaign's error of its own by Bonferroni, over its effects and the workloads, at the level of
+    the same look.
+    """
+    attribution = experiment.attribution
+    if attribution is None or not experiment.compares_throughput:
+        return None
+    effects: list[AttributedEffect] = []
+    for family, members in _families(attribution):
+        shared = replace(terms, rule=_shared(terms.rule, len(members) * len(experiment.workloads)))
+        effects += [
+            _estimated(attribution, seen, shared, family, workload.name, member)
+            for workload in experiment.workloads
+            for member in members
+        ]
+    return AttributionAnalysis(effects=tuple(effects), aliases=alias_sentences(attribution))
+
+
+def alias_sentences(attribution: Attribution) -> tuple[str, ...]:
+    """Return one sentence for each group of synergies that the design cannot tell apart."""
+    groups = factorial.confounded_synergies(len(attribution.factors), attribution.words)
+    return tuple(
+        f"{attribution.named(first)} cannot be told from"
+        f" {' or '.join(attribution.named(other) for other in others)}"
+        for first, *others in groups
+    )
+
+
+def design_words(attribution: Attribution) -> str:
+    """Return the design in words: ``huge-pages and buffers, full factorial (4 combinations)``."""
+    *some, last = (factor.name for factor in attribution.factors)
+    names = f"{', '.join(some)} and {last}" if some else last
+    return (
+        f"{names}, {_design(attribution)} ({count(len(attribution.combinations), 'combination')})"
+    )
+
+
+def _design(attribution: Attribution) -> str:
+    if attribution.kind is AttributionKind.LADDER:
+        return "one after another"
+    if attribution.kind is AttributionKind.ABLATION:
+        return "each removed from all"
+    if attribution.resolution is None:
+        return "full factorial"
+    return f"fraction of resolution {_ROMAN[attribution.resolution]}"
+
+
+def design_limits(attribution: Attribution) -> tuple[str, ...]:
+    """Return what a design cannot tell apart, and what its synergies cost, in sentences."""
+    match attribution.kind:
+        case AttributionKind.LADDER:
+            return (_ladder_limit(attribution),)
+        case AttributionKind.ABLATION:
+            return (_ABLATION_LIMIT,)
+        case AttributionKind.FACTORS:
+            return tuple(_factorial_limits(attribution))
+
+
+def _ladder_limit(attribution: Attribution) -> str:
+    order = ", then ".join(factor.name for factor in attribution.factors)
+    return (
+        f"Each step depends on the order chosen: {order}. A synergy is credited to the factor that"
+        " comes later, and nothing tells it from that factor's own effect."
+    )
+
+
+def _factorial_limits(attribution: Attribution) -> Iterator[str]:
+    if len(attribution.factors) == 1:
+        yield "With one factor there are no synergies: this is an ordinary comparison."
+        return
+    if _tells_synergies(attribution):
+        yield "The intervals of synergies are twice as wide as those of main effects."
+    if attribution.resolution is None:
+        return
+    several = _BLURRED[attribution.resolution]
+    yield (
+        f"Only {len(attribution.combinations)} of {2 ** len(attribution.factors)} combinations are"
+        f" measured: a main effect cannot be told from synergies of {several}, which are taken to"
+        " be nothing."
+    )
+    if _tells_synergies(attribution):
+        yield "A synergy of two cannot be told from synergies of three, taken to be nothing too."
+        return
+    groups = "; ".join(alias_sentences(attribution))
+    yield f"Synergies are not estimated: {groups}."
+
+
+def _shared(rule: StoppingRule, effects: int) -> StoppingRule:
+    """Return the campaign's rule with its whole error shared by so many effects."""
+    return replace(rule, alpha=rule.alpha * rule.headlines / effects, headlines=effects)
+
+
+def _families(attribution: Attribution) -> Iterator[tuple[EffectFamily, tuple[Weighted, ...]]]:
+    """Yield what the design can give beside the headlines; with one factor they say it all."""
+    combinations, factors = attribution.combinations, range(len(attribution.factors))
+    if len(factors) == 1:
+        return
+    if told := synergies(attribution):
+        yield EffectFamily.SYNERGY, told
+    if attribution.is_full:
+        alone = tuple(((i,), factorial.added_alone(combinations, i)) for i in factors)
+        last = tuple(((i,), factorial.removed_last(combinations, i)) for i in factors)
+        yield EffectFamily.ADDED_ALONE, alone
+        yield EffectFamily.REMOVED_LAST, last
+    if attribution.is_full or attribution.kind is AttributionKind.LADDER:
+        yield EffectFamily.TOTAL, ((tuple(factors), factorial.total(combinations)),)
+
+
+def synergies(attribution: Attribution) -> tuple[Weighted, ...]:
+    """Return every pair of factors whose synergy the design can tell, with its weights."""
+    if not _tells_synergies(attribution):
+        return ()
+    pairs = subsets(range(len(attribution.factors)), 2)
+    return tuple((pair, factorial.synergy(attribution.combinations, *pair)) for pair in pairs)
+
+
+def _tells_synergies(attribution: Attribution) -> bool:
+    if attribution.kind is not AttributionKind.FACTORS:
+        return False
+    return attribution.resolution is None or attribution.resolution >= _CLEAR_SYNERGIES
+
+
+def _estimated(
+    attribution: Attribution,
+    seen: Observations,
+    terms: Terms,
+    family: EffectFamily,
+    workload: str,
+    weighted: Weighted,
+) -> AttributedEffect:
+    places, weights = weighted
+    contrasts = seen.weighted(weights)[:, seen.columns_of(workload)]
+    pair = Pair(baseline="", treatment=attribution.named(places), workload=workload)
+    weighed = compare_headline(contrasts, pair, terms)
+    return AttributedEffect(
+        workload=workload,
+        family=family,
+        name=pair.treatment,
+        factors=places,
+        effect=weighed.effect,
+        level=weighed.level,
+        blocks=weighed.blocks,
+    )
+
+
+TITLE = "What each factor buys"
+FIRST_LEVEL = "the first level"
+_HEADLINE = {
+    AttributionKind.FACTORS: "main effect",
+    AttributionKind.LADDER: "step",
+    AttributionKind.ABLATION: "removal",
+}
+_MEANING = {
+    AttributionKind.FACTORS: "A main effect is that of a factor's second level, averaged over the"
+    " levels of all others.",
+    AttributionKind.LADDER: "A step adds a factor's second level to those of the factors before"
+    " it.",
+    AttributionKind.ABLATION: "A removal compares all second levels with the same but one: it is"
+    " what the factor adds to all others.",
+}
+_FAMILIES = {
+    EffectFamily.SYNERGY: "A synergy is what two factors do together beyond what each does without"
+    " the other; its interval is twice as wide.",
+    EffectFamily.ADDED_ALONE: "Added alone: the others stay at their first levels. Removed last:"
+    " the others are at their second.",
+    EffectFamily.TOTAL: "The total is that of all second levels against all first.",
+}
+
+
+def attribution_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return what each factor buys; nothing for a campaign without factors."""
+    attribution, found = analysis.experiment.attribution, analysis.attribution
+    if attribution is None or found is None or not analysis.blocks:
+        return ()
+    levels = "; ".join(f"{f.name}: {f.first} → {f.second}" for f in attribution.factors)
+    lead = f"Measured: {design_words(attribution)}, each once in every block. {levels}."
+    blocks: list[Block] = [Paragraph(text=lead), *_standing_out(analysis)]
+    blocks += [Paragraph(text=text, tone=Tone.WARNING) for text in warnings(attribution)]
+    blocks += [_figure(analysis, attribution), _table(analysis, attribution)]
+    return (Section(anchor="attribution", title=TITLE, blocks=tuple(blocks)),)
+
+
+def warnings(attribution: Attribution) -> tuple[str, ...]:
+    """Return what the design cannot tell apart; nothing about what its table says anyway."""
+    full = attribution.is_full and len(attribution.factors) > 1
+    return () if full else design_limits(attribution)
+
+
+def compared_names(analysis: CampaignAnalysis) -> tuple[str, ...]:
+    """Return what comparisons are between, the reference first: the order of their colours."""
+    experiment = analysis.experiment
+    if experiment.attribution is None:
+        return (experiment.baseline, *experiment.contenders)
+    return (FIRST_LEVEL, *(factor.on for factor in experiment.attribution.factors))
+
+
+def _standing_out(analysis: CampaignAnalysis) -> Iterator[BulletList]:
+    """Yield the synergies that are there, in words: main effects alone would mislead then."""
+    found = () if analysis.attribution is None else analysis.attribution.effects
+    items = tuple(
+        f"{effect.workload}: {effect.name} together do {effect_value(effect.effect)}"
+        f" {effect_interval(effect.effect)} ({CONFIDENCE}) {_word(effect)}: read added alone and"
+        " removed last, not the main effects"
+        for effect in found
+        if effect.family is EffectFamily.SYNERGY and _sign(effect.effect)
+    )
+    if items:
+        yield BulletList(lead="Factors that change each other's effect", items=items)
+
+
+def _table(analysis: CampaignAnalysis, attribution: Attribution) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="effect"),
+        Column(name="of"),
+        Column(name=f"on {RATE}", align=Align.RIGHT),
+        Column(name=f"{CONFIDENCE} interval", align=Align.RIGHT),
+        Column(name="so"),
+    )
+    rows = [
+        row
+        for workload in analysis.experiment.workloads
+        for row in _rows(analysis, attribution, workload.name)
+    ]
+    note = _note(analysis, attribution)
+    return Table(title="Effects", columns=columns, rows=tuple(rows), tone_column=5, note=note)
+
+
+def _rows(analysis: CampaignAnalysis, attribution: Attribution, workload: str) -> Iterator[Row]:
+    margin = analysis.experiment.stop.equivalence
+    headlines = _headlines(analysis, workload)
+    for place, headline in enumerate(headlines):
+        factor = attribution.factors[place]
+        yield Row(
+            cells=(
+                *(workload, _HEADLINE[attribution.kind], factor.name),
+                *(effect_value(headline.effect), effect_interval(headline.effect)),
+                verdict_word(headline, margin),
+            ),
+            tone=tone_of(headline),
+        )
+    found = () if analysis.attribution is None else analysis.attribution.effects
+    for effect in (effect for effect in found if effect.workload == workload):
+        factors = [headlines[place] for place in effect.factors]
+        yield _effect_row(effect, costs=any(each.is_less_durable for each in factors))
+
+
+def _headlines(analysis: CampaignAnalysis, workload: str) -> tuple[Comparison, ...]:
+    """Return a workload's headlines, one per factor in their order."""
+    return tuple(c for c in analysis.headlines if c.workload == workload)
+
+
+def _effect_row(effect: AttributedEffect, *, costs: bool) -> Row:
+    """Return one row; ``costs``: a factor of it gives up durability, so no gain is a plain one."""
+    sign = _sign(effect.effect)
+    traded = (
+        costs and bounds(effect.effect) is not None and effect.family is not EffectFamily.SYNERGY
+    )
+    word = f"{_word(effect)}, less durable" if traded else _word(effect)
+    tone = {1: Tone.GOOD, -1: Tone.BAD, 0: Tone.OPEN}[sign]
+    of = "all factors" if effect.family is EffectFamily.TOTAL else effect.name
+    return Row(
+        cells=(
+            *(effect.workload, effect.family.value, of),
+            *(effect_value(effect.effect), effect_interval(effect.effect), word),
+        ),
+        tone=Tone.WARNING if traded and sign >= 0 else tone,
+    )
+
+
+def _sign(estimate: Estimate | None) -> int:
+    """Return 1 or -1 when the interval lies on one side of zero, else 0."""
+    low, high = bounds(estimate) or (0.0, 0.0)
+    return 1 if low > 0.0 else -1 if high < 0.0 else 0
+
+
+def _word(effect: AttributedEffect) -> str:
+    if bounds(effect.effect) is None:
+        return "no interval yet"
+    words = {1: "faster", -1: "slower", 0: "not distinguishable"}
+    if effect.family is EffectFamily.SYNERGY:
+        words = {1: "more than apart", -1: "less than apart", 0: "not distinguishable"}
+    return words[_sign(effect.effect)]
+
+
+def _note(analysis: CampaignAnalysis, attribution: Attribution) -> str:
+    found = () if analysis.attribution is None else analysis.attribution.effects
+    families = dict.fromkeys(effect.family for effect in found)
+    told = [_MEANING[attribution.kind], *(_FAMILIES[f] for f in families if f in _FAMILIES)]
+    if families:
+        told.append(f"Each kind of effect keeps {CONFIDENCE} over all its rows, by Bonferroni.")
+    return " ".join(told)
+
+
+def _figure(analysis: CampaignAnalysis, attribution: Attribution) -> Figure:
+    what = _HEADLINE[attribution.kind]
+    synergies = any(_is_synergy(effect) for effect in _effects(analysis))
+    dots = ", dots synergies" if synergies else ""
+    rows = tuple(_figure_rows(analysis, attribution))
+    told = "; ".join(f"{row[0]}, {row[3]}: {row[5]}" for row in rows)
+    return Figure(
+        specify=specification,
+        identity="attribution",
+        kind=ChartKind.EFFECTS,
+        title="Effects of the factors",
+        caption=f"Pooled over the loads of each workload: diamonds are {what}s{dots}, each with its"
+        f" {CONFIDENCE} interval; the grey band is of no practical weight. Each workload has its"
+        " own axis.",
+        alt=f"Effects of factors on {RATE}. {told}.",
+        columns=(
+            *("workload", "treatment", "place", "row", "pooled", "text"),
+            *("effect", "low", "high", "below", "margin"),
+        ),
+        rows=rows,
+        treatments=(FIRST_LEVEL, what, EffectFamily.SYNERGY.value),
+    )
+
+
+def _effects(analysis: CampaignAnalysis) -> tuple[AttributedEffect, ...]:
+    return () if analysis.attribution is None else analysis.attribution.effects
+
+
+def _is_synergy(effect: AttributedEffect) -> bool:
+    return effect.family is EffectFamily.SYNERGY
+
+
+def _figure_rows(
+    analysis: CampaignAnalysis, attribution: Attribution
+) -> Iterator[tuple[Value, ...]]:
+    """Yield main effects, then synergies, workload by workload."""
+    margin = 100.0 * analysis.experiment.stop.equivalence
+    what = _HEADLINE[attribution.kind]
+    for workload in analysis.experiment.workloads:
+        own = _headlines(analysis, workload.name)
+        drawn = [
+            (what, factor.name, headline.effect)
+            for factor, headline in zip(attribution.factors, own, strict=False)
+        ]
+        drawn += [
+            (effect.family.value, effect.name, effect.effect)
+            for effect in _effects(analysis)
+            if _is_synergy(effect) and effect.workload == workload.name
+        ]
+        for place, (kind, name, estimate) in enumerate(drawn):
+            if estimate is None:
+                continue
+            low, high = bounds(estimate) or (None, None)
+            interval = "no interval yet" if low is None else effect_interval(estimate)
+            yield (
+                *(workload.name, kind, place, name, kind == what),
+                f"{effect_value(estimate)} {interval}",
+                *(100.0 * estimate.value, _percent(low), _percent(high), -margin, margin),
+            )
+
+
+def _percent(fraction: float | None) -> float | None:
+    return None if fraction is None else 100.0 * fraction

@@ -1,1 +1,0 @@
-"""Which factor brings how much, and what two of them do only together."""

@@ -1,0 +1,354 @@
+"""Figures of the database beside what its place was measured to do.
+
+Above it one of the two is wrong; a log close to what the device takes is limited by its bytes.
+
+A commit of one client waits for its own flush: nobody is there to share it with. An empty statement
+is the least that a statement can be. A read of the server that the device serves is one of its
+reads.
+
+What the place can do at most, for people and for programs.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
+
+from steelyard.answers.reasons import waits as device
+from steelyard.answers.results import CampaignAnalysis, CellSummary, LogRate
+from steelyard.core.evidence import Evidence, Quantity
+from steelyard.core.experiment import Experiment, Layer
+from steelyard.core.findings import Finding, Severity
+from steelyard.core.measurement import Run
+from steelyard.core.schedule import LOG_WRITE_BYTES, Ceiling, CeilingKind
+from steelyard.core.units import KIB, MIB, US_PER_S, format_bytes, format_percent
+from steelyard.report.document import Column, Row, Table, number_column
+from steelyard.report.formats import MISSING, Json, enumeration, microseconds, number, rate, share
+
+# A ceiling is the mean of one second, and printed without a spread: a guess. A device that others
+# use moves by more, which the remedy says.
+MARGIN = 0.2
+# One commit per transaction, which writes. Of own scripts nobody knows.
+_COMMITTING = frozenset({"simple-update", "tpcb-like"})
+_LEAST_READ_BYTES = 4 * KIB  # the smallest size whose ceiling is measured
+_ONE_STATEMENT = "select-only"
+# Of the log's bytes, above which they and not the flushes are the limit. Data pages, snapshots and
+# rewrites take from the same device, and the ceiling is one quiet second: a guess.
+LOG_SHARE = 0.8
+_LOGS = (Quantity.WAL_BYTES, Quantity.AOF_BYTES)
+
+
+def ceiling_findings(
+    ceilings: Sequence[Ceiling], cells: Sequence[CellSummary], experiment: Experiment
+) -> Iterator[Finding]:
+    """Yield a warning for each cell of one client that is above a ceiling of its server."""
+    for cell in cells:
+        if cell.cell.load.clients != 1 or not cell.runs:
+            continue
+        builtin = experiment.workload(cell.cell.workload).builtin
+        if builtin in _COMMITTING:
+            yield from _above_sync(cell, _of(ceilings, CeilingKind.SYNC, cell.treatment))
+        elif builtin == _ONE_STATEMENT and not _is_limited(experiment, cell.treatment):
+            yield from _below_trip(cell, _of(ceilings, CeilingKind.ROUND_TRIP, cell.treatment))
+
+
+def device_read_findings(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> Iterator[Finding]:
+    """Yield a warning for each treatment whose runs read faster than direct reads, by the median.
+
+    Runs whose reads are smaller than any that was measured say nothing.
+    """
+    rates: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        rate_per_s = _reads_per_s(run.evidence) if run.evidence is not None else None
+        if rate_per_s is not None:
+            rates[run.treatment].append(rate_per_s)
+    for treatment, found in rates.items():
+        yield from read_findings(ceilings, treatment, median(found))
+
+
+def _reads_per_s(seen: Evidence) -> float | None:
+    size_bytes = device.read_size_bytes(seen)
+    if size_bytes is None or size_bytes < _LEAST_READ_BYTES:
+        return None
+    return device.reads_per_s(seen)
+
+
+def read_findings(
+    ceilings: Sequence[Ceiling], treatment: str, reads_per_s: float
+) -> Iterator[Finding]:
+    """Yield a warning where a device served more reads than it was measured to give.
+
+    Args:
+        ceilings: Of the campaign.
+        treatment: Whose server read.
+        reads_per_s: Reads of its data device, of any size.
+    """
+    here = _of(ceilings, CeilingKind.DIRECT_READ, treatment)
+    rates = [(c.rate_per_s, c) for c in here if c.rate_per_s is not None]
+    if not rates:
+        return
+    most, ceiling = max(rates, key=lambda pair: pair[0])
+    if reads_per_s > most * (1.0 + MARGIN):
+        yield _warning(
+            "above-read-ceiling",
+            treatment,
+            f"{treatment}: the device served {reads_per_s:,.0f} reads/s, and direct reads of"
+            f" {ceiling.subject} reached {most:,.0f}/s: above its ceiling: a cache below the"
+            " file system answered, more reads were in flight than there were readers, the ceiling"
+            " was measured under a throttle or a neighbour, or the counter is of several devices",
+            ceiling,
+        )
+
+
+def log_rates(ceilings: Sequence[Ceiling], runs: Iterable[Run]) -> tuple[LogRate, ...]:
+    """Return the logs that were written, by treatment and workload in run order.
+
+    The largest load of a workload counts, the one that writes most. Empty where nobody asked for
+    the ceiling, as in old records.
+    """
+    if not any(each.kind is CeilingKind.LOG_WRITE for each in ceilings):
+        return ()
+    rates: dict[tuple[str, str], dict[object, list[float]]] = {}
+    for run in runs:
+        per_s = _log_per_s(run.evidence) if run.evidence is not None else None
+        if per_s is not None:
+            by_load = rates.setdefault((run.treatment, run.cell.workload), {})
+            by_load.setdefault(run.cell.load, []).append(per_s)
+    found = (
+        _log_rate(ceilings, *key, max(map(median, by_load.values())))
+        for key, by_load in rates.items()
+    )
+    return tuple(sorted((each for each in found if each.bytes_per_s), key=lambda e: e.treatment))
+
+
+def _log_per_s(seen: Evidence) -> float | None:
+    written = next((total for each in _LOGS if (total := seen.total(each)) is not None), None)
+    return None if written is None or seen.seconds <= 0 else written / seen.seconds
+
+
+def _log_rate(
+    ceilings: Sequence[Ceiling], treatment: str, workload: str, bytes_per_s: float
+) -> LogRate:
+    here = _of(ceilings, CeilingKind.LOG_WRITE, treatment)
+    known = [each for each in here if each.rate_per_s is not None]
+    told = here or [each for each in ceilings if each.kind is CeilingKind.LOG_WRITE]
+    return LogRate(
+        treatment=treatment,
+        workload=workload,
+        bytes_per_s=bytes_per_s,
+        most_bytes_per_s=(known[0].rate_per_s or 0.0) * LOG_WRITE_BYTES if known else None,
+        absent="" if known else told[0].unknown or "not measured where its log is",
+        how=known[0].how if known else "",
+    )
+
+
+def log_findings(rates: Iterable[LogRate]) -> Iterator[Finding]:
+    """Yield a warning for each treatment whose log comes near what the device takes."""
+    worst: dict[str, LogRate] = {}
+    for each in rates:
+        if (each.share or 0.0) > LOG_SHARE:
+            before = worst.setdefault(each.treatment, each)
+            if (each.share or 0.0) > (before.share or 0.0):
+                worst[each.treatment] = each
+    for each in worst.values():
+        yield Finding(
+            code="log-limited-by-bytes",
+            severity=Severity.WARNING,
+            message=f"{each.treatment}: under {each.workload} the log is limited by bytes per"
+            f" second, not by flushes: it wrote {format_bytes(each.bytes_per_s)}/s, which is"
+            f" {format_percent(each.share or 0.0, signed=False)} of the"
+            f" {format_bytes(each.most_bytes_per_s or 0.0)}/s that the device took in long writes",
+            remedy="Do not read this as the price of a flush: smaller values or records, a"
+            " compressed log (wal_compression) or a device with more bandwidth move it, fewer"
+            " flushes do not."
+            f" Above {format_percent(LOG_SHARE, signed=False)} is a guess.",
+            source=each.how,
+            subject=each.treatment,
+        )
+
+
+def _is_limited(experiment: Experiment, treatment: str) -> bool:
+    """Return whether the load generator may have run on other CPUs than the round trip."""
+    return bool(experiment.treatment(treatment).asked(Layer.CGROUP))
+
+
+def _of(ceilings: Iterable[Ceiling], kind: CeilingKind, treatment: str) -> list[Ceiling]:
+    return [c for c in ceilings if c.kind is kind and treatment in c.treatments]
+
+
+def _above_sync(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Finding]:
+    surely = cell.tps.value if cell.tps.low is None else cell.tps.low
+    for ceiling in ceilings:
+        most = ceiling.rate_per_s
+        if most is None or surely <= most * (1.0 + MARGIN):
+            continue
+        yield _warning(
+            "above-sync-ceiling",
+            cell.treatment,
+            f"{cell.treatment}: {surely:,.0f} commits/s by one client in {cell.cell.workload},"
+            f" and {ceiling.subject} reached {most:,.0f}/s: above its ceiling: a write cache or the"
+            " clock lies, or fsync is not reaching the device",
+            ceiling,
+        )
+
+
+def _below_trip(cell: CellSummary, ceilings: Sequence[Ceiling]) -> Iterator[Finding]:
+    latency_s = cell.latency_mean_s
+    for ceiling in ceilings:
+        fastest_s = ceiling.fastest_s
+        if latency_s is None or fastest_s is None or latency_s >= fastest_s * (1.0 - MARGIN):
+            continue
+        yield _warning(
+            "below-round-trip",
+            cell.treatment,
+            f"{cell.treatment}: {latency_s * US_PER_S:,.0f} µs per transaction of one client in"
+            f" {cell.cell.workload}, and 95 % of the round trips of an empty statement took"
+            f" more than {fastest_s * US_PER_S:,.0f} µs: above its ceiling: the clock lies, or"
+            " the way to the server was another one",
+            ceiling,
+        )
+
+
+_REMEDIES = {
+    "above-sync-ceiling": "Do not believe the commits before you know which it is: compare"
+    " `fsync` and the place of pg_wal in the settings, repeat it on a quiet device (the ceiling is"
+    f" the mean of one second; {format_percent(MARGIN, signed=False)} above it are let pass), and"
+    " ask whether the drive's write cache survives a power cut.",
+    "below-round-trip": "Do not believe the latency before you know why: repeat it on a quiet"
+    " machine, and look for a pooler or proxy between generator and server.",
+    "above-read-ceiling": "Repeat it on a quiet device, with data larger than every cache below.",
+}
+
+
+def _warning(code: str, treatment: str, message: str, ceiling: Ceiling) -> Finding:
+    return Finding(
+        code=code,
+        severity=Severity.WARNING,
+        message=message,
+        remedy=_REMEDIES[code],
+        source=ceiling.how,
+        subject=treatment,
+    )
+
+
+_NAMES = {
+    CeilingKind.ROUND_TRIP: "round trip",
+    CeilingKind.PING_PONG: "ping-pong",
+    CeilingKind.SYNC: "forced write",
+    CeilingKind.DIRECT_READ: "direct read",
+    CeilingKind.LOG_WRITE: "log write",
+}
+_NOTE = (
+    "Measured before the first block. A figure of the database above one of these is a finding. "
+    "Latency is the median; of forced writes the mean. The method that a treatment's commits wait "
+    "for names the treatment."
+)
+
+_LOG_NOTE = (
+    "The log is WAL or the append-only file, by the median run at the load that writes most of it."
+    f" Above {share(LOG_SHARE)} of what the device takes a finding says that bytes are the limit,"
+    " not flushes; data pages, snapshots and rewrites go to the same device on top."
+)
+
+
+def ceiling_tables(analysis: CampaignAnalysis) -> tuple[Table, ...]:
+    """Return the ceilings of this place as a table; none where there are none."""
+    if not analysis.ceilings:
+        return ()
+    columns = (
+        Column(name="ceiling"),
+        Column(name="of"),
+        number_column("rate", "1/s"),
+        number_column("latency", "µs"),
+        number_column("5 %", "µs"),
+        number_column("99 %", "µs"),
+        Column(name="holds for"),
+        Column(name="how, or why not"),
+    )
+    rows = tuple(_row(ceiling) for ceiling in analysis.ceilings)
+    place = Table(title="Ceilings of this place", columns=columns, rows=rows, note=_NOTE)
+    return (place, *_log_table(analysis.log_rates))
+
+
+def _log_table(rates: Sequence[LogRate]) -> tuple[Table, ...]:
+    """Return the logs beside what their device takes; none where no log was written."""
+    if not rates:
+        return ()
+    columns = (
+        Column(name="treatment"),
+        Column(name="workload"),
+        number_column("log", "MiB/s"),
+        number_column("device, long writes", "MiB/s"),
+        number_column("share"),
+        Column(name="why not"),
+    )
+    rows = tuple(
+        Row(
+            cells=(
+                each.treatment,
+                each.workload,
+                rate(each.bytes_per_s / MIB),
+                rate(None if each.most_bytes_per_s is None else each.most_bytes_per_s / MIB),
+                MISSING if each.share is None else format_percent(each.share, signed=False),
+                each.absent or MISSING,
+            )
+        )
+        for each in rates
+    )
+    title = "Bytes of the log beside what the device takes"
+    return (Table(title=title, columns=columns, rows=rows, note=_LOG_NOTE),)
+
+
+def _row(ceiling: Ceiling) -> Row:
+    return Row(
+        cells=(
+            _NAMES[ceiling.kind],
+            ceiling.subject or MISSING,
+            rate(ceiling.rate_per_s),
+            microseconds(ceiling.latency_s),
+            microseconds(ceiling.fastest_s),
+            microseconds(ceiling.p99_s),
+            enumeration(ceiling.treatments) or MISSING,
+            ceiling.unknown or ceiling.how,
+        )
+    )
+
+
+def ceilings_json(analysis: CampaignAnalysis) -> dict[str, Json]:
+    """Return the ceilings for ``summary.json``, where there are some."""
+    if not analysis.ceilings:
+        return {}
+    return {
+        "ceilings": [
+            {
+                "kind": ceiling.kind.value,
+                "of": ceiling.subject,
+                "rate_per_s": number(ceiling.rate_per_s),
+                "latency_s": number(ceiling.latency_s),
+                "fastest_s": number(ceiling.fastest_s),
+                "p99_s": number(ceiling.p99_s),
+                "samples": ceiling.samples,
+                "treatments": list(ceiling.treatments),
+                "how": ceiling.how or None,
+                "unknown": ceiling.unknown or None,
+            }
+            for ceiling in analysis.ceilings
+        ],
+        **_log_json(analysis.log_rates),
+    }
+
+
+def _log_json(rates: Sequence[LogRate]) -> dict[str, Json]:
+    if not rates:
+        return {}
+    return {
+        "log_rates": [
+            {
+                "treatment": each.treatment,
+                "workload": each.workload,
+                "bytes_per_s": number(each.bytes_per_s),
+                "device_bytes_per_s": number(each.most_bytes_per_s),
+                "absent": each.absent or None,
+            }
+            for each in rates
+        ]
+    }

@@ -1,1 +1,0 @@
-"""What the machine could do at most, and how near the load came."""

@@ -1,0 +1,738 @@
+"""Two campaigns beside each other: not interleaved, so time is confounded with everything.
+
+The only words are "differs" and "not distinguishable". Which of the many things that changed
+between two campaigns made a difference cannot be told from them.
+
+Whether two treatments share an instance: what a difference between them may be blamed on.
+
+Two servers differ by more than their settings: host, memory layout, age, neighbours. With one
+instance per side that is all in the effect, and no number of blocks takes it out (METHOD 3.8).
+
+Any two treatments of one campaign: their blocks are interleaved, so the contrast is paired.
+
+Two campaigns beside each other, as a document and for programs.
+
+Two treatments of one campaign, as a document and for programs.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from steelyard.answers.cells import compare_stalls
+from steelyard.answers.durability.compute import with_trades
+from steelyard.answers.latency.compute import analyse_latency
+from steelyard.answers.latency.section import latency_section
+from steelyard.answers.observations import (
+    HeadlineContrast,
+    Observations,
+    count,
+    headline_contrasts,
+    observe,
+)
+from steelyard.answers.result.compute import Pair, Terms, compare
+from steelyard.answers.result.section import headline_section
+from steelyard.answers.results import CampaignAnalysis, Comparison
+from steelyard.answers.settings import differing_settings, shown_settings, without_forecasts
+from steelyard.answers.summary import FORMAT, summary
+from steelyard.answers.tables import comparison_section, settings_section
+from steelyard.answers.wording import ending
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.errors import InputError
+from steelyard.core.experiment import Experiment, Measure, SwitchCost
+from steelyard.core.findings import Estimate, Finding, Severity
+from steelyard.core.latency import LogPolicy
+from steelyard.core.measurement import Environment
+from steelyard.core.plan import CampaignPlan
+from steelyard.core.schedule import CellKey
+from steelyard.core.target import (
+    AnyLocalTarget,
+    CloudNativePgTarget,
+    EndpointTarget,
+    RedisKubernetesTarget,
+    Target,
+)
+from steelyard.core.units import format_share
+from steelyard.report.document import (
+    BulletList,
+    Column,
+    Document,
+    KeyValues,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    number_column,
+)
+from steelyard.report.formats import (
+    CONFIDENCE,
+    Json,
+    bounds,
+    effect_interval,
+    effect_value,
+    load_json,
+    number,
+    percent,
+    utc,
+)
+from steelyard.report.terminal import filled
+from steelyard.stats.noise import LEAST_INSTANCES
+from steelyard.stats.student import FloatArray, welch_interval
+
+TOTAL_LEVEL = 0.05  # over all cells of a comparison, by Bonferroni
+LEAST_BLOCKS = 2
+
+Described = dict[tuple[str, str], str]  # (subject, name) to value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One thing that is not the same in both campaigns.
+
+    Attributes:
+        subject: What it is about: ``machine``, ``experiment``, ``settings of fitted``.
+        first: As in the first campaign; None where it was not recorded.
+        second: As in the second; None likewise.
+    """
+
+    subject: str
+    name: str
+    first: str | None
+    second: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpairedCell:
+    """One treatment in one cell, in the second campaign against the first.
+
+    Attributes:
+        effect: Relative difference in tps, with Welch's interval over blocks; bounds are None
+            with fewer than two blocks on a side, all of it is without any.
+        differs: The interval leaves out zero; None when there is no interval.
+        level: Two-sided level of the interval.
+    """
+
+    treatment: str
+    cell: CellKey
+    first_blocks: int
+    second_blocks: int
+    effect: Estimate | None
+    differs: bool | None
+    level: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignPair:
+    """The second campaign against the first.
+
+    Attributes:
+        ids: Of the two.
+        started_at: Wall clock of the two, seconds since the epoch.
+        differences: Of environment, experiment and settings: to be read before the cells.
+        cells: What both measured, in the first one's order.
+        left_out: A sentence for what only one measured, or both under one name but differently.
+    """
+
+    ids: tuple[str, str]
+    started_at: tuple[float, float]
+    differences: tuple[Difference, ...]
+    cells: tuple[UnpairedCell, ...]
+    left_out: tuple[str, ...]
+
+
+def compare_campaigns(first: CampaignRecord, second: CampaignRecord) -> CampaignPair:
+    """Return what differs between two campaigns, and the throughput of what both measured.
+
+    Raises:
+        InputError: They have no treatment under one workload and load in common.
+    """
+    ours, theirs = observe(first).of_closed_loops(), observe(second).of_closed_loops()
+    alike = _alike_workloads(first.experiment, second.experiment)
+    shared = [
+        (treatment, cell)
+        for cell in ours.cells
+        for treatment in ours.treatments
+        if cell.workload in alike and cell in theirs.cells and treatment in theirs.treatments
+    ]
+    if not shared:
+        raise InputError(
+            f"{first.campaign_id} and {second.campaign_id} have no treatment with the same"
+            " workload and closed loop in common",
+            hint="Compare campaigns of one experiment file; open loops complete what was asked"
+            " for, so their throughput is not compared.",
+        )
+    level = TOTAL_LEVEL / len(shared)
+    return CampaignPair(
+        ids=(first.campaign_id, second.campaign_id),
+        started_at=(first.started_at, second.started_at),
+        differences=tuple(_differences(first, second)),
+        cells=tuple(_cell(ours, theirs, treatment, cell, level) for treatment, cell in shared),
+        left_out=(
+            *_left_out(first.experiment, second.experiment, alike),
+            *_open_loops(first.experiment, second.experiment),
+        ),
+    )
+
+
+def _cell(
+    ours: Observations, theirs: Observations, treatment: str, cell: CellKey, level: float
+) -> UnpairedCell:
+    before, after = _values(ours, treatment, cell), _values(theirs, treatment, cell)
+    effect, differs = _weighed(before, after, level)
+    return UnpairedCell(
+        treatment=treatment,
+        cell=cell,
+        first_blocks=len(before),
+        second_blocks=len(after),
+        effect=effect,
+        differs=differs,
+        level=level,
+    )
+
+
+def _values(seen: Observations, treatment: str, cell: CellKey) -> FloatArray:
+    return seen.log_tps[:, seen.treatments.index(treatment), seen.cells.index(cell)]
+
+
+def _weighed(
+    before: FloatArray, after: FloatArray, level: float
+) -> tuple[Estimate | None, bool | None]:
+    if not len(before) or not len(after):
+        return None, None
+    if min(len(before), len(after)) < LEAST_BLOCKS:
+        return Estimate(value=float(np.expm1(after.mean() - before.mean()))), None
+    interval = welch_interval(after, before, level)
+    low, high = float(np.expm1(interval.low)), float(np.expm1(interval.high))
+    effect = Estimate(value=float(np.expm1(interval.estimate)), low=low, high=high)
+    return effect, low > 0.0 or high < 0.0
+
+
+def _alike_workloads(first: Experiment, second: Experiment) -> set[str]:
+    """Return the names of workloads that ask the same in both."""
+    mine = {workload.name: workload for workload in first.workloads}
+    return {w.name for w in second.workloads if mine.get(w.name) == w}
+
+
+def _left_out(first: Experiment, second: Experiment, alike: set[str]) -> Iterator[str]:
+    sides = (("first", first, second), ("second", second, first))
+    for side, one, other in sides:
+        names = {t.name for t in other.treatments}
+        for treatment in one.treatments:
+            if treatment.name not in names:
+                yield f"treatment `{treatment.name}` is in the {side} campaign only"
+        for load in one.closed_loads:
+            if load not in other.loads:
+                yield f"{load.label}, {load.threads} threads: in the {side} campaign only"
+    shared = {w.name for w in first.workloads} & {w.name for w in second.workloads}
+    for name in sorted(shared - alike):
+        yield f"workload `{name}` is different work in the two"
+    for name in sorted({w.name for w in (*first.workloads, *second.workloads)} - shared):
+        yield f"workload `{name}` is in one of the two only"
+
+
+def _open_loops(first: Experiment, second: Experiment) -> Iterator[str]:
+    if open_loops := dict.fromkeys(x.label for x in (*first.loads, *second.loads) if x.is_open):
+        yield f"{', '.join(open_loops)}: open loops complete what was asked for"
+
+
+def _differences(first: CampaignRecord, second: CampaignRecord) -> Iterator[Difference]:
+    yield from _differing(_facts(first.environment), _facts(second.environment))
+    yield from _differing(_design(first), _design(second))
+    in_both = {t.name for t in second.experiment.treatments}
+    for treatment in first.experiment.treatments:
+        if treatment.name in in_both:
+            name = treatment.name
+            yield from _differing(_asked(first, name), _asked(second, name))
+            yield from _differing_servers(_server(first, name), _server(second, name), name)
+
+
+def _differing_servers(first: Described, second: Described, name: str) -> Iterator[Difference]:
+    """Compare settings in force; where one was never seen, one line says so."""
+    if bool(first) is bool(second):
+        yield from _differing(first, second)
+        return
+    told = ["recorded" if side else None for side in (first, second)]
+    yield Difference(
+        subject=f"settings of {name}", name="all of them", first=told[0], second=told[1]
+    )
+
+
+def _differing(first: Described, second: Described) -> Iterator[Difference]:
+    for key in {**first, **second}:
+        if first.get(key) != second.get(key):
+            subject, name = key
+            yield Difference(
+                subject=subject, name=name, first=first.get(key), second=second.get(key)
+            )
+
+
+def _facts(environment: Environment | None) -> Described:
+    facts = environment.facts if environment is not None else ()
+    return {(fact.subject, fact.name): fact.value for fact in facts}
+
+
+def _design(record: CampaignRecord) -> Described:
+    experiment, plan = record.experiment, record.plan
+    measure = experiment.measure
+    described = {
+        "design": experiment.design.value,
+        "run": f"{measure.ramp_s:g} s ramp, {measure.slice_s:g} s measured",
+        "prewarm": "yes" if measure.prewarm else "no",
+        "transactions logged": _logging(measure),
+        "generator flags": " ".join(experiment.generator_flags) or "none",
+        "treatments side by side": ", ".join(t.name for t in experiment.treatments),
+    }
+    if plan is not None:
+        described["mode"] = plan.mode.value
+        described |= _turns(plan) if plan.turns else {}
+        described["runs of each cell per visit"] = str(plan.rounds)
+        described["data restored every"] = plan.reset.value
+        described["discard"] = f"{plan.discard.discard_s:g} s"
+    return {("experiment", name): value for name, value in described.items()}
+
+
+def _turns(plan: CampaignPlan) -> dict[str, str]:
+    """Return how turns were taken: rates in turns are not those of a server alone."""
+    told = {
+        f"turns of {each.workload}": f"{each.times.turn_s:g} s, {each.times.settling_s:g} s of it"
+        f" settling, {each.times.reconnections} reconnections"
+        for each in plan.turns
+    }
+    paused = "nothing" if plan.pausing is None else plan.pausing.value
+    return {**told, "in pauses stands still": paused}
+
+
+def _logging(measure: Measure) -> str:
+    """Return what is logged and kept, since a log costs throughput."""
+    if measure.log is LogPolicy.OFF:
+        return "none"
+    return f"{format_share(measure.log_sampling)}, {measure.log.value}"
+
+
+def _asked(record: CampaignRecord, name: str) -> Described:
+    treatment = record.experiment.treatment(name)
+    asked = {
+        "protocol": treatment.protocol or record.experiment.protocol,
+        "target": treatment.target.kind,
+    }
+    return {(f"treatment {name}", key): value for key, value in asked.items()}
+
+
+def _server(record: CampaignRecord, treatment: str) -> Described:
+    servers = record.environment.servers if record.environment is not None else ()
+    subject = f"settings of {treatment}"
+    return {
+        (subject, name): value
+        for server in servers
+        if server.treatment == treatment
+        for name, value in {"version": server.version, **shown_settings(server)}.items()
+    }
+
+
+def instances_per_side(one: Target, other: Target, plan: CampaignPlan, blocks: int) -> int | None:
+    """Return how many instances of each side were compared; None where both share one.
+
+    Servers of one machine in one directory share it, also of two versions. Another directory may
+    be another disk, which making a server anew does not make anew. Servers that Steelyard did not
+    start are as many instances as there are targets. Servers in a cluster that differ are made for
+    each visit, volumes and all: each is an instance.
+    """
+    if isinstance(one, AnyLocalTarget) and isinstance(other, AnyLocalTarget):
+        return None if one.directory == other.directory else 1
+    if _identity(one) == _identity(other):
+        return None
+    return blocks if plan.switch is SwitchCost.REPROVISION else 1
+
+
+def _identity(target: Target) -> Hashable:
+    """Return what tells one server from another: how it is reached, not how it is treated."""
+    if isinstance(target, EndpointTarget):
+        return (target.uri, target.service, target.host, target.port, target.inside)
+    if isinstance(target, CloudNativePgTarget) and not target.is_made:
+        return (target.place, target.cluster)
+    if isinstance(target, RedisKubernetesTarget) and target.service is not None:
+        return target.service
+    return target
+
+
+def with_instances(
+    comparisons: Sequence[Comparison], experiment: Experiment, plan: CampaignPlan
+) -> tuple[Comparison, ...]:
+    """Return the comparisons, each with its number of instances per side."""
+    sides = {
+        (asked.baseline, asked.treatment): _sides(asked, experiment)
+        for asked in headline_contrasts(experiment)
+    }
+    return tuple(
+        replace(
+            each, instances=_instances(*sides[each.baseline, each.treatment], plan, each.blocks)
+        )
+        for each in comparisons
+    )
+
+
+def _sides(asked: HeadlineContrast, experiment: Experiment) -> tuple[list[Target], list[Target]]:
+    targets = [treatment.target for treatment in experiment.treatments]
+    return [targets[i] for i in asked.negative], [targets[i] for i in asked.positive]
+
+
+def _instances(
+    ones: Sequence[Target], others: Sequence[Target], plan: CampaignPlan, blocks: int
+) -> int | None:
+    """Return the least number of instances per side; None where both sides live on the same.
+
+    With factors a side is a mean over treatments: where each target is on both sides alike, what
+    is peculiar to it cancels.
+    """
+    if Counter(map(_identity, ones)) == Counter(map(_identity, others)):
+        return None
+    counts = [instances_per_side(one, other, plan, blocks) for one in ones for other in others]
+    return min((number for number in counts if number is not None), default=None)
+
+
+def pair_findings(comparisons: Sequence[Comparison]) -> Iterator[Finding]:
+    """Yield a warning for each contender whose difference may be that of its instance."""
+    told = {c.treatment: c for c in comparisons if c.is_of_pair and c.blocks}
+    for comparison in told.values():
+        yield Finding(
+            code="pair-of-instances",
+            severity=Severity.WARNING,
+            message=(
+                f"{comparison.treatment}: it lives on another instance than {comparison.baseline},"
+                f" {count(comparison.instances or 0, 'instance')} per side; the effect is that of"
+                " this pair of instances, whatever differs between them"
+            ),
+            remedy=(
+                "Compare the settings on one server; or use targets that Steelyard makes, anew for"
+                f" each visit (`measure.switch: reprovision`), at least {LEAST_INSTANCES} per side."
+            ),
+            source="METHOD 3.8: more than half of such campaigns call equal servers different",
+            subject=comparison.treatment,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairComparison:
+    """One treatment of a campaign against another, whatever its baseline.
+
+    Attributes:
+        campaign: The analysis of the campaign as far as it concerns these two.
+        reference: The treatment in the baseline's place.
+        treatment: The other one.
+        planned: Whether the campaign's own plan compares the two; else this is an additional look.
+        turned: Whether it compares them the other way round.
+    """
+
+    campaign: CampaignAnalysis
+    reference: str
+    treatment: str
+    planned: bool
+    turned: bool = False
+
+
+def compare_pair(
+    record: CampaignRecord, whole: CampaignAnalysis, *, reference: str, treatment: str
+) -> PairComparison:
+    """Return one treatment against another at the levels of the campaign's own rule.
+
+    A repeated confidence interval holds at whatever block the campaign stopped and for whatever
+    reason, so the interval of a pair that was not planned is valid taken alone. It takes no part
+    in the campaign's total error.
+
+    Args:
+        record: Of the campaign.
+        whole: Its analysis.
+        reference: Takes the baseline's place.
+        treatment: Is compared with it.
+
+    Raises:
+        InputError: There is no such treatment, both are the same, or all loads are open loops.
+    """
+    _require_two(record.experiment, reference, treatment)
+    if not record.experiment.closed_loads:
+        raise InputError(
+            "all loads of the campaign are open loops, whose throughput is what was asked for",
+            hint="Its report compares their latency: steelyard report.",
+        )
+    two = _narrowed(record, reference, treatment)
+    seen = observe(record).of_closed_loops()
+    campaign = replace(
+        whole,
+        experiment=two.experiment,
+        attribution=None,
+        comparisons=_compared(two, seen),
+        cells=tuple(c for c in whole.cells if c.treatment in (reference, treatment)),
+        stalls=compare_stalls(seen, two.experiment),
+        settings=differing_settings(two.environment, two.experiment),
+        scalability=tuple(c for c in whole.scalability if c.treatment in (reference, treatment)),
+        latency=analyse_latency(
+            two,
+            seen.narrowed([each.name for each in two.experiment.treatments]),
+            headline_contrasts(two.experiment),
+        ),
+    )
+    return PairComparison(
+        campaign=campaign,
+        reference=reference,
+        treatment=treatment,
+        planned=_plans(record.experiment, reference, treatment)
+        or _plans(record.experiment, treatment, reference),
+        turned=_plans(record.experiment, treatment, reference),
+    )
+
+
+def _plans(experiment: Experiment, reference: str, treatment: str) -> bool:
+    """Return whether a headline is exactly the second of two treatments minus the first."""
+    places = {each.name: place for place, each in enumerate(experiment.treatments)}
+    sides = (places[reference],), (places[treatment],)
+    return any((c.negative, c.positive) == sides for c in headline_contrasts(experiment))
+
+
+def _narrowed(record: CampaignRecord, reference: str, treatment: str) -> CampaignRecord:
+    """Return the record as if its experiment named these two treatments alone."""
+    names = (reference, treatment)
+    experiment = replace(
+        record.experiment,
+        baseline=reference,
+        attribution=None,
+        treatments=tuple(record.experiment.treatment(name) for name in names),
+    )
+    environment = record.environment
+    if environment is not None:
+        servers = tuple(s for s in environment.servers if s.treatment in names)
+        environment = replace(environment, servers=servers)
+    return replace(record, experiment=experiment, environment=environment)
+
+
+def _compared(two: CampaignRecord, seen: Observations) -> tuple[Comparison, ...]:
+    experiment, plan = two.experiment, two.plan
+    if plan is None or not experiment.compares_throughput:
+        return ()
+    terms = Terms(
+        rule=plan.stopping,
+        margin=experiment.stop.equivalence,
+        decide=experiment.stop.decide,
+        block_s=plan.block_s,
+    )
+    reference, (treatment,) = experiment.baseline, experiment.contenders
+    contrasts = seen.contrasts(reference, treatment)
+    compared = [
+        comparison
+        for workload in experiment.workloads
+        for comparison in compare(
+            contrasts[:, seen.columns_of(workload.name)],
+            Pair(baseline=reference, treatment=treatment, workload=workload.name),
+            experiment.closed_loads,
+            terms,
+        )
+    ]
+    placed = with_instances(compared, experiment, plan)
+    forecast = without_forecasts(placed, experiment, two.environment)
+    return with_trades(forecast, experiment, two.environment)
+
+
+def _require_two(experiment: Experiment, reference: str, treatment: str) -> None:
+    names = [each.name for each in experiment.treatments]
+    for name in (reference, treatment):
+        if name not in names:
+            raise InputError(
+                f"the campaign has no treatment `{name}`",
+                hint=f"It has: {', '.join(names)}.",
+            )
+    if reference == treatment:
+        raise InputError(
+            f"`{reference}` cannot be compared with itself", hint="Name two treatments."
+        )
+
+
+CONFOUNDED = (
+    "Not interleaved: time is confounded. Whatever changed between the two campaigns (the machine,"
+    " its neighbours, versions, settings, the hour) is in these ratios, and no interval covers it."
+    " To compare two configurations, put both into one experiment."
+)
+_NOTE = (
+    f"Ratio of the second campaign to the first. Welch's intervals on the log means of the blocks,"
+    f" unpaired, {CONFIDENCE} over all rows together (Bonferroni). They cover how blocks vary"
+    " within each campaign, and nothing else."
+)
+
+
+def across_document(pair: CampaignPair) -> Document:
+    """Return two campaigns as a document: what differs first, then the ratios."""
+    first, second = pair.ids
+    moments = " and ".join(utc(moment) for moment in pair.started_at)
+    return Document(
+        title=f"{second} against {first}",
+        subtitle=f"two campaigns, not interleaved · {moments}",
+        sections=(
+            _confounded(),
+            _differences_section(pair),
+            _cells(pair),
+            *_left_out_section(pair),
+        ),
+    )
+
+
+def _confounded() -> Section:
+    remark = Paragraph(text=CONFOUNDED, tone=Tone.WARNING)
+    return Section(anchor="verdicts", title="Two campaigns", blocks=(remark,))
+
+
+def _differences_section(pair: CampaignPair) -> Section:
+    title = "Environment and settings that differ"
+    if not pair.differences:
+        none = Paragraph(text="None, as far as the two records tell.")
+        return Section(anchor="differences", title=title, blocks=(none,))
+    blocks = tuple(
+        KeyValues(title=subject, pairs=tuple(_told(difference) for difference in about))
+        for subject, about in groupby(pair.differences, key=lambda d: d.subject)
+    )
+    lead = Paragraph(text="The first campaign's value, then the second's.")
+    return Section(anchor="differences", title=title, blocks=(lead, *blocks))
+
+
+def _told(difference: Difference) -> tuple[str, str]:
+    first, second = (
+        "not recorded" if value is None else value
+        for value in (difference.first, difference.second)
+    )
+    return difference.name, f"{first} → {second}"
+
+
+def _cells(pair: CampaignPair) -> Section:
+    title = "Throughput of what both measured"
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("clients"),
+        number_column("threads", spare=True),
+        number_column("blocks", spare=True),
+        number_column("ratio - 1"),
+        number_column(f"{CONFIDENCE} interval"),
+        Column(name="so"),
+    )
+    rows = tuple(_cell_row(cell) for cell in pair.cells)
+    table = Table(title=title, columns=columns, rows=rows, note=_NOTE)
+    return Section(anchor="unpaired", title=title, blocks=(table,))
+
+
+def _cell_row(cell: UnpairedCell) -> Row:
+    load = cell.cell.load
+    return Row(
+        cells=(
+            cell.cell.workload,
+            cell.treatment,
+            str(load.clients),
+            str(load.threads),
+            f"{cell.first_blocks} and {cell.second_blocks}",
+            effect_value(cell.effect),
+            effect_interval(cell.effect),
+            unpaired_word(cell),
+        )
+    )
+
+
+def unpaired_word(cell: UnpairedCell) -> str:
+    """Return the strongest word that two campaigns allow."""
+    if cell.differs is None:
+        return "too few blocks for an interval"
+    return "differs" if cell.differs else "not distinguishable"
+
+
+def _left_out_section(pair: CampaignPair) -> tuple[Section, ...]:
+    if not pair.left_out:
+        return ()
+    items = BulletList(lead="Not compared", items=pair.left_out)
+    return (Section(anchor="left-out", title="Left out", blocks=(items,)),)
+
+
+def across_summary(pair: CampaignPair) -> dict[str, Json]:
+    """Return two campaigns for programs."""
+    return {
+        "format": FORMAT,
+        "kind": "campaigns",
+        "note": CONFOUNDED,
+        "interleaved": False,
+        "campaigns": list(pair.ids),
+        "started_at": [number(moment) for moment in pair.started_at],
+        "differences": [
+            {"about": d.subject, "name": d.name, "first": d.first, "second": d.second}
+            for d in pair.differences
+        ],
+        "cells": [_cell_json(cell) for cell in pair.cells],
+        "left_out": list(pair.left_out),
+    }
+
+
+def _cell_json(cell: UnpairedCell) -> dict[str, Json]:
+    low, high = bounds(cell.effect) or (None, None)
+    load = cell.cell.load
+    return {
+        "workload": cell.cell.workload,
+        "treatment": cell.treatment,
+        **load_json(load),
+        "blocks": [cell.first_blocks, cell.second_blocks],
+        "effect_percent": None if cell.effect is None else percent(cell.effect.value),
+        "low_percent": percent(low),
+        "high_percent": percent(high),
+        "word": unpaired_word(cell),
+        "level": number(cell.level),
+    }
+
+
+ADDITIONAL = (
+    "An additional look that is not in the campaign's plan: each interval holds taken alone, at"
+    " the levels of the campaign's own rule, and does not share the error of its headlines. Who"
+    " looks at many pairs will find differences that are not there."
+)
+PLANNED = "This pair is in the campaign's plan; the intervals are those of its report."
+TURNED = (
+    "The campaign's plan compares the two the other way round; the intervals are those of its"
+    " report, turned."
+)
+
+
+def pair_note(pair: PairComparison) -> str:
+    """Return what the intervals of a pair promise, in a sentence or two."""
+    if not pair.planned:
+        return ADDITIONAL
+    return TURNED if pair.turned else PLANNED
+
+
+def pair_document(pair: PairComparison) -> Document:
+    """Return the comparison of two treatments as a document."""
+    campaign = pair.campaign
+    verdicts = headline_section(campaign)
+    note = Paragraph(text=pair_note(pair), tone=Tone.PLAIN if pair.planned else Tone.WARNING)
+    document = Document(
+        title=campaign.experiment.name,
+        subtitle=f"{pair.treatment} against {pair.reference} · {ending(campaign)}"
+        f" · {utc(campaign.started_at)}",
+        sections=(
+            replace(verdicts, blocks=(note, *verdicts.blocks)),
+            comparison_section(campaign),
+            *latency_section(campaign),
+            settings_section(campaign),
+            _unit(pair),
+        ),
+    )
+    return filled(document, campaign.experiment.words)
+
+
+def _unit(pair: PairComparison) -> Section:
+    text = f"The unit of replication is: {pair.campaign.unit}."
+    return Section(anchor="unit", title="What was repeated", blocks=(Paragraph(text=text),))
+
+
+def pair_summary(pair: PairComparison) -> dict[str, Json]:
+    """Return the comparison of two treatments for programs."""
+    return {
+        **summary(pair.campaign),
+        "kind": "treatments",
+        "planned": pair.planned,
+        "note": pair_note(pair),
+    }

@@ -1,1 +1,0 @@
-"""Two configurations of one campaign, or two campaigns, beside each other."""

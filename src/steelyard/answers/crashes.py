@@ -1,0 +1,729 @@
+"""What a crash test says of each mode: how much is lost, how far back, how often, as promised?
+
+Rules: what an acknowledged commit survives, by what holds a copy of it and since when.
+
+Worst case of what the configuration allows, under one failure at a time. That disks keep what they
+have flushed, and that nobody restores a backup, is taken for granted.
+
+Rules: what an acknowledged write of Redis survives, by settings, a replica and what holds it.
+
+A crash test as a document, and as JSON.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from steelyard.answers.durability.results import BY_WEIGHT, Fate, Loss, Survival
+from steelyard.core.crash import Crash, CrashMode, CrashTest
+from steelyard.core.findings import Estimate
+from steelyard.core.kubernetes import class_in, is_longhorn, is_node_bound, replicas
+from steelyard.core.measurement import Fact
+from steelyard.core.redis import (
+    Death,
+    PromisedDeath,
+    PromisedLoss,
+    promised_by_replica,
+    promised_commits,
+    promised_loss,
+)
+from steelyard.core.stack_facts import StorageClassFacts
+from steelyard.core.target import RedisEndpointTarget, RedisKubernetesTarget, RedisLocalTarget
+from steelyard.core.units import format_bytes, format_share
+from steelyard.report.document import (
+    Block,
+    BulletList,
+    Column,
+    Document,
+    KeyValues,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    Tone,
+    number_column,
+)
+from steelyard.report.formats import Json, bounds, count, ended, interval, number
+from steelyard.stats.signed_rank import ranked_median_interval
+from steelyard.stats.student import highest_chance
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashSummary:
+    """One mode under one kind of death.
+
+    Attributes:
+        losing: Crashes after which something acknowledged was gone.
+        unusable: Crashes after which the server did not start or could not read its data.
+        acknowledged: Median over crashes.
+        lost: Acknowledged writes that are gone: median over crashes, with its interval.
+        most_lost: The same of the worst crash.
+        lost_s: Seconds before the death of the oldest lost one, 0 where none is: median over
+            crashes, with its interval.
+        most_lost_s: The same of the worst crash.
+        chance_at_most: Of a crash that loses something, by an exact upper bound at 95 %.
+        whole_load: Crashes that lost all that was written: how far back it would go is not seen.
+        uncounted: Writes that were answered while the power was being cut: no promise.
+        uncounted_lost: Those of them that are gone.
+        promised: What it may lose, by its settings.
+        is_control: Something was lost each time, and only because it was not flushed: so the test
+            finds such a loss.
+        longest_window_s: The longest call that cut; None: there was none, or nobody looked.
+        tried: Cuts before which a file was left unflushed.
+        took: Those of them that took it.
+    """
+
+    mode: str
+    death: Death
+    crashes: int
+    losing: int
+    unusable: int
+    acknowledged: float
+    lost: Estimate
+    most_lost: int
+    lost_s: Estimate
+    most_lost_s: float
+    chance_at_most: float
+    whole_load: int
+    uncounted: int
+    uncounted_lost: int
+    promised: PromisedDeath
+    is_control: bool
+    longest_window_s: float | None
+    tried: int
+    took: int
+
+    @property
+    def is_shown_to_cut(self) -> bool:
+        """Return whether each cut took a file with it that was not flushed."""
+        return self.took == self.tried == self.crashes
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether something is lost where nothing may be."""
+        return self.promised.most_s == 0 and self.losing > 0
+
+    @property
+    def exceeds(self) -> bool:
+        """Return whether more seconds are lost than promised, where settings alone bound them."""
+        if self.promised.on_top:
+            return False
+        return bool(self.promised.most_s) and self.most_lost_s > (self.promised.most_s or math.inf)
+
+
+def crash_summaries(test: CrashTest) -> tuple[CrashSummary, ...]:
+    """Return what is to be said of each mode and kind of death that was taken, modes first."""
+    return tuple(
+        _summary(mode, death, crashes, promised(test.engine, mode))
+        for death in test.deaths
+        for mode in test.modes
+        if (crashes := test.of(mode.name, death))
+    )
+
+
+def promised(engine: str, mode: CrashMode) -> PromisedLoss:
+    """Return what a mode promises by its settings."""
+    if mode.replica is not None:
+        return promised_by_replica()
+    rule = promised_loss if engine == "redis" else promised_commits
+    return rule(mode.asked)
+
+
+def _summary(
+    mode: CrashMode, death: Death, crashes: Sequence[Crash], promise: PromisedLoss
+) -> CrashSummary:
+    lost = [each.gone for each in crashes]
+    lost_s = [each.oldest_lost_s or 0.0 for each in crashes]
+    losing = sum(gone > 0 for gone in lost)
+    return CrashSummary(
+        mode=mode.name,
+        death=death,
+        crashes=len(crashes),
+        losing=losing,
+        unusable=sum(bool(each.unusable) for each in crashes),
+        acknowledged=float(np.median([each.counted for each in crashes])),
+        lost=_median(lost),
+        most_lost=max(lost),
+        lost_s=_median(lost_s),
+        most_lost_s=max(lost_s),
+        chance_at_most=highest_chance(losing, of=len(crashes), level=LEVEL),
+        whole_load=sum(each.gone == each.counted for each in crashes),
+        uncounted=sum(each.late for each in crashes) if death is Death.POWER else 0,
+        uncounted_lost=sum(each.late_lost for each in crashes) if death is Death.POWER else 0,
+        promised=promise.after(death),
+        # What a kill loses for the same reason does not show that the cut cuts.
+        is_control=death is Death.POWER
+        and promise.power != promise.kill
+        and losing == len(crashes),
+        longest_window_s=max((w for c in crashes if (w := c.window_s) is not None), default=None),
+        tried=sum(each.took_unflushed is not None for each in crashes),
+        took=sum(each.took_unflushed is True for each in crashes),
+    )
+
+
+def _median(values: Sequence[float]) -> Estimate:
+    found = ranked_median_interval(np.array(values, dtype=float), LEVEL)
+    if not found.bounded:
+        return Estimate(value=found.estimate)
+    return Estimate(value=found.estimate, low=found.low, high=found.high)
+
+
+_WAL: Final = "PostgreSQL documentation, 'Write Ahead Log'"
+_ASYNCHRONOUS: Final = "PostgreSQL documentation, 'Asynchronous Commit'"
+_REPLICATION: Final = "CloudNativePG documentation, 'Replication'"
+_FAILOVER: Final = "CloudNativePG documentation, 'Automated failover'"
+_LONGHORN: Final = "Longhorn documentation, 'Architecture and Concepts', 'Storage Class Parameters'"
+_CACHES: Final = "longhorn/longhorn#4504"
+_VOLUMES: Final = "Kubernetes documentation, 'Volumes'"
+_APART: Final = f"{_REPLICATION}, 'Scheduling'"
+_UNSAFE: Final = {
+    "fsync": "nothing is flushed, and the whole database may be damaged",
+    "full_page_writes": "a page that was torn in the middle of a write cannot be repaired",
+}
+
+NO_WAIT: Final = frozenset({"off", "local"})  # values of synchronous_commit that ask no standby
+
+
+class Keeper(StrEnum):
+    """Who made what lies below the server."""
+
+    MACHINE = "this machine"
+    CLUSTER = "a Cluster of Steelyard's"
+    OTHERS = "others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footing:
+    """What an acknowledged commit of a treatment rests on.
+
+    Attributes:
+        settings: In force, by name; what is missing has PostgreSQL's default.
+        standbys: Beside the primary.
+        waits: ``required`` or ``preferred``, where commits wait for a standby; empty: they do not.
+        why_not: Then why not.
+        apart: Instances may not share a node.
+        volumes: Storage classes of the data and of WAL; None where one was not looked up. At
+            least one for a Cluster.
+    """
+
+    keeper: Keeper
+    settings: Mapping[str, str] = field(default_factory=dict)
+    standbys: int = 0
+    waits: str = ""
+    why_not: str = ""
+    apart: bool = False
+    volumes: Sequence[StorageClassFacts | None] = ()
+
+
+def survivals(footing: Footing) -> tuple[Survival, ...]:
+    """Return what an acknowledged commit survives, one answer for each failure."""
+    return tuple(_survival(footing, loss) for loss in Loss)
+
+
+def _survival(footing: Footing, loss: Loss) -> Survival:
+    if loss is Loss.SITE:
+        return _site(footing)
+    if footing.standbys:
+        return _with_standby(footing, loss)
+    if loss in (Loss.SERVER, Loss.POWER):
+        return _on_own_volume(footing, loss)
+    if footing.keeper is Keeper.CLUSTER:
+        return _without_its_node(footing, loss)
+    return _elsewhere(footing, loss)
+
+
+def _on_own_volume(footing: Footing, loss: Loss) -> Survival:
+    """Return what comes back when the same server starts again on the same data."""
+    if loss is not Loss.SERVER:
+        for name, why in _UNSAFE.items():
+            if footing.settings.get(name, "on") == "off":
+                return Survival(
+                    loss=loss, fate=Fate.ALL, reason=f"{name} = off: {why}", source=_WAL
+                )
+    if footing.settings.get("synchronous_commit", "on") == "off":
+        return Survival(
+            loss=loss,
+            fate=Fate.LAST,
+            reason="synchronous_commit = off: a commit is acknowledged up to"
+            f" {_lag(footing)} before its WAL is written",
+            source=_ASYNCHRONOUS,
+        )
+    if loss is Loss.SERVER:
+        why = "WAL is with the kernel before a commit is acknowledged"
+        return Survival(loss=loss, fate=Fate.KEPT, reason=why, source=_WAL)
+    return _flushed(footing, loss)
+
+
+def _lag(footing: Footing) -> str:
+    delay = footing.settings.get("wal_writer_delay", "")  # ms, as the server shows it
+    return f"{3 * int(delay)} ms" if delay.isdigit() else "three times wal_writer_delay"
+
+
+def _flushed(footing: Footing, loss: Loss) -> Survival:
+    why, source = "WAL is flushed before a commit is acknowledged", _WAL
+    if any(each is not None and is_longhorn(each) for each in footing.volumes):
+        why += "; Longhorn passes over the kernel's cache, not that of the disk"
+        source = f"{_WAL}; {_CACHES}"
+    return Survival(loss=loss, fate=Fate.KEPT, reason=why, source=source)
+
+
+def _without_its_node(footing: Footing, loss: Loss) -> Survival:
+    """Return what is left of a single instance whose node or disk is gone: the worst volume's."""
+    left = _on_own_volume(footing, Loss.POWER)
+    found = [volume_survival(each, loss, left) for each in footing.volumes]
+    return max(found, key=lambda each: BY_WEIGHT.index(each.fate))
+
+
+def volume_survival(each: StorageClassFacts | None, loss: Loss, left: Survival) -> Survival:
+    """Return what is left of a single instance on one volume when its node or disk is gone.
+
+    Args:
+        each: Class of the volume; None where it was not looked up.
+        loss: Of the node or the disk.
+        left: What the volume holds when the power fails: a copy elsewhere holds no more.
+    """
+    if each is None:
+        why, source = "where its volume lies is not in the record", ""
+    elif is_node_bound(each):
+        why = f"{each.name} is a directory or disk of one node, and no instance is elsewhere"
+        return Survival(loss=loss, fate=Fate.ALL, reason=why, source=_VOLUMES)
+    elif is_longhorn(each):
+        return _longhorn(each, loss, left)
+    else:
+        why, source = f"what {each.provisioner} does then is not known here", ""
+    return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source=source)
+
+
+def _longhorn(each: StorageClassFacts, loss: Loss, left: Survival) -> Survival:
+    number = replicas(each)
+    if number == "1":
+        why = f"{each.name} has one replica, on one node, and no instance is elsewhere"
+    elif each.parameters.get("replicaSoftAntiAffinity") == "enabled":
+        why = f"the {number} replicas of {each.name} may lie on one node"
+    else:
+        held = f"{number} replicas on {number} nodes have every write of {each.name}"
+        sources = dict.fromkeys((_LONGHORN, *left.source.split("; ")))
+        return Survival(
+            loss=loss,
+            fate=left.fate,
+            reason=f"{held}; {left.reason}",
+            source="; ".join(sources),
+            seconds=left.seconds,
+        )
+    return Survival(loss=loss, fate=Fate.ALL, reason=why, source=_LONGHORN)
+
+
+def _with_standby(footing: Footing, loss: Loss) -> Survival:
+    """Return what is left where the operator promotes a standby, or where that is lost, too."""
+    found = _promoted(footing, loss)
+    if footing.apart or loss not in (Loss.NODE, Loss.DISK):
+        return found
+    together = _without_its_node(footing, loss)
+    if BY_WEIGHT.index(together.fate) <= BY_WEIGHT.index(found.fate):
+        return found
+    return Survival(
+        loss=loss,
+        fate=together.fate,
+        reason=f"the operator only prefers different nodes; on one: {together.reason}",
+        source="; ".join(filter(None, (_APART, together.source))),
+    )
+
+
+def _promoted(footing: Footing, loss: Loss) -> Survival:
+    """Return what is left where a standby elsewhere is promoted."""
+    if not footing.waits:
+        return Survival(
+            loss=loss,
+            fate=Fate.LAST,
+            reason=f"a standby takes over, without what had not reached it: {footing.why_not}",
+            source=f"{_FAILOVER}; {_REPLICATION}",
+        )
+    if footing.waits == "preferred":
+        return _where_preferred(footing, loss)
+    why = "a standby has every commit before it is acknowledged; without one, none is acknowledged"
+    return Survival(loss=loss, fate=Fate.KEPT, reason=why, source=_APART)
+
+
+def _where_preferred(footing: Footing, loss: Loss) -> Survival:
+    if loss in (Loss.NODE, Loss.DISK):
+        why = "while no standby is ready, commits are acknowledged without one (preferred)"
+        return Survival(loss=loss, fate=Fate.LAST, reason=why, source=_REPLICATION)
+    own = _on_own_volume(footing, loss)
+    why = f"on a standby, or, while none is ready, on its own disk: {own.reason}"
+    source = f"{_REPLICATION}; {own.source}"
+    return Survival(loss=loss, fate=own.fate, reason=why, source=source)
+
+
+def _elsewhere(footing: Footing, loss: Loss) -> Survival:
+    """Return what is left of a server that Steelyard did not make, or made on this machine."""
+    if footing.keeper is Keeper.MACHINE:
+        why = "the data lie on this machine alone"
+        return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
+    why = "Steelyard did not make this server, and sees neither its disks nor its standbys"
+    return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
+
+
+def _site(footing: Footing) -> Survival:
+    if footing.keeper is Keeper.OTHERS:
+        return _elsewhere(footing, Loss.SITE)
+    why = "no copy outside: neither a backup nor a replica elsewhere was made"
+    return Survival(loss=Loss.SITE, fate=Fate.ALL, reason=why, source="")
+
+
+_REPLICATION_REDIS_SURVIVAL: Final = "Redis documentation, 'Redis replication'"
+_Target = RedisLocalTarget | RedisEndpointTarget | RedisKubernetesTarget
+
+
+def redis_survivals(
+    target: _Target, settings: Mapping[str, str], facts: Sequence[Fact]
+) -> tuple[Survival, ...]:
+    """Return what an acknowledged write survives, one answer for each failure.
+
+    Args:
+        target: Where the server runs.
+        settings: In force, by name. What is missing has Redis' default on a server of Steelyard's
+            own; on one of others nobody knows it.
+        facts: Of the record: the cluster's storage classes are among them.
+    """
+    return tuple(_survival_redis_survival(target, settings, facts, loss) for loss in Loss)
+
+
+def _survival_redis_survival(
+    target: _Target, settings: Mapping[str, str], facts: Sequence[Fact], loss: Loss
+) -> Survival:
+    if loss in (Loss.SERVER, Loss.POWER):
+        return _started_again(target, settings, loss)
+    if isinstance(target, RedisLocalTarget):
+        why = "the data lie on this machine alone"
+        return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
+    if isinstance(target, RedisKubernetesTarget) and target.is_made:
+        if loss is Loss.SITE:
+            why = "no copy outside: neither a backup nor a replica elsewhere was made"
+            return Survival(loss=loss, fate=Fate.ALL, reason=why, source="")
+        left = _own(loss, promised_loss(settings).power)
+        return volume_survival(class_in(facts, target.storage_class), loss, left)
+    why = "Steelyard did not make this server, and sees neither its disks nor its replicas"
+    return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
+
+
+def _started_again(target: _Target, settings: Mapping[str, str], loss: Loss) -> Survival:
+    """Return what is left of a server that died, or its machine with it, and nothing else."""
+    if not _is_own(target) and "appendonly" not in settings:
+        why = "Steelyard did not make this server, and it does not show its settings"
+        return Survival(loss=loss, fate=Fate.UNKNOWN, reason=why, source="")
+    promised = promised_loss(settings)
+    return _beside(
+        target, settings, _own(loss, promised.kill if loss is Loss.SERVER else promised.power)
+    )
+
+
+def _is_own(target: _Target) -> bool:
+    if isinstance(target, RedisKubernetesTarget):
+        return target.is_made
+    return isinstance(target, RedisLocalTarget)
+
+
+def _own(loss: Loss, promised: PromisedDeath) -> Survival:
+    """Return what comes back when the same server starts again on the same data."""
+    fate = {None: Fate.ALL, 0.0: Fate.KEPT}.get(promised.most_s, Fate.LAST)
+    partly = bool(promised.on_top) or promised.most_writes is not None
+    return Survival(
+        loss=loss,
+        fate=Fate.LAST if partly else fate,
+        reason=promised.reason,
+        source=promised.source,
+        seconds=promised.most_s or None,
+        known_as=promised.words if partly else "",
+        most_writes=promised.most_writes,
+    )
+
+
+def _beside(target: _Target, settings: Mapping[str, str], own: Survival) -> Survival:
+    """Return what is left where a replica beside the server has a copy, too."""
+    if not isinstance(target, RedisLocalTarget) or target.replica is None:
+        return own
+    if own.fate is not Fate.ALL:
+        return own  # it comes back by itself with more than a replica is sure to have
+    if own.loss is Loss.SERVER:
+        why = (
+            "the replica has all but what had not reached it, if it is promoted before the primary"
+            " starts again: an empty primary that comes back wipes it"
+        )
+        return Survival(
+            loss=own.loss, fate=Fate.LAST, reason=why, source=_REPLICATION_REDIS_SURVIVAL
+        )
+    replica = promised_loss({**settings, **dict(target.replica)}).power
+    held = _own(own.loss, replica)
+    if held.fate is Fate.ALL:
+        return own
+    why = f"on the replica, without what had not reached it, if it starts first: {held.reason}"
+    return Survival(
+        loss=own.loss,
+        fate=Fate.LAST,
+        reason=why,
+        source=f"{_REPLICATION_REDIS_SURVIVAL}; {held.source}",
+        seconds=held.seconds,
+        known_as=held.known_as,
+    )
+
+
+_TITLES = {
+    Death.KILL: "The server is killed (SIGKILL)",
+    Death.POWER: "The power is cut",
+}
+_NOTES = {
+    Death.KILL: "The kernel and its cache live on: what the server had written to a file before it"
+    " answered is there, flushed or not. So a kill says next to nothing of what a power cut costs.",
+    Death.POWER: "What was not flushed is gone: the file system is shut down under the running"
+    " server without a flush of its journal, the server is killed, and the file system is mounted"
+    " again. A loop device keeps what the kernel has written to it: disks that answer a flush"
+    " before they have it, or lose their own cache, lose more than this shows.",
+}
+_READING = (
+    "Medians over crashes; in brackets their exact intervals at 95 %, from 6 crashes on. Seconds"
+    " are those before the death at which the oldest lost write was acknowledged, 0 where none is"
+    " lost. The chance is the exact upper bound at 95 % of a crash that loses something."
+)
+_COLUMNS = (
+    Column(name="mode"),
+    number_column("crashes"),
+    number_column("with a loss"),
+    number_column("acknowledged"),
+    number_column("lost writes"),
+    number_column("most", spare=True),
+    number_column("lost", "s"),
+    number_column("most", "s"),
+    number_column("chance at most", spare=True),
+    Column(name="may lose"),
+)
+
+
+def crash_document(test: CrashTest, summaries: Sequence[CrashSummary]) -> Document:
+    """Return a whole test as a document."""
+    return Document(
+        title=f"What {test.server} loses when it dies",
+        subtitle=_subtitle(test),
+        sections=(
+            *(_section(test, summaries, death) for death in test.deaths),
+            Section(anchor="method", title="How it was taken", blocks=tuple(_method(test))),
+        ),
+    )
+
+
+def _subtitle(test: CrashTest) -> str:
+    taken = count(len(test.crashes), "death")
+    early = ", ended before its time" if test.interrupted else ""
+    return f"{taken} under load, {len(test.modes)} configurations, seed {test.seed}{early}"
+
+
+def _section(test: CrashTest, summaries: Sequence[CrashSummary], death: Death) -> Section:
+    own = [each for each in summaries if each.death is death]
+    blocks: tuple[Block, ...] = (
+        crash_table(summaries, death),
+        *_findings(test, own),
+        Paragraph(text=_NOTES[death]),
+    )
+    return Section(anchor=death.value, title=_TITLES[death], blocks=blocks)
+
+
+def crash_table(summaries: Sequence[CrashSummary], death: Death) -> Table:
+    """Return the table of one kind of death, a row for each mode."""
+    rows = tuple(_row(each) for each in summaries if each.death is death)
+    return Table(title=_TITLES[death], columns=_COLUMNS, rows=rows, tone_column=2, note=_READING)
+
+
+def _row(each: CrashSummary) -> Row:
+    tone = Tone.BAD if each.is_broken else Tone.GOOD if each.losing == 0 else Tone.WARNING
+    cells = (
+        each.mode,
+        str(each.crashes),
+        str(each.losing),
+        f"{each.acknowledged:,.0f}",
+        _with_interval(each.lost, 0),
+        f"{each.most_lost:,}",
+        _with_interval(each.lost_s, 2),
+        f"{each.most_lost_s:.2f}",
+        format_share(each.chance_at_most),
+        each.promised.words,
+    )
+    return Row(cells=cells, tone=tone)
+
+
+def _with_interval(estimate: Estimate, digits: int) -> str:
+    pair = bounds(estimate)
+    value = f"{estimate.value:,.{digits}f}"
+    if pair is None:
+        return value
+    return f"{value} [{pair[0]:,.{digits}f}, {pair[1]:,.{digits}f}]"
+
+
+def _findings(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
+    """Yield what must not be overlooked, gravest first, then why each mode may lose what it may."""
+    for each in own:
+        if each.is_broken:
+            text = (
+                f"{each.mode} promises that nothing is lost, and {each.losing} of {each.crashes}"
+                f" crashes lost something: {ended(each.promised.reason)}"
+            )
+            yield Paragraph(text=text, tone=Tone.ERROR)
+        if each.exceeds:
+            text = (
+                f"{each.mode} lost {each.most_lost_s:.2f} s in one crash, more than"
+                f" {each.promised.words}: {ended(each.promised.reason)}"
+            )
+            yield Paragraph(text=text, tone=Tone.WARNING)
+        if each.unusable:
+            words = next(c.unusable for c in test.of(each.mode, each.death) if c.unusable)
+            text = (
+                f"After {each.unusable} of {each.crashes} crashes of {each.mode} the server did not"
+                f" come back with its data; everything counts as lost. It said: {words}"
+            )
+            yield Paragraph(text=text, tone=Tone.WARNING)
+    windows = [w for each in own if (w := each.longest_window_s) is not None]
+    if windows:
+        text = (
+            f"The call that cuts took {max(windows) * 1000:.1f} ms at most. A write counts that was"
+            " answered before it began; none that was answered during it or after."
+        )
+        yield Paragraph(text=text)
+    yield from _heirs(test, own)
+    yield from _reach(test, own)
+    late = [each for each in own if each.uncounted_lost and each.losing == 0]
+    if late:
+        told = ", ".join(
+            f"{each.mode} {each.uncounted:,}, of which {each.uncounted_lost:,} are gone"
+            for each in late
+        )
+        yield Paragraph(
+            text="Not counted are writes that were answered while the file system was being shut"
+            f" down: {told}. The power would have stopped the server at that moment, too; XFS may"
+            " end a flush without an error when the shutdown has dropped what it waited for."
+        )
+    items = tuple(
+        f"{each.mode}: {each.promised.words}, because {each.promised.reason}."
+        f" Source: {ended(each.promised.source)}"
+        for each in own
+    )
+    yield BulletList(lead="What each may lose, by its settings", items=items)
+
+
+def _heirs(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
+    """Yield how far the replicas were behind that took the place of a dead server."""
+    for each in own:
+        crashes = test.of(each.mode, each.death)
+        seen = [one.behind_bytes for one in crashes if one.behind_bytes is not None]
+        if seen:
+            text = (
+                f"{each.mode}: the server stays down, and its replica is promoted and asked for"
+                " every number once it has taken what had reached it. Under load it was behind by"
+                f" at most {format_bytes(max(seen))} of the stream (the worst of {len(seen)}"
+                " crashes). Both are on one machine: a network between them keeps more back, and a"
+                " machine that dies does not send what its kernel still holds."
+            )
+            yield Paragraph(text=text)
+
+
+def _reach(test: CrashTest, own: Sequence[CrashSummary]) -> Iterator[Block]:
+    """Yield what the test cannot see: losses longer than the load, or any without a control."""
+    for each in own:
+        if each.took < each.tried:
+            text = (
+                f"{each.mode}: a file that was not flushed outlived {each.tried - each.took} of"
+                f" {each.tried} cuts: these did not cut, and what they kept says nothing."
+            )
+            yield Paragraph(text=text, tone=Tone.WARNING)
+    whole = [each.mode for each in own if each.whole_load]
+    if whole:
+        text = (
+            f"{', '.join(whole)}: some crashes lost all that had been written, so the seconds are"
+            " those that the load had lasted; a longer load would lose more."
+        )
+        yield Paragraph(text=text)
+    heirs = {mode.name for mode in test.modes if mode.replica is not None}
+    kept = [each for each in own if each.losing == 0 and each.mode not in heirs]
+    if not kept or own[0].death is not Death.POWER:
+        return
+    names = ", ".join(each.mode for each in kept)
+    if all(each.is_shown_to_cut for each in kept):
+        text = (
+            f"{names}: nothing was lost, in cuts each of which took a file with it that had been"
+            " written just before and not been flushed."
+        )
+        yield Paragraph(text=text)
+        return
+    if any(each.is_control for each in own):
+        text = f"{names}: nothing was lost, in cuts that other modes never survived unharmed."
+        yield Paragraph(text=text)
+        return
+    text = (
+        f"{names}: nothing was lost, and no mode was taken along that lost what it had not flushed"
+        " in each of its cuts: that these cuts find such a loss is not shown."
+    )
+    yield Paragraph(text=text, tone=Tone.WARNING)
+
+
+def _method(test: CrashTest) -> Iterator[Block]:
+    each = f", {test.pipeline} at a time" if test.pipeline > 1 else ", one at a time"
+    pairs = [
+        ("server", test.server),
+        ("data on", f"{test.volume}, Linux {test.kernel}"),
+        ("load", f"{count(test.clients, 'connection')} that write numbers{each}"),
+        ("death", f"at a moment drawn by the seed, after at most {test.longest_s:g} s of load"),
+    ]
+    for mode in test.modes:
+        settings = (f"{name} {value or '(empty)'}" for name, value in mode.settings)
+        beside = (f"{name} {value or '(empty)'}" for name, value in mode.replica or ())
+        replica = f"; its replica: {', '.join(beside)}" if mode.replica is not None else ""
+        pairs.append((f"mode {mode.name}", ", ".join(settings) + replica))
+    yield KeyValues(title="", pairs=tuple(pairs))
+    yield Paragraph(
+        text="A write counts as acknowledged when the client has its answer; with a power cut only"
+        " before the cut began, as a real one would have stopped the server, too. After each"
+        " death the server is started again on what is left, and every number is asked for. Each"
+        " crash has fresh data; modes take turns in an order drawn anew in each round, in which all"
+        " live equally long."
+    )
+
+
+def crash_json(summaries: Sequence[CrashSummary]) -> dict[str, Json]:
+    """Return what is derived, for programs; the crashes themselves are the test's own form."""
+    return {
+        "broken": any(each.is_broken for each in summaries),
+        "summaries": [_summary_section(each) for each in summaries],
+    }
+
+
+def _summary_section(each: CrashSummary) -> dict[str, Json]:
+    return {
+        "mode": each.mode,
+        "death": each.death.value,
+        "crashes": each.crashes,
+        "losing": each.losing,
+        "unusable": each.unusable,
+        "acknowledged_median": number(each.acknowledged),
+        "lost": interval(each.lost),
+        "most_lost": each.most_lost,
+        "lost_s": interval(each.lost_s),
+        "most_lost_s": number(each.most_lost_s),
+        "chance_at_most": number(each.chance_at_most),
+        "whole_load": each.whole_load,
+        "uncounted": each.uncounted,
+        "uncounted_lost": each.uncounted_lost,
+        "may_lose": {
+            "most_s": number(each.promised.most_s),
+            "words": each.promised.words,
+            "reason": each.promised.reason,
+            "source": each.promised.source,
+        },
+        "broken": each.is_broken,
+        "control": each.is_control,
+        "longest_window_s": number(each.longest_window_s),
+        "unflushed_left": each.tried,
+        "unflushed_taken": each.took,
+    }

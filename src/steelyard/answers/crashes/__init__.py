@@ -1,1 +1,0 @@
-"""What was lost of acknowledged writes when a server died."""

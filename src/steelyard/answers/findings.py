@@ -1,0 +1,724 @@
+"""The warning light: does the contrast still change with the time since activation?
+
+What the user should know about a campaign beside its verdicts.
+
+Negative controls: work that nothing of what differs between two treatments can touch.
+
+Reads write no log, so how the log is written cannot make them faster or slower. Where they differ
+all the same, the treatments differ in something else, and every other result of the comparison may
+be that. Where they do not, that speaks for the comparison.
+
+In which phase of the checkpoint cycle the runs of each treatment began.
+
+Findings of the whole campaign and of its cells, once each, gravest first.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from steelyard.answers.observations import HeadlineContrast, Observations, count, headline_contrasts
+from steelyard.answers.results import (
+    CampaignAnalysis,
+    CheckpointPhase,
+    Comparison,
+    SettingDifference,
+    StallTest,
+    WarmupCheck,
+)
+from steelyard.core.campaign import BlockOutcome, CampaignRecord
+from steelyard.core.experiment import EngineName, Experiment, Treatment, Workload
+from steelyard.core.findings import BESIDE_NEIGHBOUR, ENVIRONMENT, Finding, Severity, Verdict
+from steelyard.core.measurement import Run
+from steelyard.core.plan import CampaignPlan, RoundsFor
+from steelyard.core.schedule import Mode
+from steelyard.core.target import RedisKubernetesTarget, RedisLocalTarget, Target
+from steelyard.core.units import format_duration, format_percent, format_utc
+from steelyard.report.document import Block, FindingItem, FindingList, Paragraph, Section, Tone
+from steelyard.stats.drift import position_slope
+
+LEAST_BLOCKS = 6
+LEAST_RUNS = 2
+
+
+def check_warmup(seen: Observations, experiment: Experiment, mode: Mode) -> tuple[WarmupCheck, ...]:
+    """Return one check per headline contrast, over all runs of closed loops in its visits.
+
+    Back to back there is nothing to check: both sides share the server and its age.
+    """
+    if (
+        mode is not Mode.VISITS
+        or seen.blocks < LEAST_BLOCKS
+        or len(seen.cells) * seen.rounds < LEAST_RUNS
+    ):
+        return ()
+    return tuple(_check(seen, asked) for asked in headline_contrasts(experiment))
+
+
+def _check(seen: Observations, asked: HeadlineContrast) -> WarmupCheck:
+    # The runs come in one order in all visits of a block: any visit tells the places.
+    positions = seen.places[:, :, asked.positive[0]]
+    slope = position_slope(
+        seen.weighted_slices(asked.weights).reshape(seen.blocks, -1),
+        positions.reshape(seen.blocks, -1),
+        rounds=seen.rounds,
+    )
+    return WarmupCheck(
+        treatment=asked.treatment, slope_per_position=slope.per_position, p_value=slope.p_value
+    )
+
+
+_ONE_SIDED = 2  # tries under one treatment alone: beyond chance enough to be told
+_ONE_SIDED_NEIGHBOURS = 6  # a neighbour does not choose: of two treatments 2^-5, 3 %, by chance
+_FEW_FRACTION = 0.2
+STALL_LEVEL = 0.05
+WARMUP_LEVEL = 0.01
+NOTABLE_DRIFT = 0.10  # a guess; contrasts within blocks stand 30 % per hour (METHOD 3.8)
+NOTABLE_RESIDUAL = 0.01
+_DRIFT_FROM = 9  # thirds of three blocks
+
+
+def campaign_findings(
+    record: CampaignRecord,
+    seen: Observations,
+    stalls: Sequence[StallTest],
+    warmup: Sequence[WarmupCheck],
+) -> tuple[Finding, ...]:
+    """Return the record's own findings, then those of the analysis, gravest rules first."""
+    return (
+        *record.findings,
+        *_single_pass(record),
+        *_continued(record),
+        *_holes(seen),
+        *_too_few_blocks(seen, record),
+        *_differing_stalls(stalls),
+        *_visible_warmup(warmup, record.plan),
+        *_failed_transactions(seen),
+        *_discard(record.plan),
+        *_drift(seen),
+        *_redone(record),
+    )
+
+
+def _single_pass(record: CampaignRecord) -> Iterator[Finding]:
+    if record.experiment.is_single_pass:
+        yield Finding(
+            code="single-pass",
+            severity=Severity.WARNING,
+            message=(
+                "single unrepeated pass: no interval, no verdict; order and time are confounded "
+                "with the load"
+            ),
+            remedy="Compare treatments by blocks: remove `design: single-pass` and add another.",
+            source="METHOD 2",
+            subject="campaign",
+        )
+
+
+def _continued(record: CampaignRecord) -> Iterator[Finding]:
+    """Yield a finding when a single pass was not taken in one go."""
+    if not record.experiment.is_single_pass:
+        return
+    parts = Counter(run.attempt for run in record.counted_runs)
+    if len(parts) < 2:
+        return
+    begun = {run.attempt: run.started_at for run in reversed(record.counted_runs)}
+    told = ", then ".join(
+        f"{count(number, 'run')} from {format_utc(begun[attempt])}"
+        for attempt, number in sorted(parts.items())
+    )
+    yield Finding(
+        code="pass-continued",
+        severity=Severity.WARNING,
+        message=f"the pass was interrupted and continued: {told}; before each part the"
+        " treatment was activated anew and the data went back to the prepared state",
+        remedy="Runs of different parts met other caches and other numbers of rows: where that"
+        " matters, take a whole pass anew.",
+        subject="campaign",
+    )
+
+
+def _holes(seen: Observations) -> Iterator[Finding]:
+    if seen.holes:
+        numbers = ", ".join(str(index + 1) for index in seen.holes)
+        yield Finding(
+            code="incomplete-block",
+            severity=Severity.ERROR,
+            message=f"block {numbers}: called complete, but a run has no measurement; left out",
+            remedy="The record may be damaged; keep it and report this.",
+            source="METHOD 3.1",
+            subject="campaign",
+        )
+
+
+def _too_few_blocks(seen: Observations, record: CampaignRecord) -> Iterator[Finding]:
+    plan = record.plan
+    if plan is None or not record.experiment.compares_throughput:
+        return
+    if seen.blocks >= plan.stopping.first_look:
+        return
+    yield Finding(
+        code="not-enough-blocks",
+        severity=Severity.WARNING,
+        message=(
+            f"{count(seen.blocks, 'complete block')}; "
+            f"a verdict needs at least {plan.stopping.first_look}"
+        ),
+        remedy=(
+            f"Give it a larger budget: a block takes about {format_duration(plan.block_s)}, "
+            "and the preparation comes before the first."
+        ),
+        source="METHOD 3.2",
+        subject="campaign",
+    )
+
+
+def _differing_stalls(stalls: Sequence[StallTest]) -> Iterator[Finding]:
+    for test in stalls:
+        if test.p_value < STALL_LEVEL / len(stalls):
+            yield Finding(
+                code="stalls-differ",
+                severity=Severity.WARNING,
+                message=(
+                    f"{test.treatment} stalled in {test.treatment_stalled} of "
+                    f"{test.treatment_runs} runs of {test.workload}, {test.baseline} in "
+                    f"{test.baseline_stalled} of {test.baseline_runs} (p = {test.p_value:.2g})"
+                ),
+                remedy="The effect discounts stalls: weigh them beside it, and look for the cause.",
+                source="METHOD 3.6, Fisher's exact test",
+                subject=test.treatment,
+            )
+
+
+def _why_it_changes(plan: CampaignPlan | None) -> str:
+    if plan is not None and plan.rounds_for is RoundsFor.CYCLE:
+        return "the treatments may warm up differently, or differ over the checkpoint cycle"
+    return "the treatments may warm up differently"
+
+
+def _visible_warmup(warmup: Sequence[WarmupCheck], plan: CampaignPlan | None) -> Iterator[Finding]:
+    for check in warmup:
+        if check.p_value < WARMUP_LEVEL:
+            yield Finding(
+                code="warm-up-differs",
+                severity=Severity.WARNING,
+                message=(
+                    f"{check.treatment}: its effect changes by "
+                    f"{format_percent(float(np.expm1(check.slope_per_position)))} per run of a "
+                    f"visit (p = {check.p_value:.2g}): {_why_it_changes(plan)}"
+                ),
+                remedy="Measure the warm-up (calibration), or set a longer discard.",
+                source="METHOD 3.7",
+                subject=check.treatment,
+            )
+
+
+def _failed_transactions(seen: Observations) -> Iterator[Finding]:
+    for treatment in seen.treatments:
+        measured = [
+            run.measurement
+            for (name, _), runs in seen.runs.items()
+            if name == treatment
+            for run in runs
+            if run.measurement is not None
+        ]
+        failed = sum(measurement.failed for measurement in measured)
+        if failed:
+            yield Finding(
+                code="failed-transactions",
+                severity=Severity.WARNING,
+                message=f"{treatment}: {count(failed, 'failed transaction')}",
+                remedy="They are not counted as done; the raw output says why they failed.",
+                source="the load generator's own count",
+                subject=treatment,
+            )
+
+
+def _discard(plan: CampaignPlan | None) -> Iterator[Finding]:
+    if plan is None or not plan.discard.risk:
+        return
+    residuals = [loss for loss in plan.discard.residual_fraction if loss is not None]
+    grave = max(residuals, default=0.0) > NOTABLE_RESIDUAL
+    yield Finding(
+        code="discard-risk",
+        severity=Severity.WARNING if grave else Severity.INFO,
+        message=plan.discard.risk,
+        remedy="Set a longer discard." if grave else "",
+        source="METHOD 3.7",
+        subject="campaign",
+    )
+
+
+def _drift(seen: Observations) -> Iterator[Finding]:
+    """Compare the last third of the blocks with the first, over all treatments and cells."""
+    seen = seen.of_closed_loops()  # an open loop holds its rate, whatever the machine does
+    if seen.blocks < _DRIFT_FROM or not seen.cells:
+        return
+    centred = seen.log_tps - np.median(seen.log_tps, axis=0)
+    by_block = centred.mean(axis=(1, 2))
+    third = seen.blocks // 3
+    change = float(np.expm1(np.median(by_block[-third:]) - np.median(by_block[:third])))
+    if abs(change) >= NOTABLE_DRIFT:
+        yield Finding(
+            code="drift",
+            severity=Severity.INFO,
+            message=(
+                f"throughput of all treatments changed by {format_percent(change)} from the "
+                "first third of the blocks to the last"
+            ),
+            remedy="Effects are not touched, since they are taken within blocks; levels are.",
+            source="METHOD 3.8",
+            subject="campaign",
+        )
+
+
+def _redone(record: CampaignRecord) -> Iterator[Finding]:
+    thrown = [block for block in record.blocks if not block.complete]
+    if not thrown or record.experiment.is_single_pass:
+        return
+    under = Counter(block.treatment for block in thrown if block.treatment)
+    advice = _advice(thrown)
+    many = len(thrown) > _FEW_FRACTION * len(record.blocks)
+    by_treatment = ", ".join(f"{number} under {name}" for name, number in sorted(under.items()))
+    yield Finding(
+        code="blocks-redone",
+        severity=Severity.WARNING if many or advice else Severity.INFO,
+        message=(
+            f"{len(thrown)} of {len(record.blocks)} tries of a block were thrown away whole, "
+            f"in all treatments{f' ({by_treatment})' if by_treatment else ''}{_causes(thrown)}"
+        ),
+        remedy=advice or "None needed while they are few; otherwise quieten the machine.",
+        source="METHOD 3.1",
+        subject="campaign",
+    )
+
+
+def _advice(thrown: Sequence[BlockOutcome]) -> str:
+    """Return what to do where the tries fell under one treatment alone; empty where not."""
+    own = [block for block in thrown if block.cause not in ENVIRONMENT]
+    if _under_one(own, _ONE_SIDED):
+        return (
+            "They all fell under one treatment: look into its server's log in raw/, for what it "
+            "brings about itself is not in the intervals."
+        )
+    if _under_one([b for b in thrown if b.cause in ENVIRONMENT], _ONE_SIDED_NEIGHBOURS):
+        return (
+            "Neighbours were met under one treatment alone: perhaps it asks for more of what they "
+            "take, and then that is not in the intervals; `measure.neighbours: ignore` keeps it in."
+        )
+    return ""
+
+
+def _under_one(blocks: Sequence[BlockOutcome], least: int) -> bool:
+    under = Counter(block.treatment for block in blocks if block.treatment)
+    return len(under) == 1 and sum(under.values()) >= least
+
+
+def _causes(thrown: Sequence[BlockOutcome]) -> str:
+    """Return how many tries which rule threw away; nothing where no record says."""
+    causes = Counter(block.cause for block in thrown if block.cause)
+    if not causes:
+        return ""
+    others = len(thrown) - sum(causes.values())
+    told = [f"{code} {number}" for code, number in sorted(causes.items())]
+    return f"; causes: {', '.join([*told, *([f'others {others}'] if others else [])])}"
+
+
+SOURCE: Final = "METHOD 3.16"
+# Settings that act on nothing but what is written: how the log and the snapshots are made, when
+# they reach the disk, whom a commit waits for. What also sizes memory (wal_buffers) or moves other
+# work (max_wal_size, checkpoints of pages that an earlier workload wrote) is left out.
+_OF_THE_LOG: Final = {
+    # Source: PostgreSQL documentation, "Write Ahead Log" and "Replication".
+    EngineName.POSTGRES: frozenset(
+        {
+            "commit_delay",
+            "commit_siblings",
+            "fsync",
+            "full_page_writes",
+            "synchronous_commit",
+            "synchronous_standby_names",
+            "wal_compression",
+            "wal_init_zero",
+            "wal_recycle",
+            "wal_sync_method",
+            "wal_writer_delay",
+            "wal_writer_flush_after",
+        }
+    ),
+    # Source: Redis 7.0, redis.conf, "SNAPSHOTTING" and "APPEND ONLY MODE".
+    EngineName.REDIS: frozenset(
+        {
+            "aof-rewrite-incremental-fsync",
+            "aof-timestamp-enabled",
+            "aof-use-rdb-preamble",
+            "appendfsync",
+            "appendonly",
+            "auto-aof-rewrite-min-size",
+            "auto-aof-rewrite-percentage",
+            "dir",
+            "no-appendfsync-on-rewrite",
+            "rdb-save-incremental-fsync",
+            "rdbchecksum",
+            "rdbcompression",
+            "save",
+            "stop-writes-on-bgsave-error",
+        }
+    ),
+}
+# Where Redis keeps its files. It reads none of them while it serves.
+_PLACES_OF_FILES: Final = frozenset(
+    {"target: directory", "target: storage", "target: storage_class"}
+)
+# Work that writes nothing. Own scripts are not read: nobody knows.
+_READS_OF_POSTGRES: Final = frozenset({"select-only"})
+_READS_OF_REDIS: Final = frozenset(
+    {"echo", "exists", "get", "hget", "llen", "lrange", "mget", "ping", "strlen"}
+)
+# Tests of redis-benchmark whose names are none of commands.
+_READING_TESTS: Final = ("ping_", "lrange_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """A workload that a comparison cannot move.
+
+    Attributes:
+        names: What differs between the sides.
+        writers: Workloads of the same visits that write, and may still be at it in the background.
+    """
+
+    baseline: str
+    treatment: str
+    workload: str
+    names: tuple[str, ...]
+    writers: tuple[str, ...]
+
+
+def negative_controls(
+    experiment: Experiment, settings: Sequence[SettingDifference]
+) -> tuple[Control, ...]:
+    """Return the negative controls of an experiment, by comparison and workload in file order.
+
+    Args:
+        experiment: What is compared.
+        settings: What differs between the treatments, asked for or not.
+    """
+    reading = [each for each in experiment.workloads if is_read_only(each, experiment.engine)]
+    if not reading or not experiment.compares_throughput:
+        return ()
+    writers = tuple(each.name for each in experiment.workloads if each not in reading)
+    return tuple(
+        Control(
+            baseline=asked.baseline,
+            treatment=asked.treatment,
+            workload=workload.name,
+            names=names,
+            writers=writers,
+        )
+        for asked in headline_contrasts(experiment)
+        if (names := _of_the_log_alone(asked, experiment, settings))
+        for workload in reading
+    )
+
+
+def is_read_only(workload: Workload, engine: EngineName) -> bool:
+    """Return whether a workload surely writes nothing."""
+    if workload.scripts:
+        return False
+    if engine is EngineName.POSTGRES or workload.redis is None:
+        return workload.builtin in _READS_OF_POSTGRES
+    if workload.redis.read_share is not None:
+        return workload.redis.read_share == 1.0
+    name = workload.builtin or (workload.redis.command or ("",))[0]
+    return name.lower() in _READS_OF_REDIS or name.lower().startswith(_READING_TESTS)
+
+
+def _of_the_log_alone(
+    asked: HeadlineContrast, experiment: Experiment, settings: Sequence[SettingDifference]
+) -> tuple[str, ...]:
+    """Return what differs between the sides if all of it acts on what is written, else nothing.
+
+    With factors each treatment of a side needs one on the other that differs in no more.
+    """
+    allowed = _OF_THE_LOG[experiment.engine]
+    if experiment.engine is EngineName.REDIS:
+        allowed |= _PLACES_OF_FILES
+    names: set[str] = set()
+    for ones, others in ((asked.negative, asked.positive), (asked.positive, asked.negative)):
+        for one in ones:
+            found = [_apart(one, other, experiment, settings) for other in others]
+            fitting = [each for each in found if each and each <= allowed]
+            if not fitting:
+                return ()
+            names |= min(fitting, key=len)
+    return tuple(sorted(names))
+
+
+def _apart(
+    one: int, other: int, experiment: Experiment, settings: Sequence[SettingDifference]
+) -> frozenset[str]:
+    """Return the names of all that differs between two treatments."""
+    first, second = experiment.treatments[one], experiment.treatments[other]
+    asked = {each.label.lower() for each in set(first.settings) ^ set(second.settings)}
+    seen = {each.name.lower() for each in settings if each.values[one] != each.values[other]}
+    return frozenset(asked | seen | set(_around(first, second)))
+
+
+def _around(first: Treatment, second: Treatment) -> Iterator[str]:
+    """Yield what differs beside settings, where it is more than the place of Redis' files."""
+    if _elsewhere(first.target) != _elsewhere(second.target):
+        yield "target"
+    if first.manual != second.manual:
+        yield "manual"
+    if first.protocol != second.protocol or first.domain_xml != second.domain_xml:
+        yield "protocol or virtual machine"
+
+
+def _elsewhere(target: Target) -> Target:
+    """Return a target without the place of the files that Redis writes."""
+    if isinstance(target, RedisLocalTarget):
+        return replace(target, directory=None)
+    if isinstance(target, RedisKubernetesTarget):
+        return replace(target, storage="", storage_class=None)
+    return target
+
+
+def with_controls(
+    comparisons: Sequence[Comparison], controls: Sequence[Control]
+) -> tuple[Comparison, ...]:
+    """Return the comparisons; beside a control that differs each names it."""
+    differing = {
+        (found.baseline, found.treatment): found.workload
+        for found, control in _judged(comparisons, controls)
+        if _differs(found)
+    }
+    return tuple(
+        replace(each, control=differing.get((each.baseline, each.treatment), ""))
+        for each in comparisons
+    )
+
+
+def control_findings(
+    comparisons: Sequence[Comparison], controls: Sequence[Control]
+) -> Iterator[Finding]:
+    """Yield a warning for each control that differs, and one line for all that do not."""
+    found = list(_judged(comparisons, controls))
+    yield from (_differing(each, control) for each, control in found if _differs(each))
+    quiet = [each for each, _ in found if not _differs(each) and _is_bounded(each)]
+    agreeing = [each for each in quiet if each.verdict.decided]
+    undecided = [each for each in quiet if not each.verdict.decided]
+    if agreeing:
+        yield _told(
+            "negative-control-agrees",
+            agreeing,
+            "equal within the margin, which speaks for the other results of these comparisons",
+        )
+    if undecided:
+        yield _told(
+            "negative-control-undecided",
+            undecided,
+            "not told apart, which says as little as its interval is wide",
+        )
+
+
+def _judged(
+    comparisons: Sequence[Comparison], controls: Sequence[Control]
+) -> Iterator[tuple[Comparison, Control]]:
+    by_pair = {(each.baseline, each.treatment, each.workload): each for each in controls}
+    for each in comparisons:
+        control = by_pair.get((each.baseline, each.treatment, each.workload))
+        if control is not None and each.load is None:
+            yield each, control
+
+
+def _differs(found: Comparison) -> bool:
+    return found.verdict in (Verdict.FASTER, Verdict.SLOWER) and not found.no_practical_weight
+
+
+def _differing(found: Comparison, control: Control) -> Finding:
+    behind = ""
+    if control.writers:
+        behind = (
+            f", or the log of {', '.join(control.writers)} is still written in the background"
+            " beside it"
+        )
+    return Finding(
+        code="negative-control-differs",
+        severity=Severity.WARNING,
+        message=f"{found.treatment} against {found.baseline}: the negative control"
+        f" {found.workload} differs by {_effect(found)}. It writes no log, so"
+        f" {', '.join(control.names)} cannot touch it: the treatments differ in something else,"
+        f" such as host, order or limits{behind}. The other results of this comparison are suspect",
+        remedy="Find what else differs before relying on them: compare each with itself"
+        " (`steelyard noise`), and measure the control alone, in an experiment without writes.",
+        source=SOURCE,
+        subject=found.treatment,
+    )
+
+
+def _told(code: str, found: Sequence[Comparison], words: str) -> Finding:
+    """Return one line on controls that do not differ: each with its comparisons."""
+    listed = "; ".join(
+        _span([each for each in found if each.workload == workload])
+        for workload in dict.fromkeys(each.workload for each in found)
+    )
+    return Finding(
+        code=code,
+        severity=Severity.INFO,
+        message=f"negative controls, which nothing of what differs can touch: {words}. {listed}",
+        source=SOURCE,
+        subject="campaign",
+    )
+
+
+def _span(found: Sequence[Comparison]) -> str:
+    """Return the comparisons of one workload, and how far their intervals reach."""
+    bounds = [each.effect for each in found if each.effect is not None]
+    low = min(each.low for each in bounds if each.low is not None)
+    high = max(each.high for each in bounds if each.high is not None)
+    who = ", ".join(each.treatment for each in found)
+    reach = f"{format_percent(low)} to {format_percent(high)}"
+    return f"{found[0].workload}, {who} against {found[0].baseline}: {reach}"
+
+
+def _is_bounded(found: Comparison) -> bool:
+    return found.effect is not None and None not in (found.effect.low, found.effect.high)
+
+
+def _effect(found: Comparison) -> str:
+    effect = found.effect
+    if effect is None or effect.low is None or effect.high is None:
+        return "an unknown amount" if effect is None else format_percent(effect.value)
+    low, high = format_percent(effect.low), format_percent(effect.high)
+    return f"{format_percent(effect.value)} [{low}, {high}]"
+
+
+NOTABLE_PHASE_S = 30.0  # a tenth of the default cycle: a guess
+
+
+def summarise_phases(seen: Observations) -> tuple[CheckpointPhase, ...]:
+    """Return one summary per treatment; none where no run recorded its phase."""
+    runs = {name: _runs_of(seen, name) for name in seen.treatments}
+    if not any(run.checkpoint is not None for of_one in runs.values() for run in of_one):
+        return ()
+    return tuple(_summary(name, of_one) for name, of_one in runs.items())
+
+
+def _runs_of(seen: Observations, treatment: str) -> list[Run]:
+    return [run for (name, _), runs in seen.runs.items() if name == treatment for run in runs]
+
+
+def _summary(treatment: str, runs: Sequence[Run]) -> CheckpointPhase:
+    asked = [run.checkpoint for run in runs if run.checkpoint is not None]
+    ages = [age.seconds for age in asked if age.seconds is not None]
+    return CheckpointPhase(
+        treatment=treatment,
+        runs=len(runs),
+        known=len(ages),
+        least_s=min(ages, default=None),
+        median_s=float(np.median(ages)) if ages else None,
+        most_s=max(ages, default=None),
+        unknown=next((age.unknown for age in asked if age.unknown), ""),
+    )
+
+
+def phase_findings(seen: Observations, experiment: Experiment) -> Iterator[Finding]:
+    """Yield a note for each headline whose two sides began their runs in different phases."""
+    by_block = [_mean_ages(_runs_of(seen, name)) for name in seen.treatments]
+    for asked in headline_contrasts(experiment):
+        name = asked.treatment
+        mine, theirs = (
+            _together([by_block[place] for place in places])
+            for places in (asked.positive, asked.negative)
+        )
+        shared = sorted(mine.keys() & theirs.keys())
+        if not shared:
+            continue
+        later_s = float(np.median([mine[block] - theirs[block] for block in shared]))
+        if abs(later_s) >= NOTABLE_PHASE_S:
+            yield Finding(
+                code="checkpoint-phase-differs",
+                severity=Severity.INFO,
+                message=(
+                    f"{name}: its runs began {format_duration(abs(later_s))} "
+                    f"{'later' if later_s > 0 else 'earlier'} in the checkpoint cycle than those "
+                    f"of {asked.baseline} (median over blocks)"
+                ),
+                remedy=(
+                    "Where a treatment makes checkpoints rarer or more frequent this is a part of "
+                    "its effect; else cover whole cycles with `measure.rounds`."
+                ),
+                source="METHOD 12",
+                subject=name,
+            )
+
+
+def _together(ages: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the mean age over treatments, of the blocks in which all recorded theirs."""
+    shared = set.intersection(*(set(of_one) for of_one in ages))
+    return {block: float(np.mean([of_one[block] for of_one in ages])) for block in shared}
+
+
+def _mean_ages(runs: Sequence[Run]) -> dict[int, float]:
+    """Return the mean age of the cycle by block, over the runs that recorded it."""
+    ages: dict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        if run.checkpoint is not None and run.checkpoint.seconds is not None:
+            ages[run.block].append(run.checkpoint.seconds)
+    return {block: float(np.mean(of_block)) for block, of_block in ages.items()}
+
+
+_RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+_OF_LOSS = frozenset({"durability-traded", "persistence-traded"})
+_TONE = {
+    Severity.ERROR: Tone.ERROR,
+    Severity.WARNING: Tone.WARNING,
+    Severity.INFO: Tone.PLAIN,
+}
+
+
+def collected(analysis: CampaignAnalysis) -> tuple[Finding, ...]:
+    """Return every different finding of campaign and cells, in the order of their weight.
+
+    By severity; of the same one what a configuration may lose comes first, since no other measuring
+    makes it good, and the rest as they came: what concerns the whole campaign before its cells.
+    Of neighbours the campaign tells as a whole, so their cells do not tell again.
+    """
+    told = {finding.code for finding in analysis.findings}
+    again = ENVIRONMENT if BESIDE_NEIGHBOUR in told else frozenset()
+    of_cells = (f for cell in analysis.cells for f in cell.findings if f.code not in again)
+    found = [*analysis.findings, *of_cells]
+    unique = tuple(dict.fromkeys(found))
+    return tuple(sorted(unique, key=lambda f: (_RANK[f.severity], f.code not in _OF_LOSS)))
+
+
+def anchor(place: int) -> str:
+    """Return the name of a finding in the document, by its place in the list."""
+    return f"finding-{place + 1}"
+
+
+def finding_section(analysis: CampaignAnalysis) -> Section:
+    """Return all findings, or the sentence that there are none."""
+    items = tuple(
+        replace(_item(finding), anchor=anchor(place))
+        for place, finding in enumerate(collected(analysis))
+    )
+    block: Block = FindingList(items=items) if items else Paragraph(text="No findings.")
+    return Section(anchor="findings", title="Findings", blocks=(block,))
+
+
+def _item(finding: Finding) -> FindingItem:
+    named = finding.message.startswith(f"{finding.subject}:")
+    return FindingItem(
+        severity=finding.severity.value,
+        tone=_TONE[finding.severity],
+        subject="" if named else finding.subject,
+        message=finding.message,
+        remedy=finding.remedy,
+        source=finding.source,
+        code=finding.code,
+    )

@@ -1,1 +1,0 @@
-"""What a user should know beside the verdicts: settings, checkpoints, negative controls."""

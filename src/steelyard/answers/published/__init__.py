@@ -1,1 +1,0 @@
-"""The figures of the published series beside those measured here."""

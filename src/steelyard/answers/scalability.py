@@ -1,0 +1,343 @@
+"""Throughput over clients: the scalability law of every treatment, and where throughput falls.
+
+Throughput over clients: the law's numbers, its curve and the points it was fitted to.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steelyard.answers.drawing import specification
+from steelyard.answers.observations import Observations
+from steelyard.answers.result.stopping import FIXED_ALPHA
+from steelyard.answers.results import CampaignAnalysis, CurvePoint, FallingLoad, ScalabilityCurve
+from steelyard.core.experiment import MANY_FIRST, RATE, RATE_UNIT, Experiment
+from steelyard.core.findings import Estimate, Finding, Severity
+from steelyard.core.schedule import CellKey, Load
+from steelyard.core.units import format_percent
+from steelyard.report.document import (
+    ChartKind,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    Tone,
+    Value,
+    number_column,
+)
+from steelyard.report.formats import CONFIDENCE, MISSING, bounds, rate
+from steelyard.stats.scalability import (
+    Scalability,
+    fit_scalability,
+    fitted_curve,
+    levelled,
+    retrograde,
+)
+from steelyard.stats.student import FloatArray, Interval, student_interval
+
+LEAST_LOADS = 5
+LEAST_BLOCKS = 6
+LEVEL = 0.05
+POINTS = 41  # of a drawn curve
+_BENT = (
+    "Read the measured points. More CPUs than clients at the first loads, a full machine, or a "
+    "generator that runs out of CPU bend a curve that no such law has."
+)
+MOST_ERROR = 0.05  # relative miss at a load beyond which a curve is not believed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Series:
+    """One curve to be: who, and under which loads in rising order of clients."""
+
+    workload: str
+    treatment: str
+    threads: int | None
+    loads: tuple[Load, ...]
+
+
+def scalability_curves(seen: Observations, experiment: Experiment) -> tuple[ScalabilityCurve, ...]:
+    """Return a curve per workload, treatment and rule for threads.
+
+    There are none below 6 blocks, nor where fewer than 5 different numbers of clients ran without
+    a rate under one rule for the generator's threads.
+    """
+    if seen.blocks < LEAST_BLOCKS:
+        return ()
+    every = tuple(_series(experiment))
+    return tuple(_curve(seen, one, FIXED_ALPHA / len(every)) for one in every)
+
+
+def scalability_findings(curves: Sequence[ScalabilityCurve]) -> Iterator[Finding]:
+    """Yield where throughput falls as clients are added, and which curves do not fit."""
+    for curve in curves:
+        if curve.falling is not None:
+            yield _falls(curve, curve.falling)
+    for curve in curves:
+        if not curve.fits:
+            yield _misfit(curve)
+
+
+def _series(experiment: Experiment) -> Iterator[_Series]:
+    for workload in experiment.workloads:
+        for threads, loads in _groups(experiment.loads):
+            for treatment in experiment.treatments:
+                yield _Series(
+                    workload=workload.name, treatment=treatment.name, threads=threads, loads=loads
+                )
+
+
+def _groups(loads: Sequence[Load]) -> Iterator[tuple[int | None, tuple[Load, ...]]]:
+    """Yield loads that differ in their clients alone; more threads are another generator."""
+    closed = sorted(load for load in loads if not load.is_open)
+    if len({load.clients for load in closed}) == len(closed):
+        groups: dict[int | None, list[Load]] = {None: closed}
+    else:
+        groups = {count: [] for count in sorted({load.threads for load in closed})}
+        for load in closed:
+            groups[load.threads].append(load)
+    for threads, members in groups.items():
+        if len(members) >= LEAST_LOADS:
+            yield threads, tuple(members)
+
+
+def _curve(seen: Observations, series: _Series, level: float) -> ScalabilityCurve:
+    clients = np.array([float(load.clients) for load in series.loads])
+    log_tps = _values(seen, series)
+    fit = fit_scalability(clients, log_tps, LEVEL)
+    refuted = fit.lack_of_fit_p < LEVEL
+    fits = not refuted and fit.max_error <= MOST_ERROR
+    told = fits and fit.peak_in_range
+    return ScalabilityCurve(
+        workload=series.workload,
+        treatment=series.treatment,
+        threads=series.threads,
+        blocks=len(log_tps),
+        measured=_measured(series.loads, log_tps),
+        fitted=_fitted(fit, clients),
+        alpha=_estimate(fit.alpha),
+        beta=_estimate(fit.beta),
+        peak_clients=_estimate(fit.peak_clients) if told else None,
+        peak_tps=_estimate(fit.peak_rate) if told else None,
+        peak_in_range=fit.peak_in_range,
+        max_error=fit.max_error,
+        lack_of_fit_p=fit.lack_of_fit_p,
+        fits=fits,
+        refuted=refuted,
+        falling=_falling(series.loads, log_tps, level),
+    )
+
+
+def _values(seen: Observations, series: _Series) -> FloatArray:
+    """Return ln(1/s), shape (blocks, loads), of one series."""
+    cells = [CellKey(workload=series.workload, load=load) for load in series.loads]
+    columns = [seen.cells.index(cell) for cell in cells]
+    return np.asarray(seen.log_tps[:, seen.treatments.index(series.treatment)][:, columns])
+
+
+def _measured(loads: Sequence[Load], log_tps: FloatArray) -> tuple[CurvePoint, ...]:
+    taken = levelled(log_tps)
+    return tuple(
+        CurvePoint(
+            clients=float(load.clients), load=load, tps=_rate(student_interval(column, LEVEL))
+        )
+        for load, column in zip(loads, taken.T, strict=True)
+    )
+
+
+def _fitted(fit: Scalability, clients: FloatArray) -> tuple[CurvePoint, ...]:
+    at = np.geomspace(clients[0], clients[-1], POINTS)
+    curve = zip(at, fitted_curve(fit, at, LEVEL), strict=True)
+    return tuple(CurvePoint(clients=float(x), tps=_estimate(tps)) for x, tps in curve)
+
+
+def _falling(loads: Sequence[Load], log_tps: FloatArray, level: float) -> FallingLoad | None:
+    seen = retrograde(log_tps, level)
+    if seen.first is None:
+        return None
+    fall = seen.above[seen.first - seen.best - 1]
+    low, value, high = (float(np.expm1(x)) for x in (fall.low, fall.estimate, fall.high))
+    return FallingLoad(
+        load=loads[seen.first],
+        best=loads[seen.best],
+        change=Estimate(value=value, low=low, high=high),
+    )
+
+
+def _estimate(interval: Interval) -> Estimate:
+    return Estimate(
+        value=interval.estimate,
+        low=interval.low,
+        high=interval.high if np.isfinite(interval.high) else None,
+    )
+
+
+def _rate(interval: Interval) -> Estimate:
+    low, value, high = (float(np.exp(x)) for x in (interval.low, interval.estimate, interval.high))
+    return Estimate(value=value, low=low, high=high)
+
+
+def _name(curve: ScalabilityCurve) -> str:
+    threads = "" if curve.threads is None else f", {curve.threads} threads"
+    return f"{curve.treatment}, {curve.workload}{threads}"
+
+
+def _falls(curve: ScalabilityCurve, falling: FallingLoad) -> Finding:
+    change, best = falling.change, falling.best.clients
+    low, high = change.low or 0.0, change.high or 0.0
+    return Finding(
+        code="retrograde-scaling",
+        severity=Severity.INFO,
+        message=(
+            f"{_name(curve)}: throughput falls from {falling.load.label} on: "
+            f"{format_percent(change.value)} [{format_percent(low)}, {format_percent(high)}] "
+            f"against {falling.best.label}, the best load"
+        ),
+        remedy=(
+            f"Serve more clients than {best} through a connection pool of about {best} sessions; "
+            "the load generator's share of the CPUs is part of this."
+        ),
+        source="METHOD 6; paired within blocks, Bonferroni over all pairs of loads",
+        subject=curve.treatment,
+    )
+
+
+def _misfit(curve: ScalabilityCurve) -> Finding:
+    explained = "which noise does not explain" if curve.refuted else "which noise may explain"
+    return Finding(
+        code="scalability-does-not-fit" if curve.refuted else "scalability-not-precise",
+        severity=Severity.INFO,
+        message=(
+            f"{_name(curve)}: the scalability law misses by up to "
+            f"{format_percent(curve.max_error, signed=False)}, {explained} "
+            f"(p = {curve.lack_of_fit_p:.2g}); the curve is drawn, N* is not told"
+        ),
+        remedy=_BENT if curve.refuted else "More blocks make the points of the curve more precise.",
+        source="METHOD 6, lack-of-fit test at 5 % and misses above 5 %",
+        subject=curve.treatment,
+    )
+
+
+TITLE = "Scalability"
+NO_PEAK = "no peak in range"
+_NOTE = (
+    "The Universal Scalability Law: X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)). Alpha is"
+    " the share of the work that is done one client at a time, beta the price of each pair of"
+    " clients that must agree, N* the clients of the highest throughput. Jackknife intervals over"
+    f" blocks, {CONFIDENCE} each, taken alone. A curve fits when it misses no load by more than 5 %"
+    " and by no more than noise explains (p of 5 % or more); where noise explains a larger miss it"
+    " is too noisy to tell. N* is told of a curve that fits alone. Falling is"
+    " measured against the best load, not read from the curve: the findings say by how much. The"
+    " load generator takes its CPU from the same machine, unless the server is elsewhere."
+)
+_ASIDE = 1.025  # factor between two treatments' points, so that they do not cover one another
+
+
+def scalability_section(analysis: CampaignAnalysis) -> tuple[Section, ...]:
+    """Return the curves with their numbers; nothing where loads or blocks are too few."""
+    if not analysis.scalability:
+        return ()
+    blocks = (_table(analysis), _figure(analysis))
+    return (Section(anchor="scalability", title=TITLE, blocks=blocks),)
+
+
+def _table(analysis: CampaignAnalysis) -> Table:
+    columns = (
+        Column(name="workload"),
+        Column(name="treatment"),
+        number_column("alpha", "%"),
+        number_column("beta", "%"),
+        number_column("N*", "clients"),
+        number_column(f"{RATE} at N*", RATE_UNIT, spare=True),
+        number_column("largest miss", spare=True),
+        Column(name="fit"),
+        number_column("falls from", "clients"),
+    )
+    rows = tuple(_row(curve) for curve in analysis.scalability)
+    return Table(title=TITLE, columns=columns, rows=rows, tone_column=7, note=_NOTE)
+
+
+def _row(curve: ScalabilityCurve) -> Row:
+    peak = NO_PEAK if curve.fits and curve.peak_clients is None else _clients(curve.peak_clients)
+    return Row(
+        cells=(
+            _workload(curve),
+            curve.treatment,
+            _ranged(curve.alpha, 1),
+            _ranged(curve.beta, 3),
+            peak,
+            _rate_section(curve.peak_tps),
+            format_percent(curve.max_error, signed=False),
+            _fit(curve),
+            "not seen" if curve.falling is None else str(curve.falling.load.clients),
+        ),
+        tone=Tone.PLAIN if curve.fits else Tone.WARNING,
+    )
+
+
+def _fit(curve: ScalabilityCurve) -> str:
+    if curve.fits:
+        return "fits"
+    return "does not fit" if curve.refuted else "too noisy"
+
+
+def _workload(curve: ScalabilityCurve) -> str:
+    return curve.workload if curve.threads is None else f"{curve.workload}, {curve.threads} threads"
+
+
+def _ranged(estimate: Estimate, digits: int) -> str:
+    """Return a parameter in percent with its interval; without an upper bound none was seen."""
+    pair = bounds(estimate)
+    if pair is None:
+        return "none seen"
+    value, low, high = (f"{100 * part:.{digits}f}" for part in (estimate.value, *pair))
+    return f"{value} [{low}, {high}]"
+
+
+def _clients(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.low is None:
+        return MISSING
+    if estimate.high is None:
+        return f"{estimate.value:.0f}, at least {estimate.low:.0f}"
+    return f"{estimate.value:.0f} [{estimate.low:.0f}, {estimate.high:.0f}]"
+
+
+def _rate_section(estimate: Estimate | None) -> str:
+    pair = bounds(estimate)
+    if estimate is None or pair is None:
+        return MISSING
+    return f"{rate(estimate.value)} [{rate(pair[0])}, {rate(pair[1])}]"
+
+
+def _figure(analysis: CampaignAnalysis) -> Figure:
+    experiment = analysis.experiment
+    return Figure(
+        specify=specification,
+        identity="scalability",
+        kind=ChartKind.SCALABILITY,
+        title="Throughput over clients with the fitted law",
+        caption="Points are means over blocks, each block's own level taken out, with "
+        f"{CONFIDENCE} intervals; the line is the fitted law, the band where it lies if the law "
+        f"holds, at {CONFIDENCE} for each number of clients. Clients on a logarithmic axis.",
+        alt=f"{MANY_FIRST} per second over clients, measured and fitted, by workload and "
+        "treatment; the table above holds the parameters.",
+        columns=("workload", "treatment", "fitted", "clients", "place", "tps", "low", "high"),
+        rows=tuple(row for curve in analysis.scalability for row in _rows(analysis, curve)),
+        treatments=(experiment.baseline, *experiment.contenders),
+    )
+
+
+def _rows(analysis: CampaignAnalysis, curve: ScalabilityCurve) -> Iterator[tuple[Value, ...]]:
+    experiment = analysis.experiment
+    names = (experiment.baseline, *experiment.contenders)
+    aside = _ASIDE ** (names.index(curve.treatment) - (len(names) - 1) / 2)
+    for points, factor in ((curve.fitted, 1.0), (curve.measured, aside)):
+        for point in points:
+            low, high = bounds(point.tps) or (None, None)
+            yield (
+                *(_workload(curve), curve.treatment, point.load is None),
+                *(round(point.clients, 4), round(point.clients * factor, 4)),
+                *(point.tps.value, low, high),
+            )

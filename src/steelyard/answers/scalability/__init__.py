@@ -1,1 +1,0 @@
-"""Throughput over clients: the law, its peak, and where it does not fit."""

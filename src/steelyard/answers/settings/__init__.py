@@ -1,1 +1,0 @@
-"""Settings in force, what differs, and instances that were provisioned."""

@@ -1,1 +1,0 @@
-"""The seconds of a run: rate, waits and device beside each other."""

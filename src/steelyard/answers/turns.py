@@ -1,0 +1,488 @@
+"""What the turns of a campaign say of its comparisons: is one still warming up, or carried over to?
+
+One value per block, workload and comparison: the mean over the workload's loads. It is a plain
+mean, because a start that warms up shows in the block's first load, which a trimmed one would drop.
+
+What one configuration's turns leave to another's in devices and memory, by the evidence.
+
+One value per block, workload and comparison, as of all that is said of turns.
+
+What a forecast, a plan and a report say of treatments that alternate, and why others do not.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from steelyard.answers.observations import (
+    HeadlineContrast,
+    Observations,
+    RunsOfBlock,
+    by_block,
+    headline_contrasts,
+    observe,
+    side_means,
+    sum_of,
+)
+from steelyard.core.campaign import CampaignRecord
+from steelyard.core.evidence import Quantity
+from steelyard.core.experiment import ONE, RATE, Experiment, SwitchCost
+from steelyard.core.measurement import Run
+from steelyard.core.plan import CampaignPlan
+from steelyard.core.schedule import CellKey, Mode, Pausing, SharedMemory, TurnTimes, WorkloadTurns
+from steelyard.core.units import KIB, MIB, format_bytes
+from steelyard.report.formats import Json, enumeration, number
+from steelyard.stats.student import FloatArray, Interval
+from steelyard.stats.turns import (
+    BlockTurns,
+    Weights,
+    change_by_predecessor,
+    change_over_block,
+    change_within_turns,
+    interval_of_changes,
+    is_suspect,
+)
+
+
+class TurnChange(StrEnum):
+    """In what a comparison may change where nothing should."""
+
+    OVER_BLOCK = "over the block"  # warming up
+    WITHIN_TURNS = "within turns"  # carry-over: second halves against first ones
+    BY_PREDECESSOR = "by predecessor"  # carry-over: after itself against after another one
+
+
+_CHANGES: Final[dict[TurnChange, Callable[[BlockTurns, Weights], float | None]]] = {
+    TurnChange.OVER_BLOCK: change_over_block,
+    TurnChange.WITHIN_TURNS: change_within_turns,
+    TurnChange.BY_PREDECESSOR: change_by_predecessor,
+}
+CARRIED_OVER: Final = (TurnChange.WITHIN_TURNS, TurnChange.BY_PREDECESSOR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCheck:
+    """One such change of one comparison.
+
+    Attributes:
+        change: Of the log ratio, with its interval at level 1 %; None with too few blocks.
+        blocks: That have a value.
+        of: Blocks that were taken in turns.
+    """
+
+    what: TurnChange
+    workload: str
+    baseline: str
+    treatment: str
+    change: Interval | None
+    blocks: int
+    of: int
+
+    @property
+    def is_suspect(self) -> bool:
+        """Return whether the interval lies wholly beyond plus or minus 1 %."""
+        return is_suspect(self.change)
+
+
+def check_turns(
+    seen: Observations,
+    experiment: Experiment,
+    changes: Sequence[TurnChange] = tuple(TurnChange),
+    *,
+    since: int = 0,
+) -> tuple[TurnCheck, ...]:
+    """Return the checks of every workload and headline; none where no block was taken in turns.
+
+    Args:
+        seen: The observations; open loops are left out, for they hold their rate.
+        experiment: Names the workloads and what is compared under each.
+        changes: Which of them to check.
+        since: First block that is looked at.
+    """
+    closed = seen.of_closed_loops()
+    checks: list[TurnCheck] = []
+    for workload in experiment.workloads:
+        blocks = turns_by_block(closed, workload.name, since=since)
+        if blocks:
+            checks.extend(
+                _check(blocks, what, workload.name, asked)
+                for asked in headline_contrasts(experiment)
+                for what in changes
+            )
+    return tuple(checks)
+
+
+def still_warming(record: CampaignRecord, *, since: int = 0) -> bool:
+    """Return whether the next block must warm up longer, for all configurations alike.
+
+    To be asked after each block. Exchanging the labels of two configurations in the whole campaign
+    changes nothing about the answer, and no coin that is still to be tossed depends on it.
+
+    Args:
+        record: Of the blocks so far.
+        since: First block that had the present warm-up: blocks that had a shorter one say nothing
+            of this one. Six blocks are needed for an answer; before, it is no.
+    """
+    warming = (TurnChange.OVER_BLOCK,)
+    checks = check_turns(observe(record), record.experiment, warming, since=since)
+    return any(check.is_suspect for check in checks)
+
+
+def turns_by_block(
+    seen: Observations, workload: str, *, since: int = 0
+) -> tuple[tuple[BlockTurns, ...], ...]:
+    """Return the turns of a workload's cells, block by block; blocks without turns are left out.
+
+    Of a cell only rounds in which every configuration has its turn are taken: the runner drops a
+    round that was lost for one of them for all.
+    """
+    taken: dict[int, dict[CellKey, dict[str, list[Run]]]] = {}
+    for (name, cell), runs in seen.runs.items():
+        for run in runs if cell.workload == workload else ():
+            if run.block >= since:
+                sides = taken.setdefault(run.block, {}).setdefault(cell, {})
+                sides.setdefault(name, []).append(run)
+    blocks = [_cells_in_turns(taken[index], seen.treatments) for index in sorted(taken)]
+    return tuple(cells for cells in blocks if cells)
+
+
+def _cells_in_turns(
+    cells: Mapping[CellKey, Mapping[str, Sequence[Run]]], treatments: Sequence[str]
+) -> tuple[BlockTurns, ...]:
+    """Return the turns of one block's cells; an alternating block has one run per treatment."""
+    whole = [
+        [run for name in treatments for run in sides.get(name, ())]
+        for sides in cells.values()
+        if all(len(sides.get(name, ())) == 1 for name in treatments)
+    ]
+    found = [block_turns(runs) for runs in whole]
+    return tuple(turns for turns in found if turns is not None)
+
+
+def block_turns(runs: Sequence[Run]) -> BlockTurns | None:
+    """Return the turns of a block's runs in one cell, a column per run; None without a round."""
+    by_round = [{turn.round: turn for turn in run.turns} for run in runs]
+    common = sorted(set.intersection(*map(set, by_round))) if by_round else []
+    if not common:
+        return None
+    rows = [[turns[number] for turns in by_round] for number in common]
+    return BlockTurns(
+        rounds=np.array(common, dtype=np.float64),
+        places=np.array([[turn.place for turn in row] for row in rows], dtype=np.float64),
+        seconds=np.array([[turn.seconds for turn in row] for row in rows]),
+        transactions=np.array([[turn.transactions for turn in row] for row in rows], dtype=float),
+        early=np.array([[turn.early for turn in row] for row in rows], dtype=np.float64),
+    )
+
+
+def _check(
+    blocks: Sequence[Sequence[BlockTurns]],
+    what: TurnChange,
+    workload: str,
+    asked: HeadlineContrast,
+) -> TurnCheck:
+    values = _values(blocks, _CHANGES[what], asked.weights)
+    return TurnCheck(
+        what=what,
+        workload=workload,
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        change=interval_of_changes(values),
+        blocks=len(values),
+        of=len(blocks),
+    )
+
+
+def _values(
+    blocks: Sequence[Sequence[BlockTurns]],
+    change: Callable[[BlockTurns, Weights], float | None],
+    weights: Weights,
+) -> FloatArray:
+    """Return one mean per block over the cells that have a value, for blocks that have any."""
+    found = [[change(turns, weights) for turns in cells] for cells in blocks]
+    known = [[value for value in values if value is not None] for values in found]
+    return np.array([np.mean(values) for values in known if values], dtype=np.float64)
+
+
+_PAGE_BYTES: Final = 8 * KIB
+ENOUGH_WRITTEN_BYTES: Final = MIB  # a guess: less is the journal of the file system
+READ_ONLY: Final = 0.01  # rows changed per transaction; a guess: background work changes a few
+_ROWS: Final = (Quantity.ROWS_INSERTED, Quantity.ROWS_UPDATED, Quantity.ROWS_DELETED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCheck:
+    """A trace in the turns of one comparison's sides.
+
+    Attributes:
+        baseline_level: Mean over blocks of the negative side; ``treatment_level`` of the other;
+            None without a block.
+        difference: Between them within blocks, with its interval at level 1 %; None with too few.
+        blocks: That have a value.
+        of: Blocks there are.
+    """
+
+    workload: str
+    baseline: str
+    treatment: str
+    baseline_level: float | None
+    treatment_level: float | None
+    difference: Interval | None
+    blocks: int
+    of: int
+
+
+def writes_after_switches(seen: Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
+    """Return, of what the data's device writes in turns, the share that falls into their settling.
+
+    A server that stands still hands nothing to the kernel; what it handed over before is still
+    being written when another one's turn begins. Blocks with less than a MiB say nothing.
+    """
+    return _checks(seen, experiment, _settling_share)
+
+
+def pages_from_devices(seen: Observations, experiment: Experiment) -> tuple[TraceCheck, ...]:
+    """Return the pages per transaction that warm servers waited for, under workloads that read.
+
+    They come from the device of the data, or are pages of memory that the kernel had taken away
+    (major faults). Blocks say nothing whose data do not fit into memory for all servers together.
+    """
+    return _checks(seen, experiment, partial(_pages, servers=len(seen.treatments)))
+
+
+def _checks(
+    seen: Observations,
+    experiment: Experiment,
+    value: Callable[[RunsOfBlock], float | None],
+) -> tuple[TraceCheck, ...]:
+    """Return the checks of every workload and headline; none where nothing was taken in turns."""
+    closed = seen.of_closed_loops()
+    if not any(run.turns for runs in closed.runs.values() for run in runs):
+        return ()
+    values = by_block(closed, value)
+    return tuple(
+        _check_turn_traces(values[:, :, columns], workload.name, asked)
+        for workload in experiment.workloads
+        if (columns := closed.columns_of(workload.name))
+        for asked in headline_contrasts(experiment)
+    )
+
+
+def _check_turn_traces(values: FloatArray, workload: str, asked: HeadlineContrast) -> TraceCheck:
+    """Return a check of values of shape (blocks, treatments, loads): of means over the loads."""
+    sides = [side_means(values[:, :, load], asked) for load in range(values.shape[2])]
+    both = np.array(sides)  # (loads, 2, blocks)
+    known = np.isfinite(both).all(axis=1)  # (loads, blocks)
+    some = known.any(axis=0)
+    kept = np.where(known[:, None, :], both, 0.0)[:, :, some]
+    negative, positive = kept.sum(axis=0) / known[:, some].sum(axis=0)
+    return TraceCheck(
+        workload=workload,
+        baseline=asked.baseline,
+        treatment=asked.treatment,
+        baseline_level=float(negative.mean()) if some.any() else None,
+        treatment_level=float(positive.mean()) if some.any() else None,
+        difference=interval_of_changes(positive - negative),
+        blocks=int(some.sum()),
+        of=len(values),
+    )
+
+
+def _settling_share(runs: RunsOfBlock) -> float | None:
+    """Return the share of bytes that were written while turns settled; None below a MiB."""
+    settling = _total(runs, Quantity.SETTLING_WRITE_BYTES)
+    settled = _total(runs, Quantity.SETTLED_WRITE_BYTES)
+    if settling is None or settled is None or settling + settled < ENOUGH_WRITTEN_BYTES:
+        return None
+    return settling / (settling + settled)
+
+
+def _pages(runs: RunsOfBlock, *, servers: int) -> float | None:
+    """Return pages per transaction; None where the workload writes or the data do not fit."""
+    read = _total(runs, Quantity.SETTLED_READ_BYTES)
+    faults = _total(runs, Quantity.TURNS_MAJOR_FAULTS)
+    changed = sum_of([_total(runs, quantity) for quantity in _ROWS])
+    counted = sum(run.measurement.transactions for run in runs if run.measurement is not None)
+    if read is None or faults is None or changed is None or not counted:
+        return None
+    if changed > READ_ONLY * counted or not all(_fits(run, servers) for run in runs):
+        return None
+    return (read / _PAGE_BYTES + faults) / counted
+
+
+def _fits(run: Run, servers: int) -> bool:
+    """Return whether the data of so many servers fit into memory."""
+    if run.evidence is None:
+        return False
+    size = run.evidence.level(Quantity.DATABASE_BYTES)
+    memory = run.evidence.level(Quantity.MEMORY_BYTES)
+    return size is not None and memory is not None and servers * size <= memory
+
+
+def _total(runs: RunsOfBlock, quantity: Quantity) -> float | None:
+    return sum_of([run.evidence.total(quantity) if run.evidence else None for run in runs])
+
+
+TAKEN: Final = {
+    Mode.ALTERNATING: "alternating",
+    Mode.VISITS: "one by one, in visits",
+    Mode.BACK_TO_BACK: "one by one, back to back",
+}
+WHY_SWITCHED: Final = {
+    SwitchCost.SESSION: "a new session is enough to switch",
+    SwitchCost.RELOAD: "a reload is enough to switch",
+    SwitchCost.RESTART: "switching needs a restart",
+    SwitchCost.REPROVISION: "switching needs a new server",
+}
+_PAUSED: Final = {
+    Pausing.FREEZER: "load generator and server stand still together, by the freezer of their"
+    " control groups",
+    Pausing.SIGNALS: "load generator and server are stopped by signals (SIGSTOP), one process after"
+    " another: what a server starts in that instant runs a little longer. The freezer of control"
+    " groups, which takes root, has no such gap",
+    Pausing.GENERATOR: "the load generator alone: measured with pauses for background work",
+}
+BACKGROUND: Final = (
+    "What checkpoints and vacuum cost: only the load generators stood still, so these are figures"
+    " with pauses for background work, which catches up in the turns of the others."
+)
+_ABSOLUTE: Final = (
+    f"Measured in turns beside servers that stood still: this is not the {RATE} of a server that"
+    " runs alone without pauses. Compare, do not quote."
+)
+_ABSOLUTE_ALONE: Final = (
+    f"Measured in turns, with pauses for background work: this is not the {RATE} of a server that"
+    " is under load without pauses. Compare, do not quote."
+)
+ABSOLUTE_LATENCY: Final = (
+    f"Measured in turns: pauses are taken off each {ONE} that one fell into, and those that end"
+    " while a turn settles do not count. A server that runs alone without pauses has other"
+    " latencies."
+)
+CUT_LATENCY: Final = (
+    f"Measured in turns in which the load generator alone stood still: a {ONE} that a pause fell"
+    " into was answered at a time that nobody knows. It counts as longer than all that is told, is"
+    " in no mean, and nothing above a fifth of a turn or the time of settling is told."
+)
+
+
+def taken_words(mode: Mode, reason: str, switch: SwitchCost) -> str:
+    """Return which design was taken and why, for a line that is called design."""
+    if mode is Mode.ALTERNATING:
+        return f"{TAKEN[mode]}, because {reason}" if reason else TAKEN[mode]
+    not_alternating = f"; not alternating, because {reason}" if reason else ""
+    return f"{TAKEN[mode]}, because {WHY_SWITCHED[switch]}{not_alternating}"
+
+
+def turn_words(turns: TurnTimes) -> str:
+    """Return how long a turn is and what of it counts."""
+    return f"{turns.turn_s:g} s, of which the first {turns.settling_s:g} s are thrown away"
+
+
+def seconds_words(turns: TurnTimes, slice_s: float) -> str:
+    """Return the seconds of turns of a treatment in a cell of a block, and those that count."""
+    counted_s = turns.turns_in(slice_s) * turns.counted_s
+    anew = (
+        f", in {turns.reconnections + 1} parts with load generators of their own"
+        if turns.reconnections
+        else ""
+    )
+    return f"{slice_s:g} s per treatment, cell and block{anew}; {counted_s:.3g} s of them count"
+
+
+def pausing_words(pausing: Pausing) -> str:
+    """Return what stands still while another has its turn, and what that gives up."""
+    return _PAUSED[pausing]
+
+
+def absolute_words(plan: CampaignPlan | None) -> str:
+    """Return what figures of turns are not; empty of figures that were taken in one piece."""
+    if plan is None or plan.mode is not Mode.ALTERNATING:
+        return ""
+    return _ABSOLUTE_ALONE if plan.pausing is Pausing.GENERATOR else _ABSOLUTE
+
+
+def memory_words(memory: SharedMemory) -> str:
+    """Return what servers that are up together need of what there is."""
+    needed, available = map(format_bytes, (memory.needed_bytes, memory.available_bytes))
+    return f"at most {needed} for all servers with their data, {available} available"
+
+
+def warm_up_words(seconds: float) -> str:
+    """Return how long a start is warmed up."""
+    return f"{seconds:g} s under load per start and workload, in turns, equal for all"
+
+
+def turn_pairs(turns: Sequence[WorkloadTurns], slice_s: float) -> Iterator[tuple[str, str]]:
+    """Yield lengths of turns and seconds of them, once for workloads whose turns are alike."""
+    names: dict[TurnTimes, list[str]] = {}
+    for each in turns:
+        names.setdefault(each.times, []).append(each.workload)
+    for times, workloads in names.items():
+        of = f", {enumeration(tuple(workloads))}" if len(names) > 1 else ""
+        yield f"turns{of}", f"{turn_words(times)}; in every round in an order drawn by the seed"
+        yield f"measured{of}", seconds_words(times, slice_s)
+
+
+def shared_pairs(pausing: Pausing | None, memory: SharedMemory | None) -> Iterator[tuple[str, str]]:
+    """Yield what stands still and what all servers need, where it is known."""
+    if pausing is not None:
+        yield "in pauses", pausing_words(pausing)
+    if memory is not None:
+        yield "memory", memory_words(memory)
+
+
+def turns_json(plan: CampaignPlan, slice_s: float, warm_ups_s: Sequence[float]) -> dict[str, Json]:
+    """Return how turns were taken for programs; nothing where none were."""
+    if plan.mode is not Mode.ALTERNATING:
+        return {}
+    return {
+        "turns": {
+            "pausing": None if plan.pausing is None else plan.pausing.value,
+            "warm_up_s": [number(each) for each in warm_ups_s],
+            "memory": _memory_json(plan.memory),
+            "workloads": [
+                {"workload": each.workload, **_times(each.times, slice_s)} for each in plan.turns
+            ],
+        }
+    }
+
+
+def plan_json(
+    mode: Mode, experiment: Experiment, pausing: Pausing | None, memory: SharedMemory | None
+) -> dict[str, Json]:
+    """Return how turns would be taken for programs; nothing where none would be."""
+    if mode is not Mode.ALTERNATING:
+        return {}
+    slice_s = experiment.measure.slice_s
+    return {
+        "turns": {
+            "pausing": None if pausing is None else pausing.value,
+            "memory": _memory_json(memory),
+            **_times(experiment.measure.turns, slice_s),
+        }
+    }
+
+
+def _memory_json(memory: SharedMemory | None) -> Json:
+    """Return what servers that are up together need for programs; null where nobody knows."""
+    if memory is None:
+        return None
+    return {
+        "needed_bytes": memory.needed_bytes,
+        "available_bytes": memory.available_bytes,
+    }
+
+
+def _times(times: TurnTimes, slice_s: float) -> dict[str, Json]:
+    return {
+        "turn_s": number(times.turn_s),
+        "settling_s": number(times.settling_s),
+        "reconnections": times.reconnections,
+        "seconds": number(slice_s),
+        "counted_s": number(round(times.turns_in(slice_s) * times.counted_s, 6)),
+    }

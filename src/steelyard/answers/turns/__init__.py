@@ -1,1 +1,0 @@
-"""Runs in turns: what the switching leaves behind, and servers that still warm up."""

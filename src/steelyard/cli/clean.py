@@ -1,0 +1,230 @@
+"""``steelyard clean``: undo what dead campaigns left behind."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from steelyard.cli.options import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from steelyard.campaign.cleanup.ledger import Leftover
+    from steelyard.campaign.cleanup.leftovers import Labelled
+    from steelyard.core.errors import LeftBehindError
+    from steelyard.core.outside import InCluster
+    from steelyard.gateways.doors import Doors
+
+
+@click.command("clean")
+@click.argument("directories", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--cache", is_flag=True, help="Also remove prepared data, staged programs, noise profiles."
+)
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over records of another account or machine: what they list counts as dealt with.",
+)
+@click.option("--context", metavar="NAME", help="Also look into this Kubernetes cluster.")
+@click.option(
+    "-n", "--namespace", type=NAMESPACE, metavar="NAME", help="Look into this namespace of it only."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(  # noqa: PLR0913 - one for each option
+    directories: tuple[Path, ...],
+    *,
+    cache: bool,
+    adopt: bool,
+    context: str | None,
+    namespace: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Remove processes, data and objects in clusters that dead campaigns left behind.
+
+    Looks at the campaigns in DIRECTORIES, or at all that this account has run. Living campaigns
+    and every campaign's record stay as they are. What a record lists and this account's campaigns
+    did not make here is shown, with the SQL and the commands that undoing it would take, and left
+    alone; --adopt notes in the record that it was dealt with, so that the campaign can go on here.
+    With --context or --namespace also at what carries
+    Steelyard's label in a Kubernetes cluster and stands in no record here: that may be a campaign
+    that somebody else runs now, so each is asked for, and --yes leaves those that run. What runs
+    as a Job keeps its record in the cluster and is left to `steelyard attach NAME --remove`.
+    """
+    trouble = _clean_records(directories, adopt=adopt, dry_run=dry_run, yes=yes)
+    if context is not None or namespace is not None:
+        _clean_cluster(context, namespace or "", dry_run=dry_run, yes=yes)
+    if cache:
+        _clean_cache(dry_run=dry_run, yes=yes)
+    if trouble is not None:
+        raise trouble
+
+
+def _clean_records(
+    directories: tuple[Path, ...], *, adopt: bool, dry_run: bool, yes: bool
+) -> "LeftBehindError | None":
+    """Show and undo what campaigns left behind; return what would not go."""
+    from steelyard.campaign.cleanup.ledger import (  # noqa: PLC0415
+        find_leftovers,
+        undo_all,
+    )
+    from steelyard.campaign.cleanup.leftovers import trouble_of  # noqa: PLC0415
+    from steelyard.gateways.doors import system_doors  # noqa: PLC0415 - lazy
+
+    if adopt and not directories:
+        raise click.UsageError("--adopt needs the directory of a record.")
+    doors = system_doors()
+    found = find_leftovers(doors, directories)
+    _say(found)
+    if adopt:
+        found = tuple(replace(each, foreign=()) for each in found if each.has_ours)
+    ours = any(leftover.has_ours for leftover in found)
+    trouble = None
+    if not dry_run and found and (not ours or _agreed("Remove it?", yes=yes)):
+        trouble = trouble_of(lambda: undo_all(found, doors))
+        if ours and trouble is None:
+            click.echo("Removed.")
+    if adopt and trouble is None:
+        _adopt(directories, doors, dry_run=dry_run, yes=yes)
+    return trouble
+
+
+def _adopt(directories: tuple[Path, ...], doors: "Doors", *, dry_run: bool, yes: bool) -> None:
+    from steelyard.campaign.cleanup.leftovers import (  # noqa: PLC0415 - lazy
+        adopt,
+        does,
+    )
+    from steelyard.core.units import printable  # noqa: PLC0415
+    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+
+    for path in directories:
+        record = read_campaign(path)
+        if not record.status.is_finished:
+            click.echo(f"Going on with {path} would use and run, with your rights:")
+            for line in does(record):
+                click.echo(f"  {printable(line)}")
+        if not dry_run and _agreed(f"Take over {path}?", yes=yes):
+            adopt(path, record, doors)
+            click.echo("Taken over; nothing outside the record was touched.")
+
+
+def _clean_cluster(context: str | None, namespace: str, *, dry_run: bool, yes: bool) -> None:
+    from steelyard.campaign.cleanup.leftovers import (  # noqa: PLC0415 - lazy  # noqa: PLC0415
+        look_for_labels,
+        raise_all,
+        trouble_of,
+        undo_labelled,
+    )
+    from steelyard.gateways.doors import system_doors  # noqa: PLC0415
+
+    doors = system_doors()
+    api = doors.kubernetes.connect(context)
+    where = f"{namespace} of {api.context}" if namespace else api.context
+    look = look_for_labels(api, namespace)
+    if not look.found:
+        click.echo(f"Nothing in {where} carries the label of a campaign that no record here knows.")
+    if look.unseen:
+        click.echo(f"Not looked at, as the account may not list them: {', '.join(look.unseen)}.")
+    troubles = []
+    for labelled in look.found:
+        click.echo(f"{labelled.campaign} in {where}, since {labelled.since}:")
+        for thing in labelled.things:
+            click.echo(f"  {thing.ref.label}{_is_record(labelled, thing)}")
+        if _is_for_clean(labelled, api.context, yes=yes) and not dry_run:
+            if not _agreed("Remove it?", yes=yes):
+                continue
+            trouble = trouble_of(lambda each=labelled: undo_labelled(each, api, doors))  # type: ignore[misc]
+            if trouble is None:
+                click.echo("Removed.")
+            else:
+                troubles.append(trouble)
+    raise_all(troubles)
+
+
+def _is_record(labelled: "Labelled", thing: "InCluster") -> str:
+    return " (its record)" if thing.ref == labelled.record else ""
+
+
+def _is_for_clean(labelled: "Labelled", context: str, *, yes: bool) -> bool:
+    """Return whether a campaign may be removed here, and say why not."""
+    if labelled.record is not None:
+        command = (
+            f"steelyard attach {labelled.campaign} --context {context}"
+            f" -n {labelled.record.namespace}"
+        )
+        click.echo("  left as it is: it ran in the cluster, and its only record is there;")
+        click.echo(f"  fetch it with `{command}`, remove it with `{command} --remove`")
+        return False
+    if labelled.running:
+        click.echo(f"  running: {', '.join(labelled.running)}; somebody may be using it")
+        if yes:
+            click.echo("  left as it is; without --yes it is asked for")
+            return False
+    return True
+
+
+def _say(found: "Sequence[Leftover]") -> None:
+    from steelyard.campaign.cleanup.leftovers import claim  # noqa: PLC0415 - lazy
+    from steelyard.core.units import (  # noqa: PLC0415
+        format_bytes,
+        printable,
+    )
+
+    if not found:
+        click.echo("No campaign has left anything behind.")
+    for leftover in found:
+        click.echo(f"{leftover.campaign_id} ({leftover.record or 'its record is gone'}):")
+        for line in _what(leftover):
+            click.echo(f"  {line}")
+        click.echo(f"  {format_bytes(leftover.size_bytes)} on disk")
+        if leftover.foreign:
+            click.echo("  not made by this account here, and left alone; undoing it would be:")
+        for line in (line for made in leftover.foreign for line in claim(made)):
+            click.echo(f"    {printable(line)}")
+
+
+def _what(leftover: "Leftover") -> "Iterator[str]":
+    yield from (f"directory {directory}" for directory in leftover.directories)
+    yield from (f"file system mounted at {place}" for place in leftover.mounts)
+    yield from (thing.label for thing in leftover.things)
+    for group in leftover.groups:
+        yield f"control group {group}{' (frozen)' if group in leftover.frozen else ''}"
+    yield from (f"knob {knob.label}" for knob in leftover.knobs)
+    yield from (thing.label for thing in leftover.placed)
+    for pid in leftover.processes:
+        yield f"process {pid}{' (stopped)' if pid in leftover.stopped else ''}"
+
+
+def _clean_cache(*, dry_run: bool, yes: bool) -> None:
+    from steelyard.campaign.cleanup.ledger import refuse_while_running  # noqa: PLC0415 - lazy
+    from steelyard.core.units import format_bytes  # noqa: PLC0415
+    from steelyard.gateways.files import (  # noqa: PLC0415
+        cache_directory,
+        holding_cache,
+        remove_tree,
+        rename,
+        tree_bytes,
+    )
+
+    root = cache_directory()
+    # Lock files stay: a campaign that waits for one must not get another of the same name.
+    parts = [part for name in ("prepared", "programs") for part in (root / name).glob("*/")]
+    parts = [part for part in [*parts, root / "noise"] if part.is_dir()]
+    size = format_bytes(sum(map(tree_bytes, parts)))
+    what = "prepared data, staged programs and noise profiles"
+    click.echo(f"The cache in {root} holds {size} of {what}.")
+    if parts and not dry_run and _agreed("Remove the cache?", yes=yes):
+        refuse_while_running()  # it names the campaign
+        with holding_cache(alone=True):
+            for part in parts:
+                rename(part, part.with_name(f"{part.name}.removed"))
+                remove_tree(part.with_name(f"{part.name}.removed"))
+        click.echo("Removed; the next campaign prepares its data anew, plans assume their noise.")
+
+
+def _agreed(question: str, *, yes: bool) -> bool:
+    return yes or click.confirm(question)

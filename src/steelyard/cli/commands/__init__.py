@@ -1,1 +1,0 @@
-"""One module per verb; each holds a click command named ``command``."""

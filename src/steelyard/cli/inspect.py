@@ -1,0 +1,242 @@
+"""``steelyard inspect``: what every layer of the stack is, and what is wrong with it.
+
+Which options say where facts come from, and which of them contradict each other.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from steelyard.cli.cluster_facts import asked_cluster, cluster_options
+from steelyard.core.errors import InputError
+
+if TYPE_CHECKING:
+    from steelyard.answers.stack.inspection import Inspection
+    from steelyard.core.stack_facts import StackFacts
+    from steelyard.tuning.facts.collecting import Asked
+    from steelyard.tuning.facts.kubernetes import AskedCluster
+
+_FILE = click.Path(path_type=Path)
+_HERE = "this machine"
+
+
+@click.command("inspect")
+@click.option("--on", metavar="ssh://HOST", help="Look at this machine, by your own ssh.")
+@click.option("--dsn", metavar="URI", help="Ask this PostgreSQL server, too; no password in it.")
+@click.option(
+    "--redis",
+    metavar="URI",
+    multiple=True,
+    help="Ask this Redis server, too; may be given several times, no password in it.",
+)
+@click.option("--data-directory", metavar="DIR", help="Of the database: whose disk to look at.")
+@cluster_options
+@click.option("--facts", type=_FILE, help="Look at nothing: judge the facts in this file.")
+@click.option(
+    "--host-facts", type=_FILE, help="Take hypervisor and domains from this file, saved there."
+)
+@click.option(
+    "--domain-xml",
+    type=_FILE,
+    help="The XML that libvirt was asked for: compare it with what it kept.",
+)
+@click.option("--save", type=_FILE, help="Write the facts to this file, as YAML or *.json.")
+@click.option(
+    "--ping-pong/--no-ping-pong",
+    default=True,
+    help="Measure what a wake-up costs here, in less than a second.",
+)
+@click.option(
+    "--instance-metadata", is_flag=True, help="Ask the cloud's metadata service for the type."
+)
+@click.option("--all", "every", is_flag=True, help="Name every rule that is not applicable.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(("error", "warning", "never")),
+    default="error",
+    show_default=True,
+    help="From which severity on the exit code is 10.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.pass_context
+def command(context: click.Context, /, **_: object) -> int:
+    """Say what every layer of the stack is, and what is wrong with it.
+
+    Looks at this machine, or at another one with --on; with --dsn at a PostgreSQL server, too, with
+    --redis at Redis servers; with --cluster or --pod at a database in Kubernetes and its node; with
+    --facts at what was saved elsewhere. Changes nothing. A rule whose facts are missing is not
+    applicable, which is no pass. Exit code 10 when a rule of severity error is violated.
+    """
+    from steelyard.answers.stack.inspection import (  # noqa: PLC0415
+        inspection_document,
+        inspection_json,
+    )
+    from steelyard.cli.campaigns import (  # noqa: PLC0415 - lazy
+        print_json,
+        print_whole,
+    )
+    from steelyard.gateways.files import require_place_for  # noqa: PLC0415
+    from steelyard.tuning.facts.file import (  # noqa: PLC0415
+        plain,
+        write_facts,
+    )
+
+    params = context.params
+    if params["save"] is not None:
+        require_place_for(params["save"])
+    inspection = _inspected(_asked(params), params)
+    if params["save"] is not None:
+        write_facts(params["save"], inspection.facts)
+    if params["as_json"]:
+        told = {"format": 1, "facts": plain(inspection.facts)}
+        print_json({**told, **inspection_json(inspection)})
+    else:
+        print_whole(inspection_document(inspection, every=params["every"]))
+    return _exit_code(inspection, params["fail_on"])
+
+
+def _asked(params: dict[str, Any]) -> "Asked | AskedCluster":
+    """Return where to look.
+
+    Raises:
+        InputError: Two options contradict each other.
+    """
+    from steelyard.cli.cluster_facts import looking_inside  # noqa: PLC0415 - lazy
+    from steelyard.core.errors import InputError  # noqa: PLC0415
+    from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
+
+    names = ("on", "dsn", "redis", "data_directory", "instance_metadata")
+    looking = {f"--{name.replace('_', '-')}": params[name] for name in names}
+    file = params["facts"]
+    require_one_source(file, {**looking, **looking_inside(params)})
+    inside = asked_cluster(params, elsewhere={**looking, "--dsn": None})
+    if inside is not None:
+        return inside
+    if params["on"] is not None and params["instance_metadata"]:
+        raise InputError(
+            "--instance-metadata asks the machine that it runs on, and --on names another",
+            hint="Run steelyard there, or leave the option out.",
+        )
+    return Asked(
+        on=_text(params["on"]),
+        dsn=_text(params["dsn"]),
+        redis=tuple(params["redis"]),
+        data_directory=_text(params["data_directory"]),
+        ping_pong=bool(params["ping_pong"]),
+        metadata=bool(params["instance_metadata"]),
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _inspected(asked: "Asked | AskedCluster", params: dict[str, Any]) -> "Inspection":
+    from steelyard.answers.stack.inspection import Inspection  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.collecting import above  # noqa: PLC0415
+    from steelyard.tuning.facts.file import read_facts  # noqa: PLC0415
+    from steelyard.tuning.rules.catalogue import judge  # noqa: PLC0415
+
+    file, host_file, xml_file = (params[name] for name in ("facts", "host_facts", "domain_xml"))
+    facts = _collected(asked) if file is None else read_facts(file)
+    place = str(file) if file is not None else _place(asked, facts)
+    if host_file is not None:
+        facts = above(facts, read_facts(host_file), str(host_file))
+    if xml_file is not None:
+        here = file is None and host_file is None and place == _HERE
+        facts = _compared(facts, xml_file, ask_libvirt=here)
+    return Inspection(place=place, facts=facts, judged=judge(facts))
+
+
+def _compared(facts: "StackFacts", file: Path, *, ask_libvirt: bool) -> "StackFacts":
+    """Return the facts with what libvirt kept of the XML in a file.
+
+    Raises:
+        InputError: The file cannot be read, or is no domain.
+    """
+    from steelyard.cli.cluster_facts import defined_domain  # noqa: PLC0415 - lazy
+    from steelyard.core.errors import InputError  # noqa: PLC0415
+    from steelyard.gateways.files import read_text  # noqa: PLC0415
+    from steelyard.tuning.facts.domain_xml import domain_facts  # noqa: PLC0415
+    from steelyard.tuning.facts.domains import with_asked_domain  # noqa: PLC0415
+
+    text = read_text(file)
+    if text is None:
+        raise InputError(
+            f"{file} is not there or cannot be read",
+            hint="Give the XML that libvirt was asked to define.",
+        )
+    name = domain_facts(text).name
+    defined = defined_domain(name) if ask_libvirt and name else None
+    return with_asked_domain(facts, text, str(file), defined)
+
+
+def _place(asked: "Asked | AskedCluster", facts: "StackFacts") -> str:
+    from steelyard.cli.cluster_facts import place_inside  # noqa: PLC0415 - lazy
+    from steelyard.tuning.facts.collecting import Asked  # noqa: PLC0415
+
+    if isinstance(asked, Asked):
+        return asked.on or _HERE
+    return place_inside(facts, asked)
+
+
+def _collected(asked: "Asked | AskedCluster") -> "StackFacts":
+    from steelyard.cli.cluster_facts import (  # noqa: PLC0415 - lazy
+        collected_inside,
+        system_fact_doors,
+    )
+    from steelyard.tuning.facts.collecting import (  # noqa: PLC0415
+        Asked,
+        collect,
+    )
+
+    if isinstance(asked, Asked):
+        return collect(asked, system_fact_doors())
+    return collected_inside(asked)
+
+
+def _exit_code(inspection: "Inspection", fail_on: str) -> int:
+    from steelyard.core.errors import ExitCode  # noqa: PLC0415 - lazy
+    from steelyard.core.findings import Severity  # noqa: PLC0415
+
+    grave = {
+        "error": {Severity.ERROR},
+        "warning": {Severity.ERROR, Severity.WARNING},
+        "never": set[Severity](),
+    }[fail_on]
+    return ExitCode.GATE if grave & set(inspection.severities()) else ExitCode.DONE
+
+
+def require_one_source(file: Path | None, looking: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that look at something; with a file of facts there are none.
+
+    Args:
+        file: Facts that were saved.
+        looking: Options with their values, falsy where they were not given.
+
+    Raises:
+        InputError: A file looks at nothing, and an option does.
+    """
+    given = {option: value for option, value in looking.items() if value}
+    if file is not None and given:
+        raise InputError(
+            f"--facts looks at nothing, and {next(iter(given))} does",
+            hint="Save the facts there with `steelyard inspect --save`, then give the file alone.",
+        )
+    return given
+
+
+def require_no_machine(options: Mapping[str, object]) -> None:
+    """Refuse options that name a machine where none is visible.
+
+    Raises:
+        InputError: Such an option was given.
+    """
+    given = [option for option, value in options.items() if value]
+    if given:
+        raise InputError(
+            f"Amazon RDS shows no machine, and {given[0]} names one",
+            hint="Leave it out: a parameter group follows from the request.",
+        )

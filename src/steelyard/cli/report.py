@@ -1,0 +1,36 @@
+"""``steelyard report``: from the record alone."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["terminal", "markdown", "html", "json"]),
+    help="Print this form and write nothing.",
+)
+def command(directory: Path, form: str | None) -> None:
+    """Show the report of the campaign in DIRECTORY.
+
+    Without --format the files beside the record (report.html, report.md, summary.json and the
+    tables) are written anew as well. Repeated, they are the same to the byte.
+    """
+    from steelyard.answers.campaign import analyse  # noqa: PLC0415 - lazy
+    from steelyard.cli.campaigns import (  # noqa: PLC0415
+        rendered,
+        show,
+        write_reports,
+    )
+    from steelyard.record.directory import read_campaign  # noqa: PLC0415
+
+    record = read_campaign(directory)
+    analysis = analyse(record)
+    if form is not None:
+        click.echo(rendered(analysis, form), nl=False)
+        return
+    show(analysis, directory)
+    write_reports(record, analysis, directory)
